@@ -1,7 +1,7 @@
-//! How long an urgent small model waits beside a batch model that saturates its device.
+//! Waiting time of an urgent small model next to a batch model that saturates its device.
 //!
-//! Three turns, interleaved over the rounds: the small model alone; beside the batch model and urgent; beside
-//! it and not urgent (what a device with one queue gives). Times run from submit to outputs.
+//! Three interleaved modes: the small model alone; urgent next to the batch model; not urgent next to it (as on a
+//! device with one queue). Times run from submission to outputs.
 //!
 //! `cargo bench -p polychip-device-tests --bench lanes -- --plugins DIR --device gpu:0 --batch RESNET --urgent KWS`
 
@@ -16,7 +16,7 @@ use polychip::{Input, Policy, Priority, Runtime, Session};
 #[derive(Parser)]
 #[command(about = "Latency of an urgent small model beside a batch model that saturates the device")]
 struct Arguments {
-    /// Folder of plugins
+    /// Plugin folder
     #[arg(long, value_name = "DIR")]
     plugins: PathBuf,
     /// Device of both models
@@ -31,7 +31,7 @@ struct Arguments {
     /// Runs of the batch model in flight
     #[arg(long, default_value_t = 4)]
     in_flight: usize,
-    /// Seconds of each turn
+    /// Seconds per turn
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// Time between two urgent runs, in milliseconds
@@ -43,7 +43,7 @@ struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Given by `cargo bench`
+    /// Set by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
 }

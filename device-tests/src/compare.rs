@@ -1,4 +1,4 @@
-//! Comparing a tensor with what somebody else computed.
+//! Compares a tensor with an independent result.
 //!
 //! Invariant: data types and shapes must be equal; NaN equals NaN; infinities must agree in sign.
 

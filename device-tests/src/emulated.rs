@@ -1,6 +1,6 @@
-//! Emulated libraries of vendors, as the settings that lead a plugin to them.
+//! Settings that point a plugin to emulated vendor libraries.
 //!
-//! Invariant: a folder given here holds no other library that the plugin would open instead.
+//! Invariant: a folder given here contains no other library that the plugin would open instead.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a plugin is known not to do right: each case by name, each group with a reason and with what comes of its cases.
+//! Known failures of a plugin: each case by name, each group with a reason and the expected outcome.
 //!
 //! A device that says that it cannot ([`Outcome::Refused`]) is honest; one whose answer differs ([`Outcome::Wrong`]) is
 //! not. They are listed apart, and a case that comes to be the other one fails. A case that passes on some machines only
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_no_wrong_answer() {
+    fn refusal_is_not_a_wrong_answer() {
         let list = Expectations::parse(&group("refused", "no strings", "\"a\"")).unwrap();
         let (refused, wrong) = (Outcome::Refused("no".into()), Outcome::Wrong("1, not 2".into()));
         assert!(list.judge("a", &refused).is_ok() && list.judge("b", &Outcome::Passed).is_ok());
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_wrong_where_it_differs() {
+    fn differing_result_is_wrong() {
         assert_eq!(Outcome::of(Ok(())), Outcome::Passed);
         let differs = anyhow::Error::from(Differs("1, not 2".into())).context("output y");
         assert_eq!(Outcome::of(Err(differs)).name(), "wrong");

@@ -1,4 +1,4 @@
-//! The GPU on this machine, or the words with which a test that needs one is skipped.
+//! The GPU on this machine, or the message of a skipped test without one.
 //!
 //! Not here: the plugin itself; a driver in software is enough (Mesa's lavapipe: Debian `mesa-vulkan-drivers` and
 //! `libvulkan1`).

@@ -1,9 +1,9 @@
-//! Proof: what the tests of whole models and of suites on disk share.
+//! Shared code of the tests of whole models and of suites on disk.
 //!
 //! Invariants:
 //! 1. Expected values come from others: the ONNX package's data sets, ONNX Runtime's outputs.
 //! 2. A known failure is listed with its reason; one that passes unexpectedly fails the suite.
-//! 3. What cannot run here (no Python, no generated data) is reported as skipped, with the reason.
+//! 3. Tests that cannot run here (no Python, no generated data) are reported as skipped, with the reason.
 //!
 //! Not here: unit tests (beside the code), benchmarks against peers (`peers/`), the Python that makes
 //! expected values (`witness/`).

@@ -1,4 +1,4 @@
-//! Google's LiteRT on this machine: a client of vendors' libraries that nobody here wrote, and trained models.
+//! Google's LiteRT on this machine: an independent client of vendor libraries, and pretrained models.
 //!
 //! Its compiler plugins cut a .tflite model, hand the pieces to a vendor's library and put what that gives back into a
 //! second model. Which library answers is a matter of the search path: here it is one of our emulators.
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_takes_too_long_is_stopped() {
+    fn slow_process_is_stopped() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         assert_eq!(wait(&mut child, Duration::from_millis(20)).unwrap(), None);
     }

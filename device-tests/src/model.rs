@@ -1,4 +1,4 @@
-//! Running a model once on given inputs.
+//! Runs a model once on given inputs.
 
 use std::collections::BTreeMap;
 use std::path::Path;

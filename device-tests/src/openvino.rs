@@ -1,4 +1,4 @@
-//! Intel's OpenVINO on this machine: where its library lies, and a runtime that uses it.
+//! Intel OpenVINO on this machine: its library, and a runtime that uses it.
 //!
 //! Not here: installing it (`cargo xtask vendor openvino`), the plugin itself.
 

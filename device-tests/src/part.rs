@@ -1,6 +1,6 @@
-//! A graph run once on one device, without the runtime: what a part gives for inputs of a test's choice.
+//! Runs a graph once on one device, without the runtime, with inputs chosen by the test.
 //!
-//! Invariant: nothing but the device's own calls stands between the inputs and the outputs.
+//! Invariant: only the device's own calls are between inputs and outputs.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How many cases of a suite pass through a device, as it is committed: what is lost is seen where no list names it.
+//! Committed numbers of passing cases per suite and device, which reveal losses that no list names.
 //!
 //! `expectations/passes.toml` has a table per suite and device. `POLYCHIP_BLESS=1` writes what a run found.
 //!
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_and_what_is_gained_is_said() {
+    fn losses_and_gains_are_reported() {
         let counts = |node: usize| Counts::from([("node".to_owned(), node), ("simple".to_owned(), 3)]);
         assert_eq!(compare("suite", "cpu", &counts(7), &counts(7)), Ok(()));
         let lost = compare("suite", "cpu", &counts(7), &counts(5)).unwrap_err();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_file_is_as_it_would_be_written() {
+    fn committed_file_matches_the_generated_one() {
         let text = std::fs::read_to_string(path()).unwrap();
         assert_eq!(
             HEADER.to_owned() + &toml::to_string(&read().unwrap()).unwrap(),

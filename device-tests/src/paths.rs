@@ -1,4 +1,4 @@
-//! Where models and data lie.
+//! Paths of models and data.
 
 use std::path::{Path, PathBuf};
 

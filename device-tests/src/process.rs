@@ -1,4 +1,4 @@
-//! A process that answers lines: the side of a comparison that computes only when it is asked to.
+//! A process that answers lines: one side of a comparison, which computes only on request.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

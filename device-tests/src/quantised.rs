@@ -1,4 +1,4 @@
-//! How much of a canonical graph is quantised: what a device that computes in integers only could take.
+//! Quantised share of a canonical graph: the nodes that an integer-only device could support.
 //!
 //! Invariants:
 //! 1. A node counts as quantised where every tensor of reals that it reads or gives has an encoding;

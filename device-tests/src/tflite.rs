@@ -1,4 +1,4 @@
-//! Which ops a .tflite model has, read from the bytes of its FlatBuffer.
+//! The ops of a .tflite model, read from its FlatBuffer bytes.
 //!
 //! Invariant: no byte is trusted: an offset that leaves the file is an error, never a panic.
 //!

@@ -1,4 +1,4 @@
-//! Plans in which two devices take turns, by pins.
+//! Plans with pins that alternate two devices.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A CPU part and a GPU part over one memory, in both directions: nothing is copied between them.
+//! A CPU part and a GPU part share memory in both directions, without copies.
 //!
 //! - Whole sessions: the report counts no copy, and the answers are right.
 //! - What the plugin copies is counted: nothing in place, all where a GPU carries its tensors to memory of its own.

@@ -61,7 +61,7 @@ fn start(
 }
 
 #[test]
-fn faults_below_are_errors_of_the_right_kind_and_a_reset_heals_them() {
+fn faults_have_the_right_error_kind_and_reset_recovers() {
     let (device, graph) = (device("SM8550"), network(Kind::U8));
     let (flat, feeds) = (FlatGraph::new(&graph, &[]).unwrap(), feeds(&graph));
     let load = || {

@@ -60,7 +60,7 @@ fn half_an_installation_is_named_as_such() {
 }
 
 #[test]
-fn settings_that_mean_nothing_are_refused_before_anything_is_opened() {
+fn meaningless_settings_are_refused_before_opening() {
     for (key, value) in [("soc", "SM0"), ("precision", "sloppy")] {
         let host = Host::builder()
             .linked(polychip_qnn::query)

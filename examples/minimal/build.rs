@@ -1,5 +1,5 @@
-//! What the linker is told of the program, where Rust links with LLD, which knows both: functions that came out the same are
-//! kept once, and in the profile `small` there are no tables of how to unwind, since a panic ends the process there.
+//! Linker options of the program if Rust links with LLD: identical functions are merged, and the profile `small` has
+//! no unwind tables, because a panic aborts the process there.
 
 use std::path::{Path, PathBuf};
 

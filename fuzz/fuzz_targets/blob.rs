@@ -1,8 +1,8 @@
 //! Arbitrary bytes as a compiled blob: refused by the container and by the CPU plugin, or read whole.
 //!
-//! Invariants: the hash guards all bytes, so each input is tried as it is, with its hash put right, and
-//! as changes of a right blob; sections of an accepted blob lie inside it; an executable loaded from cached bytes runs.
-//! Not here: bytes changed behind the plugin's back.
+//! Invariants: the hash covers all bytes, so each input is tried unchanged, with a corrected hash, and as a change of
+//! a valid blob; sections of an accepted blob lie inside it; an executable loaded from cached bytes runs. Not here:
+//! bytes changed after loading.
 
 #![no_main]
 

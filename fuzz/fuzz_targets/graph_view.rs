@@ -1,7 +1,7 @@
-//! Flat graphs of arbitrary numbers behind valid pointers: refused, or read whole without a panic.
+//! Flat graphs of arbitrary numbers behind valid pointers: refused, or read completely without a panic.
 //!
-//! Invariant: every accessor of a view that `GraphView::new` gave can be called.
-//! Not here: pointers that lead nowhere, which no check can find.
+//! Invariant: every accessor of a view that `GraphView::new` gave can be called. Not here: dangling pointers, which
+//! no check can find.
 
 #![no_main]
 

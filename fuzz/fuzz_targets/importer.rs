@@ -1,9 +1,10 @@
-//! Arbitrary bytes as an ONNX model: refused, or a graph that is well formed and prints.
+//! Arbitrary bytes as an ONNX model: refused, or a well-formed graph that prints.
 //!
-//! Every other input is a mutant by the fields of its model, most of which still parse; the others are the fuzzer's own.
+//! Every other input is a field-level mutant of its model, most of which still parse; the others come from the
+//! fuzzer.
 //!
-//! Invariant: what import accepts passes `verify`, and its text parses and prints the same.
-//! Not here: external data (there is none), what the graph computes.
+//! Invariant: an accepted import passes `verify`, and its text parses and prints the same. Not here: external data
+//! (there is none), the graph's computation.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Arbitrary text as a plan file: refused, or a plan that survives its file and is judged calmly.
+//! Arbitrary text as a plan file: refused, or a plan that round-trips and is checked without a panic.
 //!
 //! Invariants: a plan that is read writes a file that reads as the same plan; a plan for the fixed
 //! graph below, whatever it says, is accepted or refused by `check` and never panics; what

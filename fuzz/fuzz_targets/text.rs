@@ -1,8 +1,7 @@
 //! Arbitrary text as the text form of a graph: refused, or a graph whose text is stable.
 //!
-//! Invariant: what parses prints as text that parses and prints the same, short and in full; the
-//! verifier judges any such graph without a panic.
-//! Not here: inference and passes.
+//! Invariant: a parsed graph prints as text that parses and prints the same, short and in full; the verifier checks
+//! any such graph without a panic. Not here: inference and passes.
 
 #![no_main]
 

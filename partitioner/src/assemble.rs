@@ -1,8 +1,7 @@
-//! Writes down a plan: parts with boundaries and costs, crossings, memory, totals.
+//! Assembles a plan: parts with boundaries and costs, crossings, memory, totals.
 //!
-//! Invariants: lists ascend as the plan's types state; sums are checked.
-//! Deliberately not here: choosing devices and parts; checking (`check` derives all of this anew,
-//! in its own way).
+//! Invariants: lists ascend as the plan's types state; sums are checked. Deliberately not here:
+//! choosing devices and parts; checking (`check` recomputes all of this in its own way).
 
 use crate::cost::{Cost, Provenance};
 use crate::error::{Error, Repr};

@@ -1,10 +1,10 @@
-//! Judges a finished plan against the graph, targets, costs and links, without trusting who made it.
+//! Judges a finished plan against the graph, targets, costs and links, independent of its origin.
 //!
 //! Invariants: shares no code with the solver, merging and assembling; a plan passes only if each
 //! node is in exactly one part, its device supports it, parts are convex and their quotient graph
 //! acyclic, every tensor between parts has its crossing over a link that exists, limits hold, and
-//! every figure adds up exactly. A violation says what is wrong and where.
-//! Deliberately not here: whether a better plan exists, beyond the certificate's own arithmetic.
+//! every figure adds up exactly. A violation names the fault and its location. Deliberately not
+//! here: whether a better plan exists, beyond the certificate's own arithmetic.
 
 mod evidence;
 mod figures;
@@ -52,8 +52,8 @@ fn figures_of(evidence: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violatio
     }
 }
 
-/// Checks only where nodes are: version and model, each node in one part, support, order and
-/// boundaries. Figures may be another day's; `restate` prices them anew.
+/// Checks only the placement: version and model, each node in one part, support, order and
+/// boundaries. Figures may be outdated; `restate` recomputes them.
 ///
 /// # Errors
 /// The first rule that the placement breaks.

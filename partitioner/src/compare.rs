@@ -1,7 +1,7 @@
-//! Two simple rules that other runtimes use, as comparators for plans; never used to plan.
+//! Two simple placement rules of other runtimes, for comparison with plans; never used to plan.
 //!
-//! Invariants: both are priced with the same objective as plans are.
-//! Deliberately not here: anything that would make them better.
+//! Invariants: both are priced with the same objective as plans. Deliberately not here: any
+//! improvement of these rules.
 
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
@@ -11,26 +11,26 @@ use crate::request::Request;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a simple rule would have cost.
+/// The cost of a simple placement rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// The rule.
     pub rule: String,
-    /// Its objective, in the objective's own units; none where its placement is not possible.
+    /// Its objective, in the objective's own units; none if its placement is impossible.
     pub objective: Option<u64>,
     /// Device of every node, by index.
     pub placement: Vec<usize>,
 }
 
 impl Comparison {
-    /// What the rule would cost, in words, where the plan's own objective is `ours`. Placements of rules run part after
-    /// part, as the runtimes that have them do.
+    /// The rule's cost as text, relative to the plan's objective `ours`. Placements of rules run
+    /// serially, as in the runtimes that use them.
     #[must_use]
     pub fn words(&self, ours: u64, objective: &Objective) -> String {
         let quantity = objective.quantity();
         let turns = match objective.goal {
             Goal::Serial => "",
-            Goal::Makespan | Goal::Throughput => ", its parts one after another",
+            Goal::Makespan | Goal::Throughput => ", run serially",
         };
         match self.objective {
             Some(value) if ours > 0 => {
@@ -47,11 +47,11 @@ impl Comparison {
     }
 }
 
-/// The first device of a priority list that supports a node takes it, as ONNX Runtime, LiteRT and
-/// OpenVINO HETERO do; devices not listed come last.
+/// Places each node on the first device of a priority list that supports it, like ONNX Runtime,
+/// LiteRT and OpenVINO HETERO; unlisted devices come last.
 ///
 /// # Errors
-/// As `partition`.
+/// As for [`partition`](crate::partition()).
 pub fn greedy_by_priority(request: Request<'_>, priority: &[usize]) -> Result<Comparison, Error> {
     let inputs = Inputs::new(request)?;
     let rank = |device: usize| {
@@ -69,10 +69,10 @@ pub fn greedy_by_priority(request: Request<'_>, priority: &[usize]) -> Result<Co
     })
 }
 
-/// Each node goes where it alone is cheapest.
+/// Places each node where it alone is cheapest.
 ///
 /// # Errors
-/// As `partition`.
+/// As for [`partition`](crate::partition()).
 pub fn cheapest_per_node(request: Request<'_>) -> Result<Comparison, Error> {
     let inputs = Inputs::new(request)?;
     by_rule(&inputs, "cheapest per node".to_owned(), |cost, _| cost)

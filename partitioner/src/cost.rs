@@ -1,9 +1,9 @@
-//! What a node or a part costs on each device, and where each figure comes from.
+//! Costs of nodes and parts on each device, with provenance.
 //!
 //! Invariants: every figure carries its provenance and whether an emulated device produced it;
-//! nodes are addressed by their index in the graph's canonical order, devices by their index in
-//! the list of targets; a part is addressed by its set of nodes, whatever order they are given in.
-//! Deliberately not here: measuring (the scheduler does) and transfers (see `link`).
+//! nodes are addressed by their index in the graph's canonical order, devices by their index in the
+//! list of targets; a part is addressed by its set of nodes, in any order. Deliberately not here:
+//! measuring (the scheduler does) and transfers (see `link`).
 
 use crate::power::{EnergyProvenance, EnergyRange};
 use crate::unit::{Energy, Time};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where a figure comes from, best first.
+/// Provenance of a figure, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Provenance {
@@ -20,15 +20,18 @@ pub enum Provenance {
     Measured,
     /// Summed from measurements of smaller parts, or a share of a measured larger one.
     Composed,
-    /// Predicted by a regression model that is fitted on measurements of other parts on the device.
+    /// Predicted by a regression model fitted to measurements of other parts on the device.
     Predicted,
-    /// Measured on the device at another cadence of runs, or predicted from what was; a share of it where it is of a whole.
+    /// Measured on the device at another cadence of runs, or predicted from such measurements; a
+    /// share of it if the measurement is of a whole.
     #[serde(rename = "other cadence")]
     OtherCadence,
-    /// Measured on a device of the same name on another chip; a share of it where it is of a whole.
+    /// Measured on a device of the same name on another chip; a share of it if the measurement is
+    /// of a whole.
     #[serde(rename = "other device")]
     OtherDevice,
-    /// Stated by the device's plugin, times what small networks took on the device over what is stated of them.
+    /// Stated by the device's plugin, scaled by the ratio of measured to stated time of small
+    /// networks.
     Calibrated,
     /// Stated by the device's plugin.
     Estimated,
@@ -59,21 +62,21 @@ impl Provenance {
     }
 }
 
-/// A cost of one node or part on one device.
+/// The cost of a node or part on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Time on the device, without launch and transfers; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
     pub time: Time,
-    /// Energy, where it is known; JSON holds nanojoules.
+    /// Energy, if known; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
     pub energy: Option<Energy>,
-    /// How far the energy may be from that, and where it comes from; none where it is taken as it is stated.
+    /// Interval and provenance of the energy; none if it is exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_range: Option<EnergyRange>,
-    /// Where the time comes from.
+    /// Provenance of the time.
     pub provenance: Provenance,
-    /// An emulated device produced the figure.
+    /// Whether an emulated device produced the figure.
     pub emulated: bool,
 }
 
@@ -90,7 +93,7 @@ impl Cost {
         }
     }
 
-    /// The same cost with its energy, taken as it is.
+    /// The same cost with an exact energy.
     #[must_use]
     pub fn with_energy(self, energy: Energy) -> Self {
         Self {
@@ -100,7 +103,7 @@ impl Cost {
         }
     }
 
-    /// The same cost with its energy and how far that may be from the truth.
+    /// The same cost with an energy and its interval.
     #[must_use]
     pub fn with_energy_within(self, energy: Energy, range: EnergyRange) -> Self {
         Self {
@@ -110,20 +113,20 @@ impl Cost {
         }
     }
 
-    /// The energy that is expected, whatever the cost counts.
+    /// The expected energy, even if the cost holds an upper bound.
     #[must_use]
     pub fn expected_energy(&self) -> Option<Energy> {
         self.range().map(|range| range.expected)
     }
 
-    /// The interval of the energy; none where there is no energy.
+    /// The interval of the energy; `None` without an energy.
     #[must_use]
     pub fn range(&self) -> Option<EnergyRange> {
         let exact = || EnergyRange::exact(self.energy.unwrap_or_default(), EnergyProvenance::Vendor);
         self.energy.map(|_| self.energy_range.unwrap_or_else(exact))
     }
 
-    /// The cost of both, one after the other; none where it does not fit. An energy is known where both are.
+    /// The cost of both in sequence; `None` on overflow. The energy is known if both are.
     #[must_use]
     pub fn sum(self, other: Self) -> Option<Self> {
         let energy = match (self.energy, other.energy) {
@@ -196,7 +199,8 @@ impl CostTable {
         self.columns.len()
     }
 
-    /// States the cost of a node on a device. A pair outside the table changes nothing and gives false.
+    /// Sets the cost of a node on a device. Returns false, and changes nothing, for a pair outside
+    /// the table.
     pub fn set_node(&mut self, node: usize, device: usize, cost: Cost) -> bool {
         let Some(column) = self.columns.get_mut(device).filter(|_| node < self.nodes) else {
             return false;
@@ -205,8 +209,8 @@ impl CostTable {
         true
     }
 
-    /// States the costs of all nodes on a device, which are not copied. A column of another length, or of a device outside
-    /// the table, changes nothing and gives false.
+    /// Sets the costs of all nodes on a device without copying them. Returns false, and changes
+    /// nothing, for a column of another length or a device outside the table.
     pub fn set_device(&mut self, device: usize, costs: Arc<Vec<Option<Cost>>>) -> bool {
         match self.columns.get_mut(device) {
             Some(column) if costs.len() == self.nodes => {
@@ -217,15 +221,15 @@ impl CostTable {
         }
     }
 
-    /// The cost of a node on a device, where known.
+    /// The cost of a node on a device, if known.
     #[must_use]
     pub fn node(&self, node: usize, device: usize) -> Option<&Cost> {
         self.columns.get(device)?.get(node)?.as_ref()
     }
 
-    /// States the cost of a whole part (a set of nodes compiled together) on a device. It replaces
-    /// the sum of its nodes wherever a plan has exactly this part. A set that is empty or outside
-    /// the table changes nothing and gives false.
+    /// Sets the cost of a whole part (nodes compiled together) on a device. It replaces the sum of
+    /// its nodes where a plan has exactly this part. Returns false, and changes nothing, for a set
+    /// that is empty or outside the table.
     pub fn set_part(&mut self, nodes: &[usize], device: usize, cost: Cost) -> bool {
         let key = part_key(nodes);
         if device >= self.devices() || key.last().is_none_or(|&last| last >= self.nodes) {
@@ -235,7 +239,7 @@ impl CostTable {
         true
     }
 
-    /// The cost of a whole part on a device, where known.
+    /// The cost of a whole part on a device, if known.
     #[must_use]
     pub fn part(&self, nodes: &[usize], device: usize) -> Option<&Cost> {
         if self.by_part.is_empty() {
@@ -244,7 +248,7 @@ impl CostTable {
         self.by_part.get(&(device, part_key(nodes)))
     }
 
-    /// Every known part: device, nodes in ascending order, cost; in a fixed order.
+    /// Every known part in a fixed order: device, nodes in ascending order, cost.
     pub fn parts(&self) -> impl Iterator<Item = (usize, &[usize], &Cost)> {
         self.by_part
             .iter()
@@ -264,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_is_never_better_than_its_weakest_term() {
+    fn sum_provenance_is_the_weakest() {
         assert_eq!(
             Provenance::Measured.sum(Provenance::Measured),
             Provenance::Composed

@@ -1,8 +1,9 @@
-//! Cuts parts that would take a device for longer than is asked for, so that others get their turns in between.
+//! Cuts parts that would occupy a device for longer than requested, so that other runs get turns in
+//! between.
 //!
-//! Invariants: the nodes of a part keep their order, in which each comes after what it reads, and no part is cut within
-//! a node; so the parts that come out can be run one after the other as the parts before could.
-//! Deliberately not here: what other parts do meanwhile (package `polychip-device-queue`).
+//! Invariants: the nodes of a part keep their topological order, and no part is cut within a node;
+//! so the resulting parts can run one after the other like the original ones. Deliberately not
+//! here: what other parts do meanwhile (package `polychip-lanes`).
 
 use std::collections::BTreeSet;
 

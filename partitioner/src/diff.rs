@@ -1,8 +1,10 @@
-//! What changed between two plans: which nodes moved, why, which parts came and went, and what that costs.
+//! The differences between two plans: moved nodes with reasons, added and removed parts, and the
+//! cost.
 //!
-//! Invariants: nodes are matched by index where both plans are of one model, else by name and op, then by what they
-//! are; every moved node has at least one reason, and `Unrecorded` or `Neighbours` where no other is known.
-//! Deliberately not here: reading files and deciding what fails a build (the CLI does).
+//! Invariants: nodes are matched by index if both plans are of one model, else by name and op, then
+//! by their content; every moved node has at least one reason, which is `Unrecorded` or
+//! `Neighbours` if no other is known. Deliberately not here: reading files and deciding what fails
+//! a build (the CLI does).
 
 mod sources;
 mod text;
@@ -18,45 +20,45 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What changed from one plan to another.
+/// The differences between an old and a new plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlanDiff {
-    /// Both plans are of one model: same structure, same nodes.
+    /// Whether both plans are of one model: same structure, same nodes.
     pub same_model: bool,
-    /// What was minimised, where that changed: before and after, in words.
+    /// Objective before and after as text, if it changed.
     pub objective: Option<(String, String)>,
-    /// What the plans are compared by: what the new one minimises, in a word or two.
+    /// The compared quantity, in a word or two: the new plan's objective.
     pub quantity: String,
-    /// Devices that only the new plan could use.
+    /// Devices available only to the new plan.
     pub devices_added: Vec<String>,
-    /// Devices that only the old plan could use.
+    /// Devices available only to the old plan.
     pub devices_removed: Vec<String>,
-    /// Devices of both plans that call themselves something else than before: name, before, now.
+    /// Devices of both plans with another product name: name, before, now.
     pub devices_renamed: Vec<(String, String, String)>,
-    /// What devices of either plan call themselves, by their names, where a plan records it.
+    /// Product names of devices of either plan, by device, if a plan records them.
     pub device_names: BTreeMap<String, String>,
-    /// Nodes of both plans.
+    /// Number of nodes in both plans.
     pub nodes: u32,
-    /// Those on another device than before.
+    /// Nodes on another device than before.
     pub moved: Vec<MovedNode>,
-    /// Nodes of the new plan alone.
+    /// Nodes only in the new plan.
     pub added: Vec<NodeName>,
-    /// Nodes of the old plan alone.
+    /// Nodes only in the old plan.
     pub removed: Vec<NodeName>,
-    /// How many parts are in both plans, by their ids.
+    /// Number of parts in both plans, by id.
     pub parts_kept: u32,
-    /// Parts of the new plan alone.
+    /// Parts only in the new plan.
     pub parts_added: Vec<PartName>,
-    /// Parts of the old plan alone.
+    /// Parts only in the old plan.
     pub parts_removed: Vec<PartName>,
     /// Predicted totals of the old plan.
     pub before: Totals,
     /// Predicted totals of the new plan.
     pub after: Totals,
-    /// Where the costs of both come from, and what of them can be compared.
+    /// Provenance of both plans' costs, and what can be compared.
     pub sources: Sources,
-    /// Change of the new plan's objective in millionths of the old plan's value, by the figures that can be compared;
-    /// none where there are none, a value is unknown or the old one is zero.
+    /// Change of the objective in millionths of the old value, from comparable figures; none
+    /// without such figures, if a value is unknown, or if the old one is zero.
     pub dearer_ppm: Option<i64>,
 }
 
@@ -65,9 +67,9 @@ pub struct PlanDiff {
 pub struct NodeName {
     /// Index in its plan's canonical order.
     pub node: u32,
-    /// Name in the model; empty where the plan records none.
+    /// Name in the model; empty if the plan has no record.
     pub name: String,
-    /// The op, likewise.
+    /// The op; empty if the plan has no record.
     pub op: String,
     /// Its device.
     pub device: String,
@@ -89,57 +91,57 @@ pub struct PartName {
 pub struct MovedNode {
     /// Index in the new plan's canonical order.
     pub node: u32,
-    /// Name in the model; empty where neither plan records one.
+    /// Name in the model; empty if neither plan has a record.
     pub name: String,
-    /// The op, likewise.
+    /// The op; empty if neither plan has a record.
     pub op: String,
     /// Device before.
     pub from: String,
     /// Device now.
     pub to: String,
-    /// Why.
+    /// The reasons.
     pub because: Vec<Because>,
 }
 
-/// Why a node moved.
+/// The reason for a node's move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Because {
-    /// Policy: it is pinned to where it is now, or no longer to where it was.
+    /// Policy: it is pinned to its new device, or no longer pinned to its old one.
     Pins {
         /// Pinned to this device before.
         before: Option<String>,
         /// Pinned to this device now.
         after: Option<String>,
     },
-    /// Policy: something else is minimised, or within other limits.
+    /// Policy: the objective or its limits changed.
     Objective,
-    /// Policy: the device it was on is not among those of the new plan.
+    /// Policy: its old device is not among those of the new plan.
     DeviceRemoved {
         /// The device.
         device: String,
     },
-    /// Policy: the device it is on now was not among those of the old plan.
+    /// Policy: its new device was not among those of the old plan.
     DeviceAdded {
         /// The device.
         device: String,
     },
-    /// Support: the device it was on does not offer to run it any more.
+    /// Support: its old device no longer offers to run it.
     SupportLost {
         /// The device.
         device: String,
         /// Its words.
         words: String,
     },
-    /// Support: the device it is on now did not offer to run it before.
+    /// Support: its new device did not offer to run it before.
     SupportGained {
         /// The device.
         device: String,
         /// Its words of before.
         words: String,
     },
-    /// Cost: its own cost on a device changed.
+    /// Cost: the node's own cost on a device changed.
     Cost {
         /// The device.
         device: String,
@@ -148,13 +150,14 @@ pub enum Because {
         /// Cost now.
         after: Cost,
     },
-    /// Its own support and costs are as before: transfers, launches or the nodes around it changed.
+    /// The node's own support and costs are unchanged: transfers, launches or surrounding nodes
+    /// changed.
     Neighbours,
-    /// A plan does not record what devices offered.
+    /// A plan has no record of the devices' offers.
     Unrecorded,
 }
 
-/// What changed from an old plan to a new one.
+/// Compares an old plan with a new one.
 #[must_use]
 pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
     let (old_nodes, new_nodes) = (count(old), count(new));

@@ -1,11 +1,11 @@
-//! What can go wrong when a plan is made or read.
+//! Errors of planning and of reading a plan.
 //!
 //! Invariants: every message names the node, tensor, device or limit concerned and the value seen.
-//! Deliberately not here: what is wrong with a finished plan (see `check::Violation`).
+//! Deliberately not here: violations in a finished plan (see `check::Violation`).
 
 use std::fmt;
 
-/// Why no plan could be made or read.
+/// Why a plan could not be made or read.
 #[derive(Debug)]
 pub struct Error(Box<Repr>);
 
@@ -13,17 +13,18 @@ pub struct Error(Box<Repr>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Tables of different sizes, a repeated device, a pin outside the graph.
+    /// Inputs that do not fit together: tables of different sizes, a repeated device, a pin outside
+    /// the graph.
     BadInput,
     /// A node that no device can run.
     NoDevice,
-    /// A device can run a node but nothing states the cost.
+    /// A device can run a node at an unknown cost.
     MissingCost,
-    /// Costs too large to be added up.
+    /// The sum of costs overflows.
     Overflow,
-    /// No placement respects links, pins and support at once.
+    /// No placement satisfies links, pins and support together.
     Infeasible,
-    /// No placement found that keeps to a memory limit, deadline or energy budget.
+    /// No placement found holds a memory limit, deadline or energy budget.
     OverLimit,
     /// A plan file that cannot be read.
     Parse,
@@ -48,9 +49,9 @@ pub(crate) enum Repr {
         op: String,
         devices: String,
     },
-    #[error("costs are too large to add up: {0}")]
+    #[error("cost sum overflows: {0}")]
     Overflow(String),
-    #[error("no placement respects links, pins and support at once: {0}")]
+    #[error("no placement satisfies links, pins and support together: {0}")]
     Infeasible(String),
     #[error("{what}: limit {limit}, best plan found needs {seen}")]
     OverLimit {

@@ -1,10 +1,10 @@
-//! Says why each node is where it is, and what support for one more op would save.
+//! Explains the placement of each node, and what support for one more op would save.
 //!
-//! Invariants: every node has one reason per other device; a counterfactual is the least objective with the
-//! node forced onto that device, all other nodes planned anew; under limits it is that of the best plan found that
-//! holds them, with a bound, or says that none was found; or it says that the others stay; figures carry unit and
-//! provenance.
-//! Deliberately not here: layout on a page (`report`).
+//! Invariants: every node has one reason per other device. A counterfactual is the least objective
+//! with the node forced onto that device and all other nodes replanned; under limits, that of the
+//! best plan found that holds them, with a bound, or a statement that none was found; otherwise it
+//! states that the other nodes stay. Figures carry unit and provenance. Deliberately not here:
+//! layout on a page (`report`).
 
 use crate::cost::{Cost, Provenance};
 use crate::error::Error;
@@ -32,16 +32,16 @@ const UNLOCKS: usize = 48;
 /// The same under limits, where each takes many solutions.
 const LIMITED_UNLOCKS: usize = 8;
 
-/// Why a plan is as it is.
+/// Explains the placement of every node of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Explanation {
     /// Every node, in canonical order.
     pub nodes: Vec<NodeExplanation>,
-    /// Unsupported ops by what their support would save, largest saving first.
+    /// Unsupported ops and what their support would save, largest saving first.
     pub unlocks: Vec<Unlock>,
 }
 
-/// Why one node is on its device.
+/// Explains the placement of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NodeExplanation {
     /// Index in canonical order.
@@ -54,44 +54,46 @@ pub struct NodeExplanation {
     pub part: PartIndex,
     /// Its device.
     pub device: String,
-    /// Its cost there, by itself.
+    /// Its cost there, alone.
     pub cost: Option<Cost>,
-    /// Every other device.
+    /// The other devices.
     pub alternatives: Vec<Alternative>,
 }
 
-/// A device that a node is not on.
+/// A device that the node is not on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Alternative {
     /// The device.
     pub device: String,
-    /// The node's cost there by itself, where known.
+    /// The node's cost there alone, if known.
     pub cost: Option<Cost>,
     /// Why the node is not there.
     pub reason: Reason,
-    /// What the plan would cost with the node there all the same; none where no link leads there, or
-    /// nothing says what the node would cost there.
+    /// What the plan would cost with the node there; none if no link leads there, or its cost there
+    /// is unknown.
     pub counterfactual: Option<Counterfactual>,
 }
 
-/// What a plan would cost with one node on another device, whether or not it may be there.
+/// The cost of a plan with one node forced onto another device, whether or not that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counterfactual {
-    /// Change of the objective, in its own units: negative where the plan would gain.
+    /// Change of the objective, in its own units; negative if the plan would gain.
     pub by: i64,
-    /// The same in words, with sign and unit.
+    /// The same as text, with sign and unit.
     pub words: String,
-    /// All other nodes were planned anew around it: without limits this is the least change there is, under limits the
-    /// least that was found. Otherwise they stay where they are, and the least change is at most this.
+    /// Whether all other nodes were replanned around it: the change is then the least possible, or
+    /// under limits the least found. If false, the other nodes stay, and the change is an upper
+    /// bound of the least.
     pub replanned: bool,
-    /// Under limits: no plan with the node there that holds them changes the objective by less; equal to `by` where
-    /// that is the least there is.
+    /// Under limits: lower bound of the change for any plan with the node there that holds them;
+    /// equal to `by` if `by` is optimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<i64>,
-    /// No plan with the node there was found that holds the limits: `by` is that of one which does not.
+    /// Whether no plan with the node there was found that holds the limits: `by` is then that of a
+    /// plan which does not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub broken: bool,
-    /// The node's cost there is derived from the device's other nodes.
+    /// Whether the node's cost there is derived from the device's other nodes.
     pub derived: bool,
 }
 
@@ -117,9 +119,9 @@ pub enum Reason {
         /// The device it is pinned to.
         to: String,
     },
-    /// Nothing states what the node costs there.
+    /// The node's cost there is unknown.
     NoCost,
-    /// A tensor would have to move between devices that have no link, or its size is not known.
+    /// A tensor would have to move between devices without a link, or its size is unknown.
     NoLink,
     /// The move would break a limit.
     OverLimit {
@@ -132,30 +134,30 @@ pub enum Reason {
         by: u64,
         /// Change of the predicted time in picoseconds.
         time_ps: i64,
-        /// Change of the predicted energy in nanojoules, where energies are known.
+        /// Change of the predicted energy in nanojoules, if energies are known.
         energy_nj: Option<i64>,
     },
-    /// The plan would cost less: the search left a gap, which the certificate states.
+    /// The plan would cost less: the search left a gap, as the certificate states.
     Cheaper {
         /// Change of the objective, in its own units.
         by: u64,
     },
 }
 
-/// One op that a device does not support, and what its support would save.
+/// An op that a device does not support, and the saving from supporting it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Unlock {
     /// The op.
     pub op: String,
     /// The device.
     pub device: String,
-    /// How many nodes it refuses.
+    /// Number of nodes that it refuses.
     pub nodes: u32,
-    /// What the objective would fall by, in its own units.
+    /// Decrease of the objective, in its own units.
     pub saving: u64,
-    /// The same in words, with a unit.
+    /// The same as text, with a unit.
     pub words: String,
-    /// Costs of the refused nodes were derived from the device's other nodes.
+    /// Whether costs of the refused nodes are derived from the device's other nodes.
     pub derived: bool,
 }
 
@@ -166,7 +168,7 @@ impl fmt::Display for Reason {
             Self::Quarantined { words } => write!(f, "quarantined: {words}"),
             Self::Pinned { to } => write!(f, "pinned to {to}"),
             Self::NoCost => f.write_str("cost unknown"),
-            Self::NoLink => f.write_str("a tensor cannot get there"),
+            Self::NoLink => f.write_str("no link for a tensor"),
             Self::OverLimit { words } => write!(f, "over limit: {words}"),
             Self::Dearer {
                 time_ps, energy_nj, ..
@@ -185,10 +187,10 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Explains a plan that `check` accepts.
+/// Explains a plan that [`check`](crate::check()) accepts.
 ///
 /// # Errors
-/// Inputs that do not fit together or do not fit the plan.
+/// The inputs do not fit together, or do not fit the plan.
 pub fn explain(request: Request<'_>, plan: &Plan) -> Result<Explanation, Error> {
     let inputs = Inputs::new(request.toward(plan.objective))?;
     let Request {

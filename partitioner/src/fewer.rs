@@ -1,12 +1,13 @@
-//! The plan with all devices beside plans with fewer: a device more never makes a plan worse.
+//! Compares the plan with all devices with plans for fewer: an additional device never makes a plan
+//! worse.
 //!
-//! A certificate is about placements before parts are merged, about what a search was able to find, or about limits
-//! that leave a gap; in all three a plan that does without a device may be the better one. So plans of single devices
-//! are always tried, and of few devices every set.
+//! A certificate refers to placements before parts are merged, to what a search could find, or to
+//! limits that leave a gap; in all three cases a plan without some device may be better. So plans
+//! of single devices are always tried, and with few devices every subset.
 //!
-//! Invariants: with up to [`MOST_SETS`] devices, and graphs of up to [`MOST_NODES`] nodes, no set of devices has a
-//! plan with a better value than the whole; with more, no single device has.
-//! Deliberately not here: plans of several copies (`replicas`).
+//! Invariants: with up to [`MOST_SETS`] devices, and graphs of up to [`MOST_NODES`] nodes, no
+//! subset of devices has a better plan than the whole; with more, no single device has.
+//! Deliberately not here: plans with several replicas (`replicas`).
 
 use crate::error::Error;
 use crate::index::DeviceIndex;

@@ -1,9 +1,9 @@
-//! The model's name in a plan: its structure, and which node and tensor each number means.
+//! The identity of a model in a plan: its structure, and the node or tensor of each index.
 //!
-//! Invariants: two graphs with one fingerprint have the same structure and the same nodes at the same
-//! indices, reading and writing tensors of the same indices, so a plan of one means the same for the
-//! other. Names and weights do not count.
-//! Deliberately not here: the structure's own hash (`graph` has it).
+//! Invariants: two graphs with one fingerprint have the same structure and the same nodes at the
+//! same indices, reading and writing tensors of the same indices, so a plan for one is valid for
+//! the other. Names and weights do not count. Deliberately not here: the hash of the structure
+//! (`graph` has it).
 
 use polychip_graph::{Graph, TensorId, fingerprint};
 

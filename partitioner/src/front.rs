@@ -1,13 +1,15 @@
-//! The Pareto front: plans between fastest and most frugal, none of which another one beats in both time and energy.
+//! The Pareto front: plans between fastest and most frugal, none beaten by another in both time and
+//! energy.
 //!
-//! Every plan is an optimum (or has a stated gap) under weights of its own. The weights are found, not guessed:
-//! between two plans the next one is sought at right angles to the line through them (the noninferior set estimation
-//! of Cohon, Church and Sheer, 1979), the pair that spans the largest rectangle first. What lies above such lines
-//! is not found: a front is the lower convex hull of what is possible, or a part of it.
+//! Every plan is an optimum (or has a stated gap) under its own weights. The search finds the
+//! weights: between two plans the next one is sought at right angles to the line through them (the
+//! noninferior set estimation of Cohon, Church and Sheer, 1979), the pair that spans the largest
+//! rectangle first. Plans above such lines are not found: a front is the lower convex hull of all
+//! plans, or a part of it.
 //!
-//! Invariants: plans ascend in time and descend in energy; each passes `check`; the number of solver calls follows
-//! from the number of plans asked for, and the same inputs give the same plans.
-//! Deliberately not here: choosing one of them (the scheduler's governor, or a person).
+//! Invariants: plans ascend in time and descend in energy; each passes `check`; the number of
+//! solver calls follows from the number of requested plans, and the same inputs give the same
+//! plans. Deliberately not here: choosing one of them (the scheduler's governor, or a person).
 
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
@@ -19,7 +21,7 @@ use crate::problem::Problem;
 use crate::request::Request;
 use crate::solve::{Budget, Solution, Sweep};
 
-/// At the ends one figure weighs so many times the other: the fastest plan, and the most frugal among equals.
+/// Weight ratio at the ends of the front: the fastest plan, and the most frugal among equals.
 const END: u32 = 1 << 20;
 
 /// Solver calls for each plan asked for: some find nothing new.
@@ -30,7 +32,7 @@ const CALLS: usize = 4;
 pub struct Front {
     /// Plans that ascend in `totals.time` and descend in `totals.energy`.
     pub plans: Vec<Plan>,
-    /// No other weights give another plan.
+    /// Whether no other weights give another plan.
     pub complete: bool,
 }
 
@@ -53,12 +55,12 @@ impl Point {
     }
 }
 
-/// Plans what is asked for under many weights of time and energy in the place of its objective, and keeps at most
-/// `most` plans of which none is beaten by another in both. The energy of every node must be known, by itself or by
-/// its device's power; memory limits are kept.
+/// Plans a request under many weights of time and energy instead of its objective, and keeps at
+/// most `most` plans, none beaten by another in both. The energy of every node must be known,
+/// directly or from its device's power; memory limits hold.
 ///
 /// # Errors
-/// As `partition` under a weighted objective.
+/// As for [`partition`](crate::partition()) under a weighted objective.
 ///
 /// ```
 /// use polychip_graph::{Graph, Node, Tensor};
@@ -153,7 +155,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// At most so many points in ascending order of time, and whether there are no more.
+    /// At most `most` points in ascending order of time, and whether the front is complete.
     fn points(&mut self, most: usize) -> Result<(Vec<Point>, bool), Error> {
         if most == 0 {
             return Ok((Vec::new(), false));

@@ -1,6 +1,6 @@
-//! Places in a plan's lists, each a type of its own.
+//! Typed indices into a plan's lists.
 //!
-//! Invariant: an index is written as a bare number, in files as in words.
+//! Invariant: an index is written as a bare number, in files and in text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,16 +16,16 @@ macro_rules! index {
         pub struct $name(u32);
 
         impl $name {
-            /// The index of a place.
+            /// Makes the index.
             ///
             /// # Panics
-            /// The place does not fit 32 bits.
+            /// The index does not fit 32 bits.
             #[must_use]
             pub fn new(index: usize) -> Self {
                 Self(u32::try_from(index).expect("invariant: lists of a plan are counted in 32 bits"))
             }
 
-            /// The place in the list.
+            /// The position in the list.
             #[must_use]
             pub fn index(self) -> usize {
                 self.0 as usize

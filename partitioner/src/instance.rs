@@ -164,7 +164,7 @@ impl<'a> Inputs<'a> {
         }
         if objective.goal != Goal::Serial && (objective.time_weight, objective.energy_weight) != (1, 0) {
             return Err(Error::bad_input(format!(
-                "makespan and throughput are minimised by themselves, the weights are {} and {}",
+                "makespan and throughput need the weights 1 and 0, got {} and {}",
                 objective.time_weight, objective.energy_weight
             )));
         }

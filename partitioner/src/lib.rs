@@ -1,8 +1,9 @@
-//! WHERE each node runs: costs, links, an exact solver, plans, an independent checker, explanations.
+//! Placement of nodes on devices: costs, links, an exact solver, plans, an independent checker,
+//! explanations.
 //!
 //! Invariants: pure (no clock, file or sensor), and the same inputs give the same plan byte for
-//! byte on every host; all sums are integers; every figure keeps its provenance.
-//! Deliberately not here: asking devices, measuring, compiling and running (the scheduler does).
+//! byte on every host; all sums are integers; every figure keeps its provenance. Deliberately not
+//! here: asking devices, measuring, compiling and running (the scheduler does).
 #![forbid(unsafe_code)]
 
 mod assemble;

@@ -1,12 +1,14 @@
-//! Keeps a placement within memory limits, a deadline, an energy budget, and limits of mean power and temperature.
+//! Holds a placement within memory limits, a deadline, an energy budget, and limits of mean power and
+//! temperature.
 //!
-//! Each limit gets a Lagrange multiplier; multipliers of what is exceeded are doubled until a placement keeps to
-//! everything, then halved back as far as it does. A limit of power is linear: `energy − power × time ≤ 0`.
+//! Each limit gets a Lagrange multiplier. Multipliers of exceeded limits are doubled until a placement holds
+//! everything, then halved as far as it still does. A power limit is linear: `energy − power × time ≤ 0`.
 //!
-//! Invariants: a placement over a memory limit or an energy budget is never returned; one that misses a deadline, a power
-//! or a temperature is returned only if none was found that holds all, and is the nearest that was found; the bound
-//! holds for all placements that keep to the limits; the number of solver calls is bounded, never the time.
-//! Deliberately not here: optimality under limits: where one binds, a gap may be left, and is stated.
+//! Invariants: a placement over a memory limit or an energy budget is never returned; one that misses a
+//! deadline, a power or a temperature limit is returned only if none was found that holds all, and is the
+//! nearest found; the bound holds for all placements within the limits; the number of solver calls is
+//! bounded, never the time. Deliberately not here: optimality under limits. If one binds, a gap may remain,
+//! and is stated.
 
 mod draw;
 mod forced;
@@ -361,15 +363,15 @@ fn assemble_runs(inputs: &Inputs<'_>, edges: &[(usize, usize)], placement: &[usi
 
 /// Ever tighter limits of mean power and temperature; none where there are none.
 pub(crate) fn tighter(objective: Objective) -> Vec<Objective> {
-    let limited = objective.power_limit.is_some() || objective.temperature_limit.is_some();
+    let limited = objective.max_predicted_power.is_some() || objective.max_predicted_temperature.is_some();
     let steps = 1..=if limited { TIGHTER } else { 0 };
     let step = |step: u64| Objective {
-        power_limit: objective.power_limit.map(|limit| {
+        max_predicted_power: objective.max_predicted_power.map(|limit| {
             // a share that comes down to nothing
             Milliwatts::new(limit.milliwatts() / TIGHTER * (TIGHTER - step))
         }),
-        temperature_limit: objective
-            .temperature_limit
+        max_predicted_temperature: objective
+            .max_predicted_temperature
             .map(|limit| MilliCelsius::new(limit.millidegrees().saturating_sub(COOLER * step as i64))),
         ..objective
     };

@@ -1,8 +1,8 @@
-//! What limits a plan, where it stands at each of them, and where the best plan without limits would stand.
+//! The limits of a plan, the plan's value at each, and the value of the best plan without limits.
 //!
-//! Invariants: a line is about one limit; all its figures are in the unit that the limit's name says; what nobody
-//! states is none, never a guess.
-//! Deliberately not here: how a plan is found that keeps to limits (`limit`).
+//! Invariants: a line is about one limit; all its figures are in the unit that the limit's name
+//! states; an unknown figure is none, never a guess. Deliberately not here: planning within limits
+//! (`limit`).
 
 use crate::index::DeviceIndex;
 use crate::unit::{Energy, MilliCelsius, Milliwatts, Time};
@@ -16,7 +16,7 @@ pub enum Limit {
     /// Time of a run.
     #[serde(rename = "deadline_ps")]
     Deadline,
-    /// Time of a run against the fastest plan's.
+    /// Time of a run relative to the fastest plan's.
     #[serde(rename = "slowest_ps")]
     Slowest,
     /// Energy of a run.
@@ -25,10 +25,10 @@ pub enum Limit {
     /// Bytes that a device holds.
     #[serde(rename = "memory_bytes")]
     Memory,
-    /// Mean power of all devices while runs follow each other, with what they are stated to draw idle.
+    /// Mean power of all devices under runs back to back, including their stated idle power.
     #[serde(rename = "power_mw")]
     Power,
-    /// Where a device's temperature settles while runs follow each other.
+    /// Steady-state temperature of a device under runs back to back.
     #[serde(rename = "temperature_mc")]
     Temperature,
 }
@@ -50,42 +50,42 @@ impl Limit {
     }
 }
 
-/// One limit, and where a plan stands.
+/// One limit and the plan's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitReport {
     /// The limit.
     pub limit: Limit,
-    /// The device that it is about, by index; none where it is about all together.
+    /// The device that it applies to, by index; none if it applies to all together.
     pub device: Option<DeviceIndex>,
-    /// The largest value allowed.
+    /// The limit's value.
     pub most: i64,
-    /// The plan's value; none where nobody states what it takes to know it.
+    /// The plan's value; none if a figure for it is unknown.
     pub seen: Option<i64>,
-    /// The value of the best plan without limits, where that was sought.
+    /// The value of the best plan without limits, if that was sought.
     pub free: Option<i64>,
 }
 
 impl LimitReport {
-    /// Whether the plan is over the limit.
+    /// Whether the plan exceeds the limit.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
         self.seen.is_some_and(|seen| seen > self.most)
     }
 
-    /// Whether the limit changed the plan: the best plan without limits is over it.
+    /// Whether the limit changed the plan: the best plan without limits exceeds it.
     #[must_use]
     pub fn binds(&self) -> bool {
         self.free.is_some_and(|free| free > self.most)
     }
 
-    /// What is limited, in words.
+    /// The limited quantity as text.
     pub(crate) fn what(&self, devices: &[String]) -> String {
         let of = self.device.and_then(|device| devices.get(device.index()));
         let of = of.map_or_else(String::new, |device| format!(" of {device}"));
         let what = match self.limit {
             Limit::Deadline => "deadline",
-            Limit::Slowest => "time beside the fastest plan's",
+            Limit::Slowest => "time relative to the fastest plan's",
             Limit::EnergyBudget => "energy budget",
             Limit::Memory => "memory",
             Limit::Power => "mean power",
@@ -105,12 +105,12 @@ impl LimitReport {
             .map_or_else(|| "unknown".to_owned(), |seen| self.limit.words(seen))
     }
 
-    /// The whole line in words.
+    /// The whole line as text.
     #[must_use]
     pub fn words(&self, devices: &[String]) -> String {
         let mut words = format!("{}: ", self.what(devices));
         let Some(seen) = self.seen else {
-            return words + "not known, so not limited";
+            return words + "unknown, so not enforced";
         };
         words += &format!("{} of {}", self.limit.words(seen), self.limit.words(self.most));
         if self.is_exceeded() {
@@ -122,7 +122,7 @@ impl LimitReport {
                 }
                 (limit, _) => format!(", missed by {}", limit.words(seen.saturating_sub(self.most))),
             };
-            words += ", no plan was found that holds it";
+            words += ", no plan found holds it";
         } else if let Some(free) = self.free.filter(|_| self.binds()) {
             words += &format!(", binds: {} without limits", self.limit.words(free));
         }

@@ -1,21 +1,21 @@
-//! How two devices exchange tensors, and what that costs.
+//! Links between devices, and their costs.
 //!
 //! Invariants: a link is directed; a tensor on its own device costs nothing; a pair without a link
-//! cannot exchange tensors at all, which is never quietly replaced by a detour.
-//! Deliberately not here: memory kinds and handles (the scheduler and the plugins know those).
+//! cannot exchange tensors at all, and no detour silently replaces the link. Deliberately not here:
+//! memory kinds and handles (the scheduler and the plugins know those).
 
 use crate::cost::Provenance;
 use crate::unit::{Energy, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the bytes of a tensor get to the reading device.
+/// How a tensor reaches the reading device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkMode {
     /// Both devices address the memory that the writer allocated.
     Native,
-    /// The reader imports the writer's memory by a handle; no bytes move.
+    /// The reader imports the writer's memory by a handle; nothing is copied.
     Imported,
     /// The bytes are copied, and the copy is charged.
     Copy,
@@ -36,12 +36,12 @@ impl LinkMode {
 /// The link from one device to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
-    /// How the bytes get there.
+    /// How tensors travel.
     pub mode: LinkMode,
     /// Fixed time of one transfer (synchronisation, cache maintenance); JSON holds picoseconds.
     #[serde(rename = "latency_ps")]
     pub latency: Time,
-    /// Bytes per second; none where time does not depend on the size.
+    /// Bytes per second; none if the time does not depend on the size.
     pub bytes_per_second: Option<u64>,
     /// Fixed energy of one transfer; JSON holds nanojoules.
     #[serde(rename = "latency_energy_nj", default = "nothing")]
@@ -49,10 +49,10 @@ pub struct Link {
     /// Energy of moving a thousand bytes; JSON holds nanojoules.
     #[serde(rename = "energy_per_kilobyte_nj")]
     pub energy_per_kilobyte: Energy,
-    /// Where the energies come from.
+    /// Provenance of the energies.
     #[serde(default = "estimated")]
     pub energy_provenance: Provenance,
-    /// Where the times come from.
+    /// Provenance of the times.
     pub provenance: Provenance,
 }
 
@@ -67,8 +67,8 @@ fn estimated() -> Provenance {
 }
 
 impl Link {
-    /// Memory that both devices address: a fixed cost and no bytes moved. Its times are an estimate until
-    /// [`Link::measured`] says otherwise.
+    /// Memory that both devices address: a fixed cost, and no bytes moved. Its times are an
+    /// estimate until [`Link::measured`] replaces them.
     #[must_use]
     pub fn native(latency: Time) -> Self {
         Self {
@@ -82,8 +82,8 @@ impl Link {
         }
     }
 
-    /// Memory imported by a handle: a fixed cost and no bytes copied. A device behind a bus still reads them across it:
-    /// then the link has bytes per second.
+    /// Memory imported by a handle: a fixed cost, and no bytes copied. If the device reads it
+    /// across a bus, the link has bytes per second.
     #[must_use]
     pub fn imported(latency: Time) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl Link {
         }
     }
 
-    /// The same link with energies.
+    /// Sets the energies.
     #[must_use]
     pub fn with_energy(self, latency: Energy, per_kilobyte: Energy, provenance: Provenance) -> Self {
         Self {
@@ -124,7 +124,7 @@ impl Link {
         }
     }
 
-    /// Time to move a tensor, rounded up to a picosecond; none where it does not fit or the speed is zero.
+    /// Time of a transfer, rounded up to a picosecond; `None` on overflow or at zero speed.
     #[must_use]
     pub fn time(&self, bytes: u64) -> Option<Time> {
         let moving = match self.bytes_per_second {
@@ -136,7 +136,7 @@ impl Link {
         self.latency.checked_add(moving)
     }
 
-    /// Energy to move a tensor, rounded up to a nanojoule; none where it does not fit.
+    /// Energy of a transfer, rounded up to a nanojoule; `None` on overflow.
     #[must_use]
     pub fn energy(&self, bytes: u64) -> Option<Energy> {
         let total = (u128::from(bytes) * u128::from(self.energy_per_kilobyte.nanojoules())).div_ceil(1000);
@@ -161,7 +161,7 @@ pub struct LinkTable {
 }
 
 impl LinkTable {
-    /// A table for a list of `devices` targets, in which no pair is linked.
+    /// A table for `devices` targets without any link.
     #[must_use]
     pub fn new(devices: usize) -> Self {
         Self {
@@ -176,7 +176,8 @@ impl LinkTable {
         self.devices
     }
 
-    /// States the link of a directed pair. A pair outside the table changes nothing and gives false.
+    /// Sets the link of a directed pair. Returns false, and changes nothing, for a pair outside the
+    /// table.
     pub fn set(&mut self, from: usize, to: usize, link: Link) -> bool {
         if from >= self.devices || to >= self.devices {
             return false;
@@ -185,7 +186,7 @@ impl LinkTable {
         true
     }
 
-    /// The link of a directed pair, where there is one.
+    /// The link of a directed pair, if any.
     #[must_use]
     pub fn get(&self, from: usize, to: usize) -> Option<&Link> {
         if from >= self.devices || to >= self.devices {
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_of_an_older_plan_is_read() {
+    fn older_link_format_is_read() {
         let link = Link::copy(Time::from_nanoseconds(1), 3);
         let mut json = serde_json::to_value(link).unwrap();
         let fields = json.as_object_mut().unwrap();

@@ -1,14 +1,17 @@
-//! A plan judged with the costs that it was made with: whether the same planning still gives it.
+//! Judges a plan with the costs that it was made with: whether the same planning still gives it.
 //!
-//! A lock's file records, beside what each device offered for each node, the [`Pricing`](crate::Pricing) that the plan was priced on. A
-//! check plans the model of today on the devices of today with the figures of the lock, so that only what changed in
-//! the model, in what devices support and in what is asked for moves a node: rates that were measured since do not.
+//! A lock file records each device's offer for each node, and the [`Pricing`](crate::Pricing) that the
+//! plan was priced on. A check plans today's model on today's devices with the figures of the lock.
+//! Therefore only changes of the model, of device support or of the request move a node; newly
+//! measured rates do not.
 //!
 //! Invariants:
-//! 1. The same lock, model, support and policy give the same plan, whatever anything costs today.
-//! 2. What the lock states no figure of (a node that is new, a device that takes a node now) has today's.
+//! 1. The same lock, model, support and policy give the same plan, whatever the costs are today.
+//! 2. Figures that the lock does not hold (a new node, a device that newly supports a node) are
+//!    today's.
 //!
-//! Deliberately not here: what differs (`diff`), the plan's own figures of today (`restate`).
+//! Deliberately not here: the differences (`diff`), the plan's own figures with today's costs
+//! (`restate`).
 
 use crate::cost::CostTable;
 use crate::diff::pairs;
@@ -30,11 +33,12 @@ struct Figures {
     links: LinkTable,
 }
 
-/// Plans what is asked for with the costs of a lock. Support, memory, warmth, the objective and the options are those
-/// of the request; `now` is today's plan of it, with its records, by which nodes of the lock are found again.
+/// Plans a request with the costs of a lock. Support, memory, thermal models, objective and options
+/// are the request's; `now` is today's plan for it, with records by which nodes of the lock are
+/// identified.
 ///
 /// # Errors
-/// As [`partition`].
+/// As for [`partition`].
 pub fn replan_locked(request: Request<'_>, lock: &Plan, now: &Plan) -> Result<Plan, Error> {
     let figures = with_costs_of(request, lock, now);
     let request = Request {
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_changed_move_nothing() {
+    fn changed_rates_move_nothing() {
         let graph = chain(&[Op::Neg, Op::Relu, Op::Abs]);
         let lock = planned(&graph, &world(3, 3, 10));
         assert_eq!(lock.devices_of_nodes(3), [Some(DeviceIndex::new(0)); 3]);
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_measured_as_a_whole_is_the_lock_s() {
+    fn whole_part_cost_comes_from_the_lock() {
         let graph = chain(&[Op::Neg, Op::Relu]);
         let mut then = world(2, 3, 10);
         let cost = Cost::time(Time::from_nanoseconds(1), Provenance::Measured);
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_with_a_node_that_changed_is_not_the_lock_s() {
+    fn changed_part_cost_is_not_from_the_lock() {
         let mut graph = chain(&[Op::Neg, Op::Relu]);
         let mut then = world(2, 3, 10);
         let cost = Cost::time(Time::from_nanoseconds(1), Provenance::Measured);
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_without_terms_keeps_its_nodes_costs() {
+    fn lock_without_terms_keeps_node_costs() {
         let graph = chain(&[Op::Neg, Op::Relu, Op::Abs]);
         let lock = Plan {
             terms: None,

@@ -1,9 +1,9 @@
 //! Placements under costs of measured segments, which are not the sum of their nodes.
 //!
-//! Invariants: the value of a placement is its objective, changed by stated minus summed cost for
-//! every run that is exactly a measured segment; the bound holds for that value too; the number of solver
-//! calls is bounded by [`CALLS`].
-//! Deliberately not here: measured parts that are no run in canonical order: only `merge` can use them.
+//! Invariants: the value of a placement is its objective, corrected by stated minus summed cost for
+//! every run that is exactly a measured segment; the bound holds for that value too; the number of
+//! solver calls is bounded by [`CALLS`]. Deliberately not here: measured parts that are not a run
+//! in canonical order: only `merge` can use them.
 
 use crate::cost::Cost;
 use crate::error::Error;

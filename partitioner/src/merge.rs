@@ -1,11 +1,13 @@
-//! Merges parts of one device where the quotient graph stays acyclic and the cost falls.
+//! Merges parts of one device if the quotient graph stays acyclic and the cost falls.
 //!
-//! Invariants: nodes never change their device, so only launches are saved (or measured parts used); the parts that
-//! come out can be run one after the other; all edges lead onwards in `Quotient::order`, so that a path between two
-//! parts is sought among the parts between them only; work is bounded by a count of visits.
-//! Deliberately not here: which device a node runs on (`solve`).
+//! Invariants: nodes never change their device, so only launches are saved (or measured parts
+//! used); the resulting parts can run one after the other; all edges point forward in
+//! `Quotient::order`, so that a path between two parts is sought only among the parts between them;
+//! work is bounded by a count of visits. Deliberately not here: which device a node runs on
+//! (`solve`).
 //!
-//! Own code: no graph of petgraph's merges vertices in place while it keeps an order and counts its visits.
+//! Own code: no graph of petgraph's merges vertices in place while it keeps an order and counts its
+//! visits.
 
 use std::collections::BTreeSet;
 
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_merge_only_where_no_path_leaves_and_returns() {
+    fn only_convex_runs_merge() {
         // 0 → 1 → 2 on devices 0, 1, 0: merging 0 and 2 would make a circle
         assert_eq!(
             parts(&[0, 1, 0], &[(0, 1), (1, 2)], true, |_, _, _| true),
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_found_among_the_parts_between() {
+    fn path_search_stays_between_the_parts() {
         let mut state = 7u64;
         let mut random = |below: u64| {
             state = state
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_that_reorders_parts_keeps_dependencies() {
+    fn reordering_merge_keeps_dependencies() {
         // 1 (device 1) feeds 2 (device 0); 0 and 2 merge and must then run after 1
         assert_eq!(
             parts(&[0, 1, 0], &[(1, 2)], true, |_, _, _| true),

@@ -1,25 +1,27 @@
-//! What a plan minimises: time, energy, or a weighted sum, within limits; and whether devices work at once.
+//! The objective of a plan: time, energy, or a weighted sum, with limits; serial or with concurrent
+//! devices.
 //!
 //! Invariants: an objective is a whole number, `time weight × picoseconds + energy weight ×
 //! nanojoules`, so two plans compare the same way on every host; limits bound, they do not weigh.
-//! Deliberately not here: how limits are kept (`limit`), and what sensors say while runs go on (the governor).
+//! Deliberately not here: how limits are held (`limit`), and sensor readings at run time (the
+//! governor).
 
 use crate::target::Target;
 use crate::unit::{Energy, MilliCelsius, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the time of a plan is.
+/// The definition of a plan's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
-    /// The sum of all that happens, one part after another.
+    /// The sum of all parts, launches and transfers, one after another.
     #[default]
     Serial,
-    /// From the start of a run to its end, where parts run on several devices at once.
+    /// The time from start to end of a run whose parts execute on several devices at once.
     Makespan,
-    /// Between the ends of two runs, where one run follows the other and no device waits: the time for which the
-    /// busiest device or link is needed.
+    /// The time between the ends of two pipelined runs: the busy time of the busiest device or
+    /// link.
     Throughput,
 }
 
@@ -29,35 +31,41 @@ impl Goal {
     }
 }
 
-/// What to minimise, and what a plan must not exceed.
+/// The quantity to minimize, and the limits of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Objective {
     /// Weight of a nanosecond.
     pub time_weight: u32,
     /// Weight of a microjoule.
     pub energy_weight: u32,
-    /// Longest predicted time allowed; JSON holds picoseconds.
+    /// Limit on the predicted time of a run; JSON holds picoseconds.
     #[serde(rename = "deadline_ps")]
     pub deadline: Option<Time>,
-    /// Most predicted energy allowed; JSON holds nanojoules.
+    /// Limit on the predicted energy of a run; JSON holds nanojoules.
     #[serde(rename = "energy_budget_nj")]
     pub energy_budget: Option<Energy>,
-    /// Most mean power of all devices together while runs follow each other; JSON holds milliwatts.
-    #[serde(rename = "power_limit_mw", default, skip_serializing_if = "Option::is_none")]
-    pub power_limit: Option<Milliwatts>,
-    /// Highest temperature that a device may settle at while runs follow each other, where it is known how it warms;
-    /// JSON holds thousandths of a degree Celsius.
+    /// Limit on the mean power of all devices together under runs back to back; JSON holds
+    /// milliwatts.
     #[serde(
-        rename = "temperature_limit_mc",
+        rename = "max_predicted_power_mw",
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    pub temperature_limit: Option<MilliCelsius>,
-    /// Most time of a run, in thousandths of the fastest plan's that holds the other limits: what energy may cost in
-    /// time.
+    pub max_predicted_power: Option<Milliwatts>,
+    /// Highest temperature that a device may settle at while runs follow each other, where it is known how it warms;
+    /// JSON holds thousandths of a degree Celsius.
+    #[serde(
+        rename = "max_predicted_temperature_mc",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max_predicted_temperature: Option<MilliCelsius>,
+    /// Limit on the time of a run, in thousandths of the fastest plan that holds the other limits:
+    /// what saving energy may cost in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest_permille: Option<u32>,
-    /// What the time is. Anything but the serial one is minimised by itself: its weights are one and zero.
+    /// The definition of time. Any goal except the serial one is minimized alone: its weights are
+    /// one and zero.
     #[serde(default, skip_serializing_if = "Goal::is_serial")]
     pub goal: Goal,
 }
@@ -75,7 +83,7 @@ impl Objective {
         Self::weighted(0, 1)
     }
 
-    /// Least time of one run with devices at work at once.
+    /// Least time of one run with concurrent devices.
     #[must_use]
     pub fn makespan() -> Self {
         Self {
@@ -84,7 +92,7 @@ impl Objective {
         }
     }
 
-    /// Most runs in a time, one after the other.
+    /// Most runs per second.
     #[must_use]
     pub fn throughput() -> Self {
         Self {
@@ -101,15 +109,16 @@ impl Objective {
             energy_weight: energy,
             deadline: None,
             energy_budget: None,
-            power_limit: None,
-            temperature_limit: None,
+            max_predicted_power: None,
+            max_predicted_temperature: None,
             slowest_permille: None,
             goal: Goal::Serial,
         }
     }
 
-    /// Least time and energy together, where a joule costs as much as `per_joule`. The price is kept to a thousandth, by
-    /// the smallest weights that do so; one below a microsecond is no smaller than the weights can say, and none is none.
+    /// Least time and energy together, with a joule converted to `per_joule`. The price has a
+    /// resolution of a thousandth, with the smallest weights that give it, and a minimum of a
+    /// microsecond; zero ignores energy.
     #[must_use]
     pub fn priced(per_joule: Time) -> Self {
         /// Energy of a joule.
@@ -129,7 +138,7 @@ impl Objective {
         Self::weighted(whole((JOULE + ns / 2) / ns), 1)
     }
 
-    /// What a joule costs in time, where both count.
+    /// The price of a joule in time, if time and energy both count.
     #[must_use]
     pub fn price_of_joule(&self) -> Option<Time> {
         if self.time_weight == 0 || self.energy_weight == 0 || self.goal != Goal::Serial {
@@ -139,7 +148,7 @@ impl Objective {
         Some(Time::from_nanoseconds(ns))
     }
 
-    /// The same objective with a longest allowed time.
+    /// Adds a limit on time.
     #[must_use]
     pub fn within(self, deadline: Time) -> Self {
         Self {
@@ -148,7 +157,7 @@ impl Objective {
         }
     }
 
-    /// The same objective with a largest allowed energy.
+    /// Adds a limit on energy.
     #[must_use]
     pub fn within_energy(self, budget: Energy) -> Self {
         Self {
@@ -157,25 +166,25 @@ impl Objective {
         }
     }
 
-    /// The same objective with a largest allowed mean power.
+    /// Adds a limit on mean power.
     #[must_use]
     pub fn within_power(self, limit: Milliwatts) -> Self {
         Self {
-            power_limit: Some(limit),
+            max_predicted_power: Some(limit),
             ..self
         }
     }
 
-    /// The same objective with a highest allowed temperature.
+    /// Adds a limit on temperature.
     #[must_use]
     pub fn within_temperature(self, limit: MilliCelsius) -> Self {
         Self {
-            temperature_limit: Some(limit),
+            max_predicted_temperature: Some(limit),
             ..self
         }
     }
 
-    /// The same objective, of plans that take no more than so many thousandths of the fastest plan's time.
+    /// Limits time to this many thousandths of the fastest plan's.
     #[must_use]
     pub fn no_slower_than(self, permille: u32) -> Self {
         Self {
@@ -184,7 +193,7 @@ impl Objective {
         }
     }
 
-    /// The most time that [`Objective::slowest_permille`] allows where the fastest plan takes so long.
+    /// The time that [`Objective::slowest_permille`] allows, given the fastest plan's time.
     #[must_use]
     pub fn slowest(&self, fastest: Time) -> Option<Time> {
         let time = u128::from(fastest.picoseconds()) * u128::from(self.slowest_permille?) / 1000;
@@ -201,7 +210,7 @@ impl Objective {
         }
     }
 
-    /// The same objective without any limit.
+    /// Removes all limits.
     #[must_use]
     pub fn unlimited(self) -> Self {
         Self {
@@ -210,28 +219,31 @@ impl Objective {
         }
     }
 
-    /// Whether energies must be known on every device; a limit of temperature asks for those of devices that warm.
+    /// Whether energies must be known on every device. A temperature limit needs those of devices
+    /// with a thermal model.
     #[must_use]
     pub fn needs_energy(&self) -> bool {
-        self.energy_weight > 0 || self.energy_budget.is_some() || self.power_limit.is_some()
+        self.energy_weight > 0 || self.energy_budget.is_some() || self.max_predicted_power.is_some()
     }
 
-    /// Whether a limit is held against energies: each is then taken as the most that it may be.
+    /// Whether a limit applies to energies: the upper bound of each then counts.
     #[must_use]
     pub fn limits_energy(&self) -> bool {
-        self.energy_budget.is_some() || self.power_limit.is_some() || self.temperature_limit.is_some()
+        self.energy_budget.is_some()
+            || self.max_predicted_power.is_some()
+            || self.max_predicted_temperature.is_some()
     }
 
     /// Whether energies must be known on one device.
     pub(crate) fn needs_energy_of(&self, target: &Target) -> bool {
-        self.needs_energy() || (self.temperature_limit.is_some() && target.heat.is_some())
+        self.needs_energy() || (self.max_predicted_temperature.is_some() && target.heat.is_some())
     }
 
-    /// What is minimised, in words.
+    /// The objective as text.
     #[must_use]
     pub fn description(&self) -> String {
         let mut words = match (self.time_weight, self.energy_weight) {
-            _ if self.goal == Goal::Makespan => "least time with devices at work at once".to_owned(),
+            _ if self.goal == Goal::Makespan => "least time with concurrent devices".to_owned(),
             _ if self.goal == Goal::Throughput => "least time between runs".to_owned(),
             (_, 0) => "least time".to_owned(),
             (0, _) => "least energy".to_owned(),
@@ -250,16 +262,16 @@ impl Objective {
         if let Some(budget) = self.energy_budget {
             words += &format!(", within {budget}");
         }
-        if let Some(limit) = self.power_limit {
+        if let Some(limit) = self.max_predicted_power {
             words += &format!(", within {limit}");
         }
-        if let Some(limit) = self.temperature_limit {
+        if let Some(limit) = self.max_predicted_temperature {
             words += &format!(", up to {limit}");
         }
         words
     }
 
-    /// An amount of the objective in words: a time or an energy where it is one.
+    /// An amount of the objective as text: a time or an energy if it is one.
     #[must_use]
     pub fn words(&self, value: u64) -> String {
         match (self.time_weight, self.energy_weight) {
@@ -273,7 +285,7 @@ impl Objective {
         }
     }
 
-    /// What it counts, in a word or two: what plans take more or less of.
+    /// The quantity in a word or two, as in "1.5 times as much time".
     #[must_use]
     pub fn quantity(&self) -> &'static str {
         match (self.time_weight, self.energy_weight) {
@@ -286,10 +298,10 @@ impl Objective {
 
     fn price_in_words(&self) -> String {
         let price = self.price_of_joule().unwrap_or_default();
-        format!("a joule as {price}")
+        format!("at {price} per joule")
     }
 
-    /// The weighted sum; none where it does not fit.
+    /// The weighted sum; `None` on overflow.
     #[must_use]
     pub fn value(&self, time: Time, energy: Energy) -> Option<u64> {
         let time = time.picoseconds().checked_mul(u64::from(self.time_weight))?;
@@ -309,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_joule_costs_what_it_was_priced_at() {
+    fn joule_price_round_trips() {
         let weights = |per_joule: Time| {
             let made = Objective::priced(per_joule);
             (made.time_weight, made.energy_weight)
@@ -343,17 +355,17 @@ mod tests {
         assert_eq!(time, energy);
         assert_eq!(
             priced.description(),
-            "least time and energy, a joule as 200.000 ms"
+            "least time and energy, at 200.000 ms per joule"
         );
         assert_eq!(
             priced.words(10_000_000_000),
-            "10.000 ms of time, a joule as 200.000 ms"
+            "10.000 ms of time, at 200.000 ms per joule"
         );
         assert_eq!(Objective::latency().price_of_joule(), None);
     }
 
     #[test]
-    fn weights_count_per_named_unit() {
+    fn weights_apply_per_named_unit() {
         let one = Objective::weighted(3, 2).value(Time::from_nanoseconds(1), Energy::from_microjoules(1));
         assert_eq!(one, Some(5000));
         let none = Objective::latency().value(Time::from_picoseconds(u64::MAX), Energy::ZERO);

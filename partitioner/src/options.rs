@@ -11,31 +11,32 @@ use crate::unit::Time;
 pub struct Options {
     /// Nodes that must run on a given device: node index to device index.
     pub pins: BTreeMap<usize, usize>,
-    /// Device whose memory holds the graph inputs; none: each device reads them where they are.
+    /// Device whose memory holds the graph inputs; none: each device reads them in place.
     pub input_home: Option<usize>,
     /// Device whose memory must hold the graph outputs; none: they stay where they are written.
     pub output_home: Option<usize>,
-    /// Largest table the exact solver may build, in entries; a wider graph gets a plan with a stated gap.
+    /// Maximum table size of the exact solver, in entries; a wider graph gets a plan with a stated
+    /// gap.
     pub table_limit: u64,
-    /// Number of moves the search on wider graphs may try.
+    /// Maximum number of moves of the search on wider graphs.
     pub moves: u32,
     /// Seed of that search.
     pub seed: u64,
-    /// Number of changes that the search for schedules may try, where devices work at once.
+    /// Maximum number of changes of the schedule search, with concurrent devices.
     pub schedule_moves: u32,
-    /// Let a plan for many runs hold whole copies of the model on devices of their own.
+    /// Allow replicas of the model on their own devices in a plan for throughput.
     pub replicas: bool,
-    /// Let a copy of a plan for many runs span several devices even where one device alone could run the model.
+    /// Allow a replica to span several devices even if one device alone could run the model.
     pub split_copies: bool,
-    /// Merge parts of one device afterwards where that lowers the cost.
+    /// Merge parts of one device afterwards if that lowers the cost.
     pub merge: bool,
-    /// Cut parts that take longer, with their launch, where devices do not work at once: others get their turns in
-    /// between. A single node is a part at least. The certificate is about the plan before that.
+    /// Cut parts that take longer, including their launch, in serial plans, so that other runs get
+    /// turns in between, down to single nodes. The certificate is about the uncut plan.
     pub longest_part: Option<Time>,
 }
 
 impl Options {
-    /// No pins, no homes, and bounds that suit networks of a few thousand nodes.
+    /// The defaults: no pins, no homes, and bounds that suit networks of a few thousand nodes.
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! One part of a plan: a set of nodes compiled together and run by one device.
+//! One part of a plan: a set of nodes that one device compiles and runs together.
 //!
-//! Invariants: nodes and boundary tensors stand in ascending order; the id depends on the device and on
-//! what the part's nodes are (names, ops, attributes, types, wiring among them) alone, so it stays the same
-//! over replans and while the rest of the model changes.
-//! Deliberately not here: how parts are found (`solve`, `merge`) and checked (`check`).
+//! Invariants: nodes and boundary tensors are in ascending order; the id depends only on the device
+//! and on the part's nodes (names, ops, attributes, types, wiring among them), so it stays the same
+//! over replans and while the rest of the model changes. Deliberately not here: finding parts
+//! (`solve`, `merge`) and checking them (`check`).
 
 use crate::cost::Cost;
 use crate::index::{DeviceIndex, PartIndex};
@@ -78,7 +78,7 @@ mod tests {
     const OPS: [(Op, &str); 2] = [(Op::Neg, "a"), (Op::Relu, "b")];
 
     #[test]
-    fn an_id_tells_devices_and_nodes_apart() {
+    fn ids_distinguish_devices_and_nodes() {
         let graph = chain(&OPS, 4, false);
         let id = part_id(&graph, "cpu:0", &[0, 1]);
         assert_eq!(id.len(), 16);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_stays_while_the_rest_of_the_model_changes() {
+    fn id_is_independent_of_the_rest_of_the_model() {
         let id = part_id(&chain(&OPS, 4, false), "cpu:0", &[0, 1]);
         assert_eq!(id, part_id(&chain(&OPS, 4, true), "cpu:0", &[1, 2]));
     }

@@ -1,9 +1,8 @@
-//! Plans a graph: checks the inputs, places every node, forms parts and writes the plan down.
+//! Plans a graph: checks the inputs, places every node, forms parts and assembles the plan.
 //!
-//! Invariants: pure; the plan that comes out passes `check` (tests hold it to that); it keeps to
-//! every limit or the call is an error.
-//! Deliberately not here: each step's own work: `instance`, `solve`, `measured`, `limit`, `merge`, `assemble`, and
-//! which sets of devices are planned: `fewer`, `replicas`.
+//! Invariants: pure; the resulting plan passes `check` (tests verify it); it holds every limit or
+//! the call is an error. Deliberately not here: the steps themselves: `instance`, `solve`,
+//! `measured`, `limit`, `merge`, `assemble`, and the planned sets of devices: `fewer`, `replicas`.
 
 use crate::error::Error;
 use crate::fewer;
@@ -18,11 +17,11 @@ use crate::replicas;
 use crate::request::Request;
 use crate::solve::Solution;
 
-/// Plans what is asked for.
+/// Plans a request.
 ///
 /// # Errors
-/// Inputs that do not fit together, a node that no device can run or has no cost for, costs too
-/// large to add up, missing links, or limits that no plan found keeps to.
+/// Inputs that do not fit together, a node that no device can run or has no cost for, costs that
+/// overflow, missing links, or limits that no plan found holds.
 ///
 /// ```
 /// use polychip_graph::{Graph, Node, Tensor};

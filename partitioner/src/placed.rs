@@ -1,6 +1,7 @@
-//! The plan of a placement: parts are formed, merged where the objective gains, and written down.
+//! Turns a placement into a plan: forms parts, merges them if the objective gains, and assembles
+//! the plan.
 //!
-//! Deliberately not here: where nodes go (`solve`, `limit`), the lists of a plan (`assemble`).
+//! Deliberately not here: placement (`solve`, `limit`), the lists of a plan (`assemble`).
 
 use crate::assemble::{assemble, part_cost};
 use crate::cut;

@@ -1,9 +1,9 @@
-//! The plan: which part runs where, what crosses between parts, what it should cost, and a certificate.
+//! The plan: parts and their devices, crossings, predicted cost, and a certificate.
 //!
-//! Invariants: the JSON form is versioned, its fields stand in a fixed order and equal plans print
-//! equal bytes; a plan names the model by its structure fingerprint, and `parse` followed by `check`
-//! refuses it for any other model; every figure has a unit in its name and a provenance.
-//! Deliberately not here: how plans are found; that a plan is right (see `check`).
+//! Invariants: the JSON form is versioned, its fields are in a fixed order and equal plans print
+//! equal bytes; a plan names the model by its structure fingerprint, and `parse` followed by
+//! `check` refuses it for any other model; every figure has a unit in its name and a provenance.
+//! Deliberately not here: finding plans; judging them (see `check`).
 
 use crate::cost::Provenance;
 use crate::error::Error;
@@ -34,57 +34,61 @@ pub struct Plan {
     pub model: String,
     /// Device names; parts refer to them by index.
     pub devices: Vec<String>,
-    /// What the devices call themselves, in the same order, for people; empty where nobody recorded it.
+    /// Product names of the devices, in the same order; empty if not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_names: Vec<String>,
-    /// What was minimised.
+    /// The objective and its limits.
     pub objective: Objective,
-    /// Device that holds the graph inputs, by index, if the plan charges for bringing them.
+    /// Device that holds the graph inputs, by index, if the plan charges for their transfer.
     pub input_home: Option<DeviceIndex>,
-    /// Device that must hold the graph outputs, by index, if the plan charges for bringing them.
+    /// Device that must hold the graph outputs, by index, if the plan charges for their transfer.
     pub output_home: Option<DeviceIndex>,
     /// Parts, each after all that it depends on.
     pub parts: Vec<Part>,
     /// Tensors between parts, by tensor and destination device.
     pub crossings: Vec<Crossing>,
-    /// Per device: bytes of constants and boundary tensors that its parts hold.
+    /// Bytes of constants and boundary tensors, by device.
     pub memory_bytes: Vec<u64>,
-    /// How good the placement is, before parts are merged.
+    /// Optimality of the placement, before parts are merged.
     pub certificate: Certificate,
-    /// Predicted totals of the plan as it stands.
+    /// Predicted totals of the plan.
     pub totals: Totals,
-    /// Time of the fastest plan that was found, where the objective bounds a plan by it; JSON holds picoseconds.
+    /// Time of the fastest plan found, if the objective limits time relative to it; JSON holds
+    /// picoseconds.
     #[serde(rename = "fastest_ps", default, skip_serializing_if = "Option::is_none")]
     pub fastest: Option<Time>,
-    /// By how much the time of a run exceeds the objective's deadline, where no plan was found that meets it; JSON
+    /// By how much a run exceeds the objective's deadline if no plan was found that meets it; JSON
     /// holds picoseconds.
     #[serde(rename = "missed_ps", default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Time>,
-    /// Where the plan stands at each limit of its objective, and at limits of memory that changed it.
+    /// The plan's value at each limit of its objective, and at memory limits that changed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitReport>,
-    /// Value of the best placement found without limits, in the objective's own units, where there are limits.
+    /// Value of the best placement found without limits, in the objective's own units, if there are
+    /// limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlimited: Option<u64>,
-    /// When parts start, where the plan was made for devices that work at once; its certificate is then about the
+    /// Start times of parts, in a plan for concurrent devices; its certificate is then about the
     /// plan as it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
-    /// Further whole copies of the model, each on devices of its own, where the plan is for many runs: each run takes
-    /// one copy, and all copies work at once. The plan's own parts, schedule and totals are those of the first copy;
-    /// its certificate is about all together. A copy has no copies of its own.
+    /// Further replicas of the model, each on its own devices, in a plan for throughput: each run
+    /// uses one replica, and all replicas work concurrently. The plan's own parts, schedule and
+    /// totals are those of the first replica; its certificate is about all together. A replica has
+    /// no replicas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<Plan>,
-    /// What it was priced on beside its nodes' offers, in a lock: a check of the lock plans with these figures.
+    /// In a lock: the terms that it was priced on besides its nodes' offers. A check of the lock
+    /// plans with these figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<Pricing>,
-    /// What each node is and what it was offered, in canonical order, so that plans can be compared; empty
-    /// where nobody recorded it (`record`).
+    /// Records of nodes and offers, in canonical order, so that plans can be compared; empty if not
+    /// recorded (`record`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeRecord>,
 }
 
-/// One tensor that leaves its part, once per destination device.
+/// A tensor that leaves its part, once per destination device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Crossing {
@@ -96,22 +100,22 @@ pub struct Crossing {
     pub from_device: DeviceIndex,
     /// The device that reads it, by index; it may be the writer's own.
     pub to_device: DeviceIndex,
-    /// The parts of that device that read it, ascending; empty where only the home of outputs does.
+    /// The parts of that device that read it, ascending; empty if only the home of outputs does.
     pub to_parts: Vec<PartIndex>,
-    /// Size of the tensor; none where it is not known before the run (then it stays on its device).
+    /// Size in bytes; none if unknown before the run (then it stays on its device).
     pub bytes: Option<u64>,
-    /// How the bytes get there.
+    /// How the bytes travel.
     pub mode: LinkMode,
     /// Predicted time of the transfer; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
     pub time: Time,
-    /// Where the time comes from.
+    /// Provenance of the time.
     #[serde(default = "estimated")]
     pub provenance: Provenance,
     /// Predicted energy of the transfer; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
     pub energy: Energy,
-    /// Where the energy comes from.
+    /// Provenance of the energy.
     #[serde(default = "estimated")]
     pub energy_provenance: Provenance,
 }
@@ -121,14 +125,15 @@ fn estimated() -> Provenance {
     Provenance::Estimated
 }
 
-/// How good a placement is. It speaks of the objective of maximal runs in canonical order: merging
-/// parts afterwards only lowers the cost, and cutting them (`Options::longest_part`) raises it.
+/// Optimality of a placement. It refers to the objective of maximal runs in canonical order:
+/// merging parts afterwards only lowers the cost, and cutting them (`Options::longest_part`) raises
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
     /// Value of the placement, in the objective's own units.
     pub objective: u64,
-    /// No placement is below this.
+    /// Lower bound of any placement's value.
     pub bound: u64,
 }
 
@@ -139,7 +144,7 @@ impl Certificate {
         self.objective == self.bound
     }
 
-    /// The gap to the bound in millionths of the bound, rounded up; none where the bound is zero and
+    /// The gap to the bound in millionths of the bound, rounded up; `None` if the bound is zero and
     /// the objective is not.
     #[must_use]
     pub fn gap_ppm(&self) -> Option<u64> {
@@ -151,8 +156,8 @@ impl Certificate {
         }
     }
 
-    /// How good the placement is, in words. It is about the plan as it stands where its devices work `at_once`, else
-    /// about the placement before parts were merged.
+    /// Optimality as text: of the plan as it stands if its devices work `at_once`, else of the
+    /// placement before merging.
     #[must_use]
     pub fn words(&self, at_once: bool) -> String {
         let merging = if at_once { "" } else { " before merging" };
@@ -168,7 +173,7 @@ impl Certificate {
     }
 }
 
-/// Predicted totals of a plan run part after part.
+/// Predicted totals of a plan whose parts run serially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Totals {
@@ -184,27 +189,26 @@ pub struct Totals {
     /// Sum of the three; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
     pub time: Time,
-    /// Energy of parts, launches and crossings, where all are known; JSON holds nanojoules.
+    /// Energy of parts, launches and crossings, if all are known; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
     pub energy: Option<Energy>,
-    /// How far the energy may be from that, and the weakest that it rests on; launches and crossings are taken as they
-    /// are.
+    /// Interval of the energy and its weakest provenance; launches and crossings count as exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_range: Option<EnergyRange>,
     /// The weakest provenance among the parts.
     pub provenance: Provenance,
-    /// At least one figure comes from an emulated device.
+    /// Whether at least one figure comes from an emulated device.
     pub emulated: bool,
 }
 
 impl Totals {
-    /// The energy that is expected, whatever the plan counts.
+    /// The expected energy, even if the plan holds an upper bound.
     #[must_use]
     pub fn expected_energy(&self) -> Option<Energy> {
         self.range().map(|range| range.expected)
     }
 
-    /// The interval of the energy; none where there is no energy.
+    /// The interval of the energy; `None` without an energy.
     #[must_use]
     pub fn range(&self) -> Option<EnergyRange> {
         let exact = |energy| EnergyRange::exact(energy, EnergyProvenance::Vendor);
@@ -213,7 +217,7 @@ impl Totals {
     }
 }
 
-/// What people call a device: what it calls itself, where that says something, with its name among all devices.
+/// A device's label for people: its product name, if informative, with its device name.
 #[must_use]
 pub fn label(name: &str, calls_itself: Option<&str>) -> String {
     match calls_itself {
@@ -246,7 +250,7 @@ impl Plan {
             .map_or(self.totals.time, |schedule| schedule.makespan)
     }
 
-    /// The predicted time from a run to the next, where runs follow each other.
+    /// The predicted time between runs back to back.
     #[must_use]
     pub fn interval(&self) -> Time {
         match self.replicas.is_empty() {
@@ -255,7 +259,7 @@ impl Plan {
         }
     }
 
-    /// The first copy, which is the plan itself, and the others, from the fastest to the slowest.
+    /// The replicas from the fastest to the slowest; the first is the plan itself.
     pub fn copies(&self) -> impl Iterator<Item = &Plan> {
         std::iter::once(self).chain(&self.replicas)
     }
@@ -267,7 +271,7 @@ impl Plan {
         used.into_iter().collect()
     }
 
-    /// The predicted time from a run of the plan's own parts, which are one copy, to the next.
+    /// The predicted time between runs of the plan's own parts, which are one replica.
     #[must_use]
     pub fn own_interval(&self) -> Time {
         match (&self.schedule, self.objective.goal) {
@@ -276,7 +280,7 @@ impl Plan {
         }
     }
 
-    /// What people call a device of the plan: what it calls itself with its name here, or that name alone.
+    /// A device's label for people: its product name and device name, or the latter alone.
     #[must_use]
     pub fn device_label(&self, device: DeviceIndex) -> String {
         let name = self.devices.get(device.index()).map_or("", String::as_str);
@@ -289,7 +293,8 @@ impl Plan {
         (self.time() > deadline).then(|| self.time().saturating_sub(deadline))
     }
 
-    /// The plan file: JSON, two spaces deep, each node's record on one line, one newline at the end.
+    /// The plan file: JSON with two spaces per level, each node's record on one line, and a final
+    /// newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         let written = "invariant: a plan has only JSON types";
@@ -329,7 +334,7 @@ impl Plan {
         serde_json::from_str(text).map_err(Error::parse)
     }
 
-    /// The device of every node, by node index; none where no part has the node.
+    /// The device of every node, by node index; `None` if no part has the node.
     #[must_use]
     pub fn devices_of_nodes(&self, nodes: usize) -> Vec<Option<DeviceIndex>> {
         let mut devices = vec![None; nodes];

@@ -1,18 +1,19 @@
-//! What a device draws, and how far an energy that is made of it may be from the truth.
+//! Device power, and the interval of an energy that is derived from it.
 //!
-//! Invariants: low ≤ expected ≤ high, of powers and of energies; a sum of intervals is the interval of the sum, and
-//! rests on the weakest of its terms.
-//! Deliberately not here: the powers themselves (the scheduler has the table, and what was measured).
+//! Invariants: low ≤ expected ≤ high, of powers and of energies; a sum of intervals is the interval
+//! of the sum, and has the weakest provenance of its terms. Deliberately not here: the powers
+//! themselves (the scheduler has the table and the measurements).
 
 use crate::unit::{Energy, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where an energy or a power comes from, best first.
+/// Provenance of an energy or a power, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EnergyProvenance {
-    /// Measured for this part or model: by a rail, a battery, RAPL, NVML, or as a difference of such.
+    /// Measured for this part or model, by a rail, a battery, RAPL or NVML, or as a difference of
+    /// such.
     Measured,
     /// Fitted to measured energies of other runs of the device.
     Fitted,
@@ -20,7 +21,7 @@ pub enum EnergyProvenance {
     Vendor,
     /// Published of the nearest known chip.
     Family,
-    /// That of a device of its class.
+    /// Typical of a device of its class.
     Default,
 }
 
@@ -38,25 +39,26 @@ impl EnergyProvenance {
     }
 }
 
-/// The interval of an energy, and where the energy comes from.
+/// An energy's interval and provenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyRange {
-    /// The least that it may be; JSON holds nanojoules.
+    /// Lower bound; JSON holds nanojoules.
     #[serde(rename = "low_nj")]
     pub low: Energy,
-    /// What is expected of it; JSON holds nanojoules. A plan whose limits are held against energies counts the most.
+    /// Expected value; JSON holds nanojoules. A plan with limits on energies uses the upper bound
+    /// instead.
     #[serde(rename = "expected_nj")]
     pub expected: Energy,
-    /// The most that it may be; JSON holds nanojoules.
+    /// Upper bound; JSON holds nanojoules.
     #[serde(rename = "high_nj")]
     pub high: Energy,
-    /// Where it comes from.
+    /// Its provenance.
     pub provenance: EnergyProvenance,
 }
 
 impl EnergyRange {
-    /// The interval of an energy that is taken as it is.
+    /// The interval of an exact energy.
     #[must_use]
     pub fn exact(energy: Energy, provenance: EnergyProvenance) -> Self {
         Self {
@@ -67,7 +69,7 @@ impl EnergyRange {
         }
     }
 
-    /// The interval of the sum; none where it does not fit.
+    /// The interval of the sum; `None` on overflow.
     #[must_use]
     pub fn sum(self, other: Self) -> Option<Self> {
         Some(Self {
@@ -78,7 +80,7 @@ impl EnergyRange {
         })
     }
 
-    /// How far it reaches with where it comes from: `vendor, 1.000 mJ to 3.000 mJ`.
+    /// Provenance and interval as text: `vendor, 1.000 mJ to 3.000 mJ`.
     #[must_use]
     pub fn words(&self) -> String {
         match self.low == self.high {
@@ -88,28 +90,28 @@ impl EnergyRange {
     }
 }
 
-/// What a device draws.
+/// The power of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// What it draws at rest, in milliwatts; zero where nobody says. No energy of a run counts it.
+    /// Idle power in milliwatts; zero if unknown. The energy of a run excludes it.
     #[serde(rename = "idle_mw")]
     pub idle: Milliwatts,
-    /// What it is expected to draw beyond that while it computes, in milliwatts.
+    /// Expected power above idle while it computes, in milliwatts.
     #[serde(rename = "active_mw")]
     pub active: Milliwatts,
-    /// The least that this may be, in milliwatts.
+    /// Lower bound of the active power, in milliwatts.
     #[serde(rename = "low_mw")]
     pub low: Milliwatts,
-    /// The most that this may be, in milliwatts.
+    /// Upper bound of the active power, in milliwatts.
     #[serde(rename = "high_mw")]
     pub high: Milliwatts,
-    /// Where it comes from.
+    /// Its provenance.
     pub provenance: EnergyProvenance,
 }
 
 impl Power {
-    /// A power that is taken as it is.
+    /// An exact active power.
     #[must_use]
     pub fn exact(active: Milliwatts, provenance: EnergyProvenance) -> Self {
         Self {
@@ -121,7 +123,7 @@ impl Power {
         }
     }
 
-    /// The energy over a time with its interval; none where it does not fit.
+    /// The energy over a time with its interval; `None` on overflow.
     #[must_use]
     pub fn over(self, time: Time) -> Option<(Energy, EnergyRange)> {
         let range = EnergyRange {
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_reaches_as_far_as_its_terms_and_rests_on_the_weakest() {
+    fn sum_interval_is_the_interval_of_sums() {
         let power = Power {
             low: Milliwatts::new(500),
             high: Milliwatts::new(4_000),

@@ -1,6 +1,6 @@
-//! What a plan was priced on beside what each device offered for each node, as its file records it.
+//! The terms of a plan besides the devices' offers for its nodes, as its file records them.
 //!
-//! Not here: planning anew on these terms (`lock`).
+//! Not here: replanning on these terms (`lock`).
 
 use crate::cost::Cost;
 use crate::index::DeviceIndex;
@@ -11,7 +11,7 @@ use crate::unit::{Energy, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a plan was priced on beside its nodes' offers. Devices are the plan's, by index.
+/// The terms of a plan besides its nodes' offers. Devices are the plan's, by index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pricing {
@@ -19,11 +19,11 @@ pub struct Pricing {
     pub devices: Vec<DevicePricing>,
     /// Links between devices.
     pub links: Vec<LinkPricing>,
-    /// Parts whose cost is known as a whole.
+    /// Parts with a known cost as a whole.
     pub parts: Vec<PartPricing>,
 }
 
-/// What a device charges beside its nodes' costs.
+/// Charges of a device besides its nodes' costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DevicePricing {
@@ -33,13 +33,13 @@ pub struct DevicePricing {
     /// Energy charged once per part; JSON holds nanojoules.
     #[serde(rename = "launch_energy_nj")]
     pub launch_energy: Energy,
-    /// Power while computing, where known, in milliwatts.
+    /// Power while computing, if known, in milliwatts.
     #[serde(rename = "power_mw", default, skip_serializing_if = "Option::is_none")]
     pub power: Option<Milliwatts>,
-    /// How far that may be from the truth, and where it comes from.
+    /// Interval and provenance of that power.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_model: Option<Power>,
-    /// Power at all times, where known, in milliwatts.
+    /// Power at all times, if known, in milliwatts.
     #[serde(rename = "idle_mw", default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Milliwatts>,
     /// Number of the hardware that it shares, if any.
@@ -55,11 +55,11 @@ pub struct LinkPricing {
     pub from: DeviceIndex,
     /// Device that reads.
     pub to: DeviceIndex,
-    /// How tensors get there, and what that costs.
+    /// How tensors travel, and the cost.
     pub link: Link,
 }
 
-/// A part whose cost is known as a whole.
+/// A part with a known cost as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PartPricing {
@@ -67,12 +67,12 @@ pub struct PartPricing {
     pub device: DeviceIndex,
     /// Its nodes, ascending.
     pub nodes: Vec<u32>,
-    /// What it costs there.
+    /// Its cost there.
     pub cost: Cost,
 }
 
 impl Pricing {
-    /// The terms of planning what is asked for.
+    /// The terms of a request.
     #[must_use]
     pub fn of(request: Request<'_>) -> Pricing {
         let Request {

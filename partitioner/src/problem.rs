@@ -10,16 +10,16 @@ use crate::error::{Error, Repr};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The cost of what is not possible.
+/// The cost of an impossible choice.
 pub const FORBIDDEN: u64 = u64::MAX;
 
-/// Most devices of one problem: sets of devices are kept as bit masks.
+/// Maximum number of devices in one problem: sets of devices are bit masks.
 pub const MAX_DEVICES: usize = 16;
 
 /// The devices that a node may run on, ascending.
 pub(crate) type Domain = SmallVec<[usize; 4]>;
 
-/// Where a tensor is before it is read.
+/// The location of a tensor before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// On the device of the node that writes it.
@@ -28,17 +28,17 @@ pub enum Source {
     Device(usize),
 }
 
-/// A tensor that may have to be moved.
+/// A tensor that may have to be transferred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// Where it is written.
     pub source: Source,
     /// Nodes that read it, ascending, each once.
     pub readers: Vec<usize>,
-    /// A device that must have it in any case.
+    /// A device that needs it in any case.
     pub home: Option<usize>,
-    /// Cost of one transfer: row is the source's device, column the destination; the diagonal is free. Tensors of one size
-    /// share it.
+    /// Cost of one transfer, by source device (row) and destination (column); the diagonal is free.
+    /// Tensors of equal size share it.
     pub transfer: Arc<[u64]>,
 }
 
@@ -54,10 +54,10 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem without tensors: `cost` holds one row of `launch.len()` devices per node.
+    /// A problem without tensors: `cost` has one row of `launch.len()` devices per node.
     ///
     /// # Errors
-    /// No device, more than [`MAX_DEVICES`], or rows that do not fit.
+    /// No device, more than [`MAX_DEVICES`], or rows of the wrong length.
     pub fn new(cost: Vec<u64>, launch: Vec<u64>) -> Result<Self, Error> {
         let devices = launch.len();
         if devices == 0 || devices > MAX_DEVICES {
@@ -145,13 +145,13 @@ impl Problem {
         self.nodes
     }
 
-    /// Cost of a node on a device, [`FORBIDDEN`] where it cannot run there.
+    /// Cost of a node on a device; [`FORBIDDEN`] if it cannot run there.
     #[must_use]
     pub fn cost(&self, node: usize, device: usize) -> u64 {
         self.cost[node * self.devices + device]
     }
 
-    /// Changes the cost of a node on a device.
+    /// Sets the cost of a node on a device.
     pub fn set_cost(&mut self, node: usize, device: usize, cost: u64) {
         self.cost[node * self.devices + device] = cost;
     }
@@ -162,13 +162,13 @@ impl Problem {
         self.launch[device]
     }
 
-    /// Tensors that may have to be moved.
+    /// Tensors that may have to be transferred.
     #[must_use]
     pub fn tensors(&self) -> &[Moved] {
         &self.tensors
     }
 
-    /// The devices that a node may run on, ascending.
+    /// The devices that can run a node, ascending.
     #[must_use]
     pub fn allowed(&self, node: usize) -> Vec<usize> {
         (0..self.devices)
@@ -191,7 +191,7 @@ impl Problem {
         // half the range, so that a bound plus a value also fits
         if sum > u128::from(u64::MAX / 2) {
             return Err(Repr::Overflow(format!(
-                "the dearest placement costs {sum}, the limit is {}",
+                "the most expensive placement costs {sum}, limit {}",
                 u64::MAX / 2
             ))
             .into());
@@ -217,7 +217,7 @@ impl Problem {
         sum
     }
 
-    /// The objective of a placement, or none where it uses something forbidden.
+    /// The objective of a placement; `None` if it uses a forbidden choice.
     #[must_use]
     pub fn objective(&self, placement: &[usize]) -> Option<u64> {
         debug_assert_eq!(placement.len(), self.nodes);
@@ -273,7 +273,8 @@ impl Problem {
         sum
     }
 
-    /// What the objective changes by when one node moves to another device; none where that is forbidden.
+    /// The change of the objective when one node moves to another device; `None` if that is
+    /// forbidden.
     #[must_use]
     pub fn difference(&self, placement: &mut [usize], node: usize, device: usize) -> Option<i64> {
         self.difference_at(placement, node, device, self.cost(node, device))

@@ -1,8 +1,8 @@
-//! What each node of a plan is and what every device offered for it, kept in the plan's file.
+//! Records of each node and every device's offer for it, kept in the plan file.
 //!
-//! Invariants: a record says what planning was told, so that two plans can be compared later without model or
-//! devices; checking, pricing and running a plan read none of it.
-//! Deliberately not here: what changed between two plans (`diff`).
+//! Invariants: a record holds planning inputs, so that two plans can be compared later without
+//! model or devices; checking, pricing and running a plan do not read it. Deliberately not here:
+//! differences between two plans (`diff`).
 
 use crate::cost::Cost;
 use crate::index::DeviceIndex;
@@ -11,7 +11,7 @@ use polychip_graph::fingerprint;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One node, and what every device offered for it.
+/// One node, and every device's offer for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeRecord {
@@ -19,35 +19,36 @@ pub struct NodeRecord {
     pub name: String,
     /// The op.
     pub op: String,
-    /// Hash of name, op, attributes and types: sixteen hexadecimal digits, the same while other nodes change.
+    /// Hash of name, op, attributes and types: sixteen hexadecimal digits, independent of other
+    /// nodes.
     pub key: String,
-    /// Device that the caller pinned it to, by index.
+    /// Device that it is pinned to, by index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<DeviceIndex>,
-    /// What each of the plan's devices offered, in their order.
+    /// The offers of the plan's devices, in their order.
     pub offers: Vec<Offer>,
 }
 
-/// What a device offered for a node.
+/// A device's offer for a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Offer {
-    /// It runs the node at this cost.
+    /// The device runs the node at this cost.
     Cost(Cost),
-    /// It does not run the node: its words, with the reason code of the plugin ABI.
+    /// The device refuses the node.
     Refused {
         /// Reason code.
         code: u32,
-        /// The device's words.
+        /// The device's message.
         words: String,
     },
     /// The device was out of use, for this reason.
     Quarantined(String),
-    /// It runs the node at a cost that nothing states.
+    /// The device runs the node at an unknown cost.
     Unpriced,
 }
 
-/// Records for a plan of what is asked for, one per node.
+/// The records for a plan of this request, one per node.
 #[must_use]
 pub fn record(request: Request<'_>) -> Vec<NodeRecord> {
     let Request {

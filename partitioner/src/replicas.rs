@@ -1,13 +1,14 @@
-//! Plans for many runs: whole copies of the model on disjoint devices, each on one device or split over several.
+//! Plans for throughput: replicas of the model on disjoint devices, each on one device or split over several.
 //!
-//! Each run takes one copy, so that rates add up. What the copies are is a set partition of the devices. With few
-//! devices all are compared, by dynamic programming over sets of devices. With more, copies of single devices are
-//! joined in pairs where that gains most, and compared with one copy over all.
+//! Each run uses one replica, so rates add up. The replicas form a set partition of the devices. With few
+//! devices all partitions are compared, by dynamic programming over sets of devices. With more, replicas on
+//! single devices are joined in pairs where that gains most, and compared with one plan over all.
 //!
-//! Invariants: with up to [`MOST_SETS`] devices no set of devices has a better plan than the whole, because what a set
-//! gives does not depend on other devices; with more, a device more never makes copies of single devices slower;
-//! a model that keeps a state, and a plan with a limit of power, has one copy; every copy keeps to all limits.
-//! Deliberately not here: the plan of one copy (`makespan`), and how runs are given to copies (the scheduler).
+//! Invariants: with up to [`MOST_SETS`] devices no subset of devices has a better plan than the whole,
+//! because the value of a set does not depend on other devices; with more, an additional device never slows
+//! replicas on single devices; a stateful model, and a plan with a power limit, has one replica; every
+//! replica holds all limits. Deliberately not here: the plan of one replica (`makespan`), and dispatch of
+//! runs (the scheduler).
 
 use crate::error::Error;
 use crate::instance::Inputs;
@@ -49,7 +50,7 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
         resources: resources(inputs.targets),
         copies: inputs.options.replicas
             && inputs.graph.states.is_empty()
-            && inputs.objective.power_limit.is_none(),
+            && inputs.objective.max_predicted_power.is_none(),
         devices,
     };
     match search.devices.len() <= MOST_SETS {

@@ -1,7 +1,7 @@
-//! A plan for people: a table with units, and the same as JSON values.
+//! Formats a plan for people: a table with units, and the same as JSON values.
 //!
-//! Invariants: every figure has a unit and its provenance; figures of emulated devices say so.
-//! Deliberately not here: colours and terminals (the CLI has them).
+//! Invariants: every figure has a unit and its provenance; figures of emulated devices are
+//! labelled. Deliberately not here: colours and terminals (the CLI has them).
 
 use crate::compare::Comparison;
 use crate::cost::{Cost, Provenance};
@@ -18,58 +18,59 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-/// A plan for people.
+/// A plan with names, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     /// Name of the model.
     pub model: String,
-    /// The objective in words.
+    /// The objective as text.
     pub objective: String,
-    /// What devices call themselves, where that is known.
+    /// Product names of devices, if known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceLine>,
     /// Parts in order.
     pub parts: Vec<PartLine>,
     /// Tensors between parts.
     pub crossings: Vec<CrossingLine>,
-    /// Bytes that each device holds.
+    /// Memory by device.
     pub memory: Vec<MemoryLine>,
     /// Predicted totals.
     pub totals: Totals,
     /// By how much a run exceeds its deadline; JSON holds picoseconds.
     #[serde(rename = "missed_ps", skip_serializing_if = "Option::is_none")]
     pub missed: Option<Time>,
-    /// Where the plan stands at each limit.
+    /// The plan's value at each limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitLine>,
-    /// What it costs to hold the limits.
+    /// The cost of holding the limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// Devices that are left out of a plan whose limits need energies, because nobody states theirs.
+    /// Devices excluded from a plan with limits on energies, because their energy is unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown_energy: Vec<String>,
-    /// When parts start, where devices work at once.
+    /// Start times of parts, with concurrent devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
-    /// All whole copies of the model, where there are several: parts, crossings and totals above are the first one's.
+    /// All replicas of the model, if there are several; parts, crossings and totals above are those
+    /// of the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<ReplicaLine>,
-    /// How good the placement is.
+    /// Optimality of the placement.
     pub certificate: Certificate,
-    /// What simple rules would have cost.
+    /// The cost of simple placement rules.
     pub comparisons: Vec<ComparisonLine>,
 }
 
-/// What a device calls itself.
+/// The product name of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeviceLine {
     /// Device.
     pub device: String,
-    /// What it calls itself.
+    /// Its product name.
     pub name: String,
 }
 
-/// One whole copy of the model.
+/// A replica of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReplicaLine {
     /// Its devices.
@@ -79,19 +80,19 @@ pub struct ReplicaLine {
     /// Predicted time of one of its runs; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
     pub time: Time,
-    /// Predicted time from one of its runs to the next; JSON holds picoseconds.
+    /// Predicted time between its runs; JSON holds picoseconds.
     #[serde(rename = "interval_ps")]
     pub interval: Time,
     /// Bytes of constants and boundary tensors that it holds.
     pub bytes: u64,
-    /// The weakest provenance of its figures.
+    /// Weakest provenance of its figures.
     pub provenance: Provenance,
-    /// At least one figure comes from an emulated device.
+    /// Whether at least one figure comes from an emulated device.
     pub emulated: bool,
 }
 
 impl ReplicaLine {
-    /// The copies of a plan; none where it is the only one.
+    /// The replicas of a plan; empty if there is only one.
     #[must_use]
     pub fn of(plan: &Plan) -> Vec<Self> {
         if plan.replicas.is_empty() {
@@ -117,13 +118,13 @@ impl ReplicaLine {
     }
 }
 
-/// What a simple rule would have cost.
+/// The cost of a simple placement rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ComparisonLine {
     /// The rule and its value.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// The value beside the plan's, in words.
+    /// The value relative to the plan's, as text.
     pub words: String,
 }
 
@@ -133,18 +134,18 @@ pub struct LimitLine {
     /// The limit and the plan's value.
     #[serde(flatten)]
     pub held: LimitReport,
-    /// The best plan without limits is over it.
+    /// Whether the best plan without limits exceeds it.
     pub binds: bool,
-    /// The same in words.
+    /// The same as text.
     pub words: String,
 }
 
-/// What it costs to hold the limits: the plan against the best one found without limits.
+/// The cost of holding the limits, relative to the best plan found without them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Price {
     /// Difference of the objective, in its own units.
     pub by: i64,
-    /// The same in words, with sign, unit and share.
+    /// The same as text, with sign, unit and share.
     pub words: String,
 }
 
@@ -168,25 +169,25 @@ pub struct PartLine {
     pub launch: Time,
 }
 
-/// One tensor that goes to another part.
+/// A tensor that crosses between parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CrossingLine {
     /// Name of the tensor.
     pub tensor: String,
-    /// Device that writes it.
+    /// The device that writes it.
     pub from: String,
-    /// Device that reads it.
+    /// The device that reads it.
     pub to: String,
-    /// Its size, where known.
+    /// Size in bytes, if known.
     pub bytes: Option<u64>,
-    /// How it gets there.
+    /// How it travels.
     pub mode: LinkMode,
     /// Time of the transfer; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
     pub time: Time,
 }
 
-/// What one device holds.
+/// The memory that a plan uses on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryLine {
     /// Device.
@@ -196,7 +197,7 @@ pub struct MemoryLine {
 }
 
 impl Report {
-    /// The report of a plan that `check` accepts for this graph.
+    /// The report of a plan that [`check`](crate::check()) accepts for this graph.
     #[must_use]
     pub fn new(graph: &Graph, plan: &Plan, comparisons: Vec<Comparison>) -> Self {
         let device = |index: DeviceIndex| plan.devices.get(index.index()).cloned().unwrap_or_default();
@@ -271,7 +272,7 @@ impl Report {
         }
     }
 
-    /// The same report, which also says what devices call themselves, given in the plan's order.
+    /// Adds product names of devices, given in the plan's order.
     #[must_use]
     pub fn with_devices(mut self, plan: &Plan, names: &[String]) -> Self {
         let named = plan.devices.iter().zip(names);
@@ -285,7 +286,7 @@ impl Report {
         self
     }
 
-    /// The same report, which names the devices that the plan does without because nobody states their energy.
+    /// Adds the devices that the plan excludes because their energy is unknown.
     #[must_use]
     pub fn with_unknown(mut self, request: Request<'_>, plan: &Plan) -> Self {
         self.unknown_energy = without_energy(request, plan);
@@ -336,7 +337,7 @@ fn label(provenance: Provenance, emulated: bool) -> String {
     format!("{}{emulated}", provenance.word())
 }
 
-/// Bytes in the largest unit that leaves a number of at least one: `512 B`, `1.5 KiB`, `20.0 MiB`.
+/// Formats bytes in the largest unit with a value of at least one: `512 B`, `1.5 KiB`, `20.0 MiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     match bytes {
@@ -346,7 +347,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A number of things: `1 part`, `2 parts`.
+/// Formats a count with its noun: `1 part`, `2 parts`.
 #[must_use]
 pub fn count(number: usize, thing: &str) -> String {
     match number {
@@ -450,14 +451,14 @@ impl fmt::Display for Report {
         if let Some(schedule) = &self.schedule {
             writeln!(
                 out,
-                "predicted with devices at once: a run ends after {}, the next may follow after {}",
+                "predicted with concurrent devices: {} per run, a run every {}",
                 schedule.makespan, schedule.period
             )?;
         }
         if !self.replicas.is_empty() {
             writeln!(
                 out,
-                "copies of the model, each run takes one; the first is the plan above"
+                "replicas of the model, each run uses one; the first is the plan above"
             )?;
             let mut rows = vec![
                 [
@@ -485,11 +486,11 @@ impl fmt::Display for Report {
             }
             table(&mut out, &rows, &[0, 2, 3, 4, 5]);
             let together = Time::from_picoseconds(self.certificate.objective);
-            writeln!(out, "all copies together: a run every {together}")?;
+            writeln!(out, "all replicas together: a run every {together}")?;
         }
         // what the parts add up to is the time of a run only where one follows the other
         let of_what = match self.schedule {
-            Some(_) => "its parts one after another",
+            Some(_) => "parts run serially",
             None => "predicted",
         };
         writeln!(
@@ -520,10 +521,7 @@ impl fmt::Display for Report {
             writeln!(out, "devices: {}", devices.join("; "))?;
         }
         if let Some(missed) = self.missed {
-            writeln!(
-                out,
-                "deadline: missed by {missed}, no plan was found that meets it"
-            )?;
+            writeln!(out, "deadline: missed by {missed}, no plan found meets it")?;
         }
         for line in &self.limits {
             // a missed deadline is said above
@@ -540,7 +538,7 @@ impl fmt::Display for Report {
         }
         if !self.unknown_energy.is_empty() {
             let devices = self.unknown_energy.join(", ");
-            writeln!(out, "not used: {devices}, whose energy nobody states")?;
+            writeln!(out, "not used: {devices} (energy unknown)")?;
         }
         writeln!(
             out,

@@ -1,7 +1,7 @@
-//! All that one planning call reads.
+//! The inputs of one planning call.
 //!
-//! Invariants: a request borrows, so that one is as cheap to copy and change as an argument is to pass.
-//! Deliberately not here: whether its parts fit together (`instance`, and `check` in its own way).
+//! Invariants: a request borrows, so it is cheap to copy and change. Deliberately not here: whether
+//! its parts fit together (`instance`, and `check` in its own way).
 
 use crate::cost::CostTable;
 use crate::link::LinkTable;
@@ -10,26 +10,26 @@ use crate::options::Options;
 use crate::target::Target;
 use polychip_graph::Graph;
 
-/// A graph, the devices for it, and what is asked of a plan. What judges, prices or explains a plan goes by the plan's
-/// own objective.
+/// A graph, its devices, and the requirements of a plan. Code that judges, prices or explains a
+/// plan uses the plan's own objective.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The graph, sorted and with bound sizes.
     pub graph: &'a Graph,
     /// The devices.
     pub targets: &'a [Target],
-    /// What nodes and parts cost on each.
+    /// Costs of nodes and parts on each device.
     pub costs: &'a CostTable,
-    /// What moving tensors between them costs.
+    /// Costs of transfers between devices.
     pub links: &'a LinkTable,
-    /// What a plan minimises, and within which limits.
+    /// The objective and its limits.
     pub objective: Objective,
-    /// Pins, homes and how far the search may go.
+    /// Pins, homes and search limits.
     pub options: &'a Options,
 }
 
 impl<'a> Request<'a> {
-    /// Least time under the default settings.
+    /// A request for least time under the default options.
     #[must_use]
     pub fn new(graph: &'a Graph, targets: &'a [Target], costs: &'a CostTable, links: &'a LinkTable) -> Self {
         static DEFAULT: Options = Options::new();
@@ -43,13 +43,13 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same request for another objective.
+    /// Sets the objective.
     #[must_use]
     pub fn toward(self, objective: Objective) -> Self {
         Self { objective, ..self }
     }
 
-    /// The same request with other settings.
+    /// Sets the options.
     #[must_use]
     pub fn with(self, options: &'a Options) -> Self {
         Self { options, ..self }

@@ -1,7 +1,7 @@
-//! A placement that was decided before, priced with the costs of today.
+//! Prices an existing placement with today's costs.
 //!
-//! Invariants: every node stays on its device; figures, merged parts and certificate are those of the
-//! costs given, so the result passes `check` against them, and the gap says what replanning would gain.
+//! Invariants: every node stays on its device; figures, merged parts and certificate use the given
+//! costs, so the result passes `check` against them, and the gap states what replanning would gain.
 //! Deliberately not here: whether the placement is allowed (`check_placement`).
 
 use crate::error::Error;
@@ -18,10 +18,11 @@ use crate::request::Request;
 use crate::solve::Solution;
 use polychip_graph::Graph;
 
-/// The plan with today's figures. Its placement must have passed `check_placement` for these inputs.
+/// The plan with today's figures. Its placement must have passed `check_placement` for these
+/// inputs.
 ///
 /// # Errors
-/// As `partition`; also where a node has no place, or no cost where it is.
+/// As for [`partition`](crate::partition()); also if a node has no place, or an unknown cost there.
 pub fn restate(request: Request<'_>, plan: &Plan) -> Result<Plan, Error> {
     let inputs = Inputs::new(request.toward(plan.objective))?;
     let graph = request.graph;
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn yesterdays_placement_is_priced_with_todays_costs_and_shows_its_gap() {
+    fn restated_plan_shows_its_gap() {
         let graph = chain();
         let targets = [Target::new("a:0", 2), Target::new("b:0", 2)];
         let mut links = LinkTable::new(2);

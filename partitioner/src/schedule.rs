@@ -1,12 +1,13 @@
-//! When the parts of a plan start, where devices work at once, and how busy each device is.
+//! Start times of a plan's parts on concurrent devices, and how busy each device is.
 //!
-//! A device runs one part at a time, in the plan's order, and so do devices together that share hardware. A part starts as soon as its device is free and all that it
-//! reads has arrived; it takes one launch and the time of its nodes; what it writes leaves when it ends. The link of
-//! an ordered pair of devices carries one tensor at a time, in the order of the plan's crossings, while both devices
-//! go on. Graph inputs leave their home, where they have one, at the start.
+//! A device runs one part at a time, in the plan's order, and so do devices that share hardware. A
+//! part starts as soon as its device is free and all of its inputs have arrived; it takes one
+//! launch and the time of its nodes; its outputs leave when it ends. The link of an ordered pair of
+//! devices carries one tensor at a time, in the order of the plan's crossings, while both devices
+//! continue. Graph inputs leave their home, if any, at the start.
 //!
-//! Invariants: a schedule follows from parts and crossings alone.
-//! Deliberately not here: finding good ones (`makespan`); judging them (`check` has its own way).
+//! Invariants: a schedule follows from parts and crossings alone. Deliberately not here: finding
+//! good schedules (`makespan`); judging them (`check` has its own way).
 
 use crate::error::{Error, Repr};
 use crate::index::DeviceIndex;
@@ -17,24 +18,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// When everything happens.
+/// The schedule of a run on concurrent devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// When each part starts, from the start of the run; JSON holds picoseconds.
+    /// Start of each part, from the start of the run; JSON holds picoseconds.
     #[serde(rename = "starts_ps")]
     pub starts: Vec<Time>,
     /// When all parts have ended and all outputs are at their home; JSON holds picoseconds.
     #[serde(rename = "makespan_ps")]
     pub makespan: Time,
-    /// How long each device is busy with one run; JSON holds picoseconds.
+    /// Busy time of each device in one run; JSON holds picoseconds.
     #[serde(rename = "busy_ps")]
     pub busy: Vec<Time>,
-    /// Per device, the first device that shares its hardware; empty where no device shares any.
+    /// Per device, the first device that shares its hardware; empty if none is shared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<DeviceIndex>,
-    /// How long the busiest hardware or link is needed for one run: no run may follow another sooner for long. JSON
-    /// holds picoseconds.
+    /// Busy time of the busiest hardware or link in one run, which bounds the sustained run rate.
+    /// JSON holds picoseconds.
     #[serde(rename = "period_ps")]
     pub period: Time,
 }

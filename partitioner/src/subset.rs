@@ -1,8 +1,8 @@
-//! A request with some of its devices alone, and its plans as those of the whole request.
+//! A request restricted to some of its devices, and its plans in terms of the whole request.
 //!
-//! Invariants: what is planned for a set of devices depends on these, on the homes of inputs and outputs and on the
-//! objective, and on no other device: so a device more never changes what the others would do without it.
-//! Deliberately not here: which sets are planned (`fewer`, `replicas`).
+//! Invariants: the plan for a set of devices depends only on these, on the homes of inputs and
+//! outputs and on the objective: so an additional device never changes the plan of the others
+//! without it. Deliberately not here: which sets are planned (`fewer`, `replicas`).
 
 use crate::cost::CostTable;
 use crate::error::Error;
@@ -30,7 +30,7 @@ impl Subset {
     pub(crate) fn new(inputs: &Inputs<'_>, used: &[usize]) -> Option<Self> {
         let homes = [inputs.options.input_home, inputs.options.output_home];
         // what idles draws power, too
-        let idle = inputs.objective.power_limit.is_some();
+        let idle = inputs.objective.max_predicted_power.is_some();
         let devices: Vec<usize> = (0..inputs.targets.len())
             .filter(|device| idle || used.contains(device) || homes.contains(&Some(*device)))
             .collect();

@@ -1,35 +1,36 @@
-//! A device as the planner sees it: what it can run, what a launch costs, what it can hold.
+//! A device as the planner sees it: supported nodes, launch costs, memory.
 //!
 //! Invariants: a target has one verdict per node of the graph, in canonical order; a refused node
-//! keeps the reason the device gave, code and words.
-//! Deliberately not here: asking the device (the host does) and costs of nodes (see `cost`).
+//! keeps the device's reason, code and message. Deliberately not here: asking the device (the host
+//! does) and costs of nodes (see `cost`).
 
 use crate::power::Power;
 use crate::unit::{Energy, MilliCelsius, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a device cannot run a node, in the device's own words.
+/// Why a device cannot run a node, in the device's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Reason code of the plugin ABI.
     pub code: u32,
-    /// The reason in words.
+    /// The device's message.
     pub words: String,
 }
 
-/// How a device warms: in the long run it settles at `rest` plus `resistance` times the mean power of what it runs
-/// (the steady state of `dT/dt = c − a T + b P`: `rest` is `c / a`, `resistance` is `b / a`).
+/// The thermal model of a device: it settles at `rest` plus `resistance` times the mean power of
+/// its runs (the steady state of `dT/dt = c − a T + b P`: `rest` is `c / a`, `resistance` is `b /
+/// a`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Heat {
-    /// Where the device settles while it runs nothing of ours; JSON holds thousandths of a degree Celsius.
+    /// Steady-state temperature without our runs; JSON holds thousandths of a degree Celsius.
     #[serde(rename = "rest_mc")]
     pub rest: MilliCelsius,
     /// Thermal resistance to its surroundings in millikelvin per watt.
     pub resistance_mk_per_w: u64,
 }
 
-/// One device that parts may be given to.
+/// A device that can be given parts.
 ///
 /// ```
 /// use polychip_partitioner::{Time, Refusal, Target};
@@ -42,27 +43,27 @@ pub struct Heat {
 pub struct Target {
     /// Device name, `plugin:index`.
     pub name: String,
-    /// Per node of the graph: none where the device can run it, else why not.
+    /// Per node of the graph: `None` if the device can run it, else the reason.
     pub refusals: Vec<Option<Refusal>>,
     /// Time charged once per part.
     pub launch: Time,
     /// Energy charged once per part.
     pub launch_energy: Energy,
-    /// Power while computing; prices a node whose energy is unknown.
+    /// Power while computing, which prices nodes of unknown energy.
     pub power: Option<Power>,
-    /// Power that it draws at all times, busy or not, which energies of nodes, launches and links do not count; none
-    /// where nobody states it.
+    /// Power at all times, busy or not, which energies of nodes, launches and links exclude; none
+    /// if unknown.
     pub idle: Option<Milliwatts>,
-    /// How it warms, where that is known.
+    /// Its thermal model, if known.
     pub heat: Option<Heat>,
-    /// Most bytes of constants and boundary tensors that parts of this device may hold.
+    /// Limit on the bytes of constants and boundary tensors that its parts hold.
     pub memory_limit: Option<u64>,
-    /// Set where the device is out of use for now, with the reason.
+    /// The reason, if the device is currently out of use.
     pub quarantined: Option<String>,
-    /// Number of the hardware it shares with other devices (two plugins on the same CPU cores), which never work at
-    /// once; none where it has its hardware to itself.
+    /// Number of the hardware that it shares with other devices (two plugins on the same CPU
+    /// cores), which then never work at once; none if it shares none.
     pub resource: Option<u32>,
-    /// The device is emulated; its figures are labelled so.
+    /// Whether the device is emulated; its figures are labelled so.
     pub emulated: bool,
 }
 
@@ -85,14 +86,14 @@ impl Target {
         }
     }
 
-    /// The same device with a launch cost.
+    /// Sets the launch cost.
     #[must_use]
     pub fn launch(mut self, launch: Time) -> Self {
         self.launch = launch;
         self
     }
 
-    /// The same device, refusing one node. A node outside the graph changes nothing.
+    /// Refuses one node. A node outside the graph changes nothing.
     #[must_use]
     pub fn refuse(mut self, node: usize, refusal: Refusal) -> Self {
         if let Some(slot) = self.refusals.get_mut(node) {
@@ -101,14 +102,14 @@ impl Target {
         self
     }
 
-    /// The same device, on hardware that all devices of this number share.
+    /// Sets the number of its shared hardware.
     #[must_use]
     pub fn on(mut self, resource: u32) -> Self {
         self.resource = Some(resource);
         self
     }
 
-    /// Whether the device says it can run a node.
+    /// Whether the device can run a node.
     #[must_use]
     pub fn supports(&self, node: usize) -> bool {
         matches!(self.refusals.get(node), Some(None))

@@ -1,8 +1,9 @@
-//! Times, energies, powers and temperatures as exact integers, so that sums are equal on every host.
+//! Times, energies, powers and temperatures as exact integers, so that sums are equal on every
+//! host.
 //!
-//! Invariants: a [`Time`] counts whole picoseconds and a [`Energy`] whole nanojoules, so a
+//! Invariants: a [`Time`] counts whole picoseconds and an [`Energy`] whole nanojoules, so a
 //! thousandth of the named unit is never lost; arithmetic that could overflow is checked.
-//! Deliberately not here: floating point, except in words for people and in degrees as they write them.
+//! Deliberately not here: floating point, except in text and in degrees as people write them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ macro_rules! quantity {
         pub struct $name(u64);
 
         impl $name {
-            /// Nothing at all.
+            /// Zero.
             pub const ZERO: Self = Self(0);
 
             #[doc = concat!("From ", $fine_doc, ".")]
@@ -56,7 +57,7 @@ macro_rules! quantity {
                 self.0 / 1000 + (self.0 % 1000 >= 500) as u64
             }
 
-            /// The sum, or none where it does not fit.
+            /// The sum; `None` on overflow.
             #[must_use]
             pub const fn checked_add(self, other: Self) -> Option<Self> {
                 match self.0.checked_add(other.0) {
@@ -65,7 +66,7 @@ macro_rules! quantity {
                 }
             }
 
-            /// The difference, or zero where `other` is larger.
+            /// The difference, or zero if `other` is larger.
             #[must_use]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
@@ -121,7 +122,7 @@ impl Milliwatts {
         self.0
     }
 
-    /// The energy of this power over a time, rounded up to a nanojoule; none where it does not fit.
+    /// The energy of this power over a time, rounded up to a nanojoule; `None` on overflow.
     #[must_use]
     pub fn over(self, time: Time) -> Option<Energy> {
         // 1 mW for 1 ps is 1e-15 J, a millionth of a nanojoule
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_carry_their_unit() {
+    fn text_carries_units() {
         assert_eq!(Time::from_picoseconds(7).to_string(), "7 ps");
         assert_eq!(Time::from_nanoseconds(1500).to_string(), "1.500 µs");
         assert_eq!(Time::from_picoseconds(12_345_678_901).to_string(), "12.345 ms");
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn degrees_are_kept_to_a_thousandth() {
+    fn degrees_have_millidegree_resolution() {
         assert_eq!(MilliCelsius::from_celsius(42.0005).millidegrees(), 42_001);
         assert_eq!(MilliCelsius::from_celsius(-0.25).to_string(), "-0.2 °C");
         assert_eq!(Milliwatts::new(4_007).to_string(), "4.007 W");

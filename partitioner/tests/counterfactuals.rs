@@ -1,7 +1,8 @@
-//! Every node off the cheapest device says why, and what being there would cost: held to plans made anew with the
-//! node pinned there.
+//! Every node off the cheapest device has a reason and a counterfactual cost, compared with plans
+//! that pin the node there.
 //!
-//! Invariants: the witness is `partition` with a pin, and with the device's refusal lifted where it has one.
+//! Invariants: the witness is `partition` with a pin, and without the device's refusal if it has
+//! one.
 
 #[path = "plans/world.rs"]
 #[allow(dead_code)]
@@ -32,7 +33,7 @@ fn forced(world: &World, node: usize, device: usize) -> Option<u64> {
 }
 
 #[test]
-fn nodes_off_the_cheapest_device_say_why_and_what_it_would_cost() {
+fn nodes_off_the_cheapest_device_have_reason_and_cost() {
     let (mut held, mut off, mut unsupported, mut seed) = (0, 0, 0, 0);
     while held < SAMPLE {
         let mut random = Random::new(9000 + seed);
@@ -95,7 +96,7 @@ fn nodes_off_the_cheapest_device_say_why_and_what_it_would_cost() {
 }
 
 #[test]
-fn every_pair_equals_a_plan_with_the_node_forced() {
+fn counterfactuals_equal_forced_plans() {
     let mut pairs = 0;
     for seed in 0..24 {
         let mut random = Random::new(7000 + seed);
@@ -161,7 +162,7 @@ fn limit(world: &mut World, random: &mut Random) {
 }
 
 #[test]
-fn under_limits_a_counterfactual_is_a_plan_that_holds_them_and_is_bounded() {
+fn limited_counterfactual_holds_the_limits_with_a_bound() {
     let (mut pairs, mut equal, mut above, mut certified, mut broken, mut worst) = (0, 0, 0, 0, 0, 1.0f64);
     for seed in 0..40 {
         let mut random = Random::new(60_000 + seed);
@@ -225,7 +226,7 @@ fn under_limits_a_counterfactual_is_a_plan_that_holds_them_and_is_bounded() {
 }
 
 #[test]
-fn under_limits_support_of_an_op_saves_what_a_plan_with_it_saves() {
+fn limited_unlock_saving_matches_a_plan() {
     let mut held = 0;
     for seed in 0..60 {
         let mut random = Random::new(80_000 + seed);

@@ -1,4 +1,4 @@
-//! Parts that are cut so that none takes longer than was asked for.
+//! Cut parts hold the requested limit.
 
 #[path = "plans/world.rs"]
 #[allow(dead_code)]
@@ -12,7 +12,7 @@ fn takes(part: &Part) -> u64 {
 }
 
 #[test]
-fn no_part_is_longer_than_asked_for_and_nodes_stay_on_their_devices() {
+fn cut_parts_hold_the_limit_on_their_devices() {
     let (mut cut, mut single) = (0, 0);
     for seed in 0..300 {
         let mut random = Random::new(seed);

@@ -97,7 +97,7 @@ fn nothing_changed() {
 }
 
 #[test]
-fn lost_support_moves_a_node_and_says_whose_words() {
+fn lost_support_quotes_the_device() {
     let old = world(&NAMES);
     let mut new = old.clone();
     new.refuse(2, 1);
@@ -131,9 +131,7 @@ fn lost_support_moves_a_node_and_says_whose_words() {
         "{text}"
     );
     assert!(
-        text.contains(
-            "  c (Relu): npu:0 → cpu:0: npu:0 does not take it any more: known to be slow (code 9)"
-        ),
+        text.contains("  c (Relu): npu:0 → cpu:0: npu:0 no longer supports it: known to be slow (code 9)"),
         "{text}"
     );
     // and back
@@ -144,7 +142,7 @@ fn lost_support_moves_a_node_and_says_whose_words() {
 }
 
 #[test]
-fn costs_pins_objectives_and_devices_are_told_apart() {
+fn move_reasons_are_distinguished() {
     let old = world(&NAMES);
     let because = |new: &World| {
         let found = diff(&old.plan(), &new.plan());
@@ -232,7 +230,7 @@ fn parts_and_nodes_are_recognised_in_a_changed_model() {
 }
 
 #[test]
-fn nodes_without_names_are_recognised_by_what_they_are() {
+fn unnamed_nodes_are_matched_by_content() {
     let mut old = world(&["", "", ""]);
     old.refuse(1, 1);
     let mut new = world(&["", "", "", ""]);
@@ -293,7 +291,7 @@ fn measured(world: &World) -> World {
 }
 
 #[test]
-fn a_measured_plan_is_not_dearer_than_a_guess() {
+fn measured_plan_is_not_dearer_than_an_estimate() {
     // guessed: the CPU at a tenth of what it takes, so that all goes there; measured: the NPU is three times as fast
     let guess = {
         let mut world = world(&NAMES);
@@ -343,7 +341,7 @@ fn a_measured_plan_is_not_dearer_than_a_guess() {
 }
 
 #[test]
-fn what_nobody_measured_for_both_is_not_compared() {
+fn figures_not_measured_for_both_are_not_compared() {
     let old = world(&NAMES);
     let mut new = measured(&old);
     // nothing is known of the NPU any more but a guess, and all nodes are on the CPU now
@@ -367,7 +365,7 @@ fn what_nobody_measured_for_both_is_not_compared() {
 }
 
 #[test]
-fn costs_of_another_device_of_the_same_name_are_not_taken() {
+fn costs_of_a_renamed_device_are_not_used() {
     let old = world(&NAMES);
     let new = measured(&old);
     let named = |world: &World, cpu: &str| Plan {
@@ -389,7 +387,7 @@ fn costs_of_another_device_of_the_same_name_are_not_taken() {
 }
 
 #[test]
-fn devices_go_by_their_names_and_one_is_singular() {
+fn devices_are_named_and_counted() {
     let old = world(&NAMES);
     let mut new = old.clone();
     new.refuse(2, 1);
@@ -400,9 +398,7 @@ fn devices_go_by_their_names_and_one_is_singular() {
     let found = diff(&named(&old), &named(&new));
     let text = found.to_string();
     assert!(
-        text.contains(
-            "  c (Relu): Neural (npu:0) → Big core (cpu:0): Neural (npu:0) does not take it any more"
-        ),
+        text.contains("  c (Relu): Neural (npu:0) → Big core (cpu:0): Neural (npu:0) no longer supports it"),
         "{text}"
     );
     assert!(text.contains("Big core (cpu:0), 1 node\n"), "{text}");
@@ -418,7 +414,7 @@ fn devices_go_by_their_names_and_one_is_singular() {
 }
 
 #[test]
-fn plans_for_devices_at_once_are_compared_by_their_makespan() {
+fn concurrent_plans_are_compared_by_makespan() {
     let old = World {
         objective: Objective::makespan(),
         ..world(&NAMES)

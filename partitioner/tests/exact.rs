@@ -99,7 +99,7 @@ fn equals_brute_force_on_400_small_graphs() {
 }
 
 #[test]
-fn a_tripped_guard_still_gives_a_sound_bound() {
+fn tripped_guard_gives_a_sound_bound() {
     let mut gaps = 0;
     let mut solved = 0;
     for seed in 0..200 {
@@ -154,7 +154,7 @@ fn wide_problems_are_deterministic_and_near_their_bound() {
 }
 
 #[test]
-fn readers_without_end_do_not_widen_the_tables() {
+fn many_readers_do_not_widen_the_tables() {
     // one tensor read by 2,000 nodes: its set of devices is carried along, not its readers
     let mut random = Random::new(11);
     let nodes = 2_001;
@@ -180,7 +180,7 @@ fn readers_without_end_do_not_widen_the_tables() {
 }
 
 #[test]
-fn what_cannot_be_placed_is_an_error() {
+fn unplaceable_problem_is_an_error() {
     let forbidden = Problem::new(vec![FORBIDDEN, FORBIDDEN], vec![0, 0]).unwrap();
     assert!(
         solve(&forbidden, &BUDGET)

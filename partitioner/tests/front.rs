@@ -63,7 +63,7 @@ fn hull(points: &BTreeSet<(u64, u64)>) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn fronts_are_the_corners_of_the_hull_of_all_placements() {
+fn front_equals_the_convex_hull() {
     let mut corners = 0;
     for seed in 0..40 {
         let mut random = Random::new(9000 + seed);
@@ -89,7 +89,7 @@ fn fronts_are_the_corners_of_the_hull_of_all_placements() {
 }
 
 #[test]
-fn plans_of_a_front_pass_the_check_and_none_beats_another() {
+fn front_plans_pass_the_check_and_are_nondominated() {
     for seed in 0..12 {
         let mut world = world(&mut Random::new(300 + seed), 60, 3);
         // one of four keeps a limit, one has a measured segment: neither can be swept
@@ -135,7 +135,7 @@ fn plans_of_a_front_pass_the_check_and_none_beats_another() {
 }
 
 #[test]
-fn a_front_needs_energies_and_may_be_one_plan() {
+fn front_needs_energies() {
     let mut world = world(&mut Random::new(4), 8, 2);
     let nodes = world.graph.node_count();
     for node in 0..nodes {

@@ -98,7 +98,7 @@ fn equals_the_highs_optimum_on_50_graphs() {
 }
 
 #[test]
-fn the_search_for_wide_graphs_comes_near_the_highs_optimum() {
+fn wide_search_is_near_the_highs_optimum() {
     let mut worst = 0.0f64;
     for (path, instance) in &instances() {
         // tables far too small for the exact solver: the search has to find its way

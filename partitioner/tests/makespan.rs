@@ -294,7 +294,7 @@ fn runs_that_follow_each_other_are_spread_over_devices() {
 }
 
 #[test]
-fn a_schedule_is_never_worse_than_the_serial_plan_and_always_the_same() {
+fn schedule_is_deterministic_and_never_worse_than_serial() {
     let mut gained = 0;
     for seed in 0..12 {
         let mut world = world(&mut Random::new(800 + seed), 60, 3);

@@ -201,7 +201,7 @@ fn check_rejects_1000_mutated_plans() {
 }
 
 #[test]
-fn damaged_plan_files_are_errors_and_never_pass() {
+fn damaged_plan_files_are_errors() {
     let mut random = Random::new(77);
     let (mut unreadable, mut rejected) = (0, 0);
     for _ in 0..10 {
@@ -416,7 +416,7 @@ fn crossings_state_how_the_bytes_travel() {
 }
 
 #[test]
-fn energy_without_figures_comes_from_power_and_says_so() {
+fn missing_energy_comes_from_power() {
     let mut world = two_devices(2);
     world.objective = Objective::energy();
     let error = world.partition().unwrap_err();
@@ -432,7 +432,7 @@ fn energy_without_figures_comes_from_power_and_says_so() {
 }
 
 #[test]
-fn stated_parts_replace_sums_and_the_bound_stays_true() {
+fn stated_parts_replace_sums_with_a_valid_bound() {
     let mut world = two_devices(4);
     // the fast device is far slower than the sum of its nodes once they are compiled together …
     let slow = Cost::time(Time::from_nanoseconds(90_000), Provenance::Measured);
@@ -600,7 +600,7 @@ fn inputs_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn pins_that_cannot_be_kept_name_node_and_device() {
+fn impossible_pin_error_names_node_and_device() {
     let mut world = two_devices(4);
     world.targets[0] = world.targets[0].clone().refuse(
         2,
@@ -654,7 +654,7 @@ fn pins_that_cannot_be_kept_name_node_and_device() {
 }
 
 #[test]
-fn a_graph_with_a_circle_is_refused_by_its_nodes() {
+fn cyclic_graph_error_names_its_nodes() {
     let mut world = two_devices(2);
     let mut graph = Graph::new("circle");
     let ty = TensorType::known(DType::F32, &[1000]);
@@ -676,7 +676,7 @@ fn a_graph_with_a_circle_is_refused_by_its_nodes() {
 }
 
 #[test]
-fn costs_that_are_no_times_cannot_be_read() {
+fn invalid_costs_cannot_be_parsed() {
     // a table in a file: negative, not a number, missing
     for time in ["-1", "NaN", "1e400", "null", "\"1\"", "1.5"] {
         let text = format!(
@@ -707,7 +707,7 @@ fn pins_are_kept() {
 }
 
 #[test]
-fn a_graph_without_nodes_has_an_empty_plan() {
+fn empty_graph_has_an_empty_plan() {
     let mut world = two_devices(0);
     world.graph.outputs.clear();
     let plan = world.partition().unwrap();

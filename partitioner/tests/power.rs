@@ -1,6 +1,6 @@
 //! Powers with intervals, and plans that are bounded by the fastest one.
 //!
-//! Invariants: what is weighed is the expected energy, what is limited the most that it may be; no plan of an objective
+//! Invariants: the expected energy is weighed, its upper bound is limited; no plan of an objective
 //! that bounds it by the fastest one is slower than that allows.
 
 #[path = "plans/world.rs"]
@@ -45,7 +45,7 @@ fn device(world: &World) -> usize {
 }
 
 #[test]
-fn the_expected_energy_is_weighed_and_the_most_is_limited() {
+fn expected_energy_is_weighed_and_the_upper_bound_limited() {
     // 5 ms at 1 to 9 W, 1.5 W expected: 7.5 mJ beside the measured 10 mJ
     let mut world = world_of(5_000_000, [1_000, 1_500, 9_000]);
     world.objective = Objective::energy();
@@ -76,7 +76,7 @@ fn the_expected_energy_is_weighed_and_the_most_is_limited() {
 }
 
 #[test]
-fn energy_costs_no_more_time_than_the_fastest_plan_allows() {
+fn slowest_limit_bounds_time() {
     // 200 ms a joule: 10 mJ in 10 ms are worth 12 ms, 100 mJ in 5 ms 25 ms
     let mut world = world_of(5_000_000, [20_000; 3]);
     let balanced = Objective::weighted(1, 200);
@@ -107,7 +107,7 @@ fn energy_costs_no_more_time_than_the_fastest_plan_allows() {
 }
 
 #[test]
-fn in_any_world_a_bounded_plan_is_within_its_bound() {
+fn bounded_plans_hold_their_bound() {
     let mut random = Random::new(7);
     let mut bound = 0;
     for _ in 0..150 {

@@ -1,6 +1,6 @@
-//! Copies of a model for many runs, devices that share hardware, and a device more: never a worse plan.
+//! Replicas of a model, devices that share hardware, and additional devices: never a worse plan.
 //!
-//! Invariants: worlds are random and seeded; no figure is a time that was measured.
+//! Invariants: worlds are random and seeded; no figure is a measured time.
 
 #[path = "plans/world.rs"]
 mod world;
@@ -60,7 +60,7 @@ fn planned(world: &World) -> Plan {
 }
 
 #[test]
-fn two_equal_devices_hold_a_copy_each() {
+fn two_equal_devices_hold_a_replica_each() {
     let world = chain(&[vec![100, 100], vec![300, 300], vec![50, 50]], 10, 20);
     let plan = planned(&world);
     assert_eq!(plan.copies().count(), 2);
@@ -78,7 +78,7 @@ fn two_equal_devices_hold_a_copy_each() {
 }
 
 #[test]
-fn a_slow_device_adds_what_it_has() {
+fn slow_device_adds_its_rate() {
     // rates of 1/400, 1/400 and 1/4000 per nanosecond
     let plan = planned(&chain(&[vec![400, 4000, 400]], 0, 20));
     let own: Vec<u64> = plan
@@ -90,7 +90,7 @@ fn a_slow_device_adds_what_it_has() {
 }
 
 #[test]
-fn a_device_that_cannot_run_all_is_joined_to_one_that_can() {
+fn partial_device_complements_a_full_one() {
     let mut world = chain(&[vec![900, 100, 900], vec![100, 900, 100]], 0, 1);
     world.targets[1].refusals[1] = Some(polychip_partitioner::Refusal {
         code: 1,
@@ -152,14 +152,14 @@ fn devices_on_the_same_hardware_never_work_at_once() {
 }
 
 #[test]
-fn a_model_with_a_state_and_a_limit_of_power_have_one_copy() {
+fn state_or_power_limit_means_one_replica() {
     let mut world = chain(&[vec![100, 100], vec![300, 300]], 10, 20);
     add_state(&mut world, &mut Random::new(3));
     assert!(planned(&world).replicas.is_empty());
 }
 
 #[test]
-fn wrong_copies_are_refused() {
+fn wrong_replicas_are_refused() {
     let world = chain(&[vec![100, 100], vec![300, 300]], 10, 20);
     let plan = planned(&world);
     let refused = |change: &dyn Fn(&mut Plan)| {
@@ -191,7 +191,7 @@ fn wrong_copies_are_refused() {
 }
 
 #[test]
-fn copies_keep_to_the_memory_of_each_device() {
+fn replicas_hold_memory_limits() {
     let mut world = chain(&[vec![100, 100], vec![300, 300]], 10, 20);
     let held = planned(&world).memory_bytes[0];
     world.targets[1].memory_limit = Some(held - 1);
@@ -201,7 +201,7 @@ fn copies_keep_to_the_memory_of_each_device() {
 }
 
 #[test]
-fn sixteen_devices_come_near_the_bound() {
+fn sixteen_devices_reach_nearly_the_bound() {
     for seed in 0..4 {
         let mut random = Random::new(seed);
         let speeds: Vec<u64> = (0..16).map(|_| 50 + random.below(400) as u64).collect();
@@ -260,7 +260,7 @@ fn without_last(world: &World) -> Option<World> {
 }
 
 #[test]
-fn a_device_more_is_never_worse() {
+fn additional_device_is_never_worse() {
     let mut compared = 0;
     for seed in 0..40 {
         let mut random = Random::new(5000 + seed);
@@ -312,7 +312,7 @@ fn a_device_more_is_never_worse() {
 }
 
 #[test]
-fn a_copy_is_split_only_where_that_is_asked_for_or_no_device_can_run_all() {
+fn replica_is_split_only_on_request_or_need() {
     let whole = |world: &World| World {
         options: Options {
             split_copies: false,

@@ -63,7 +63,7 @@ fn chain(supported: &[bool]) -> World {
 }
 
 #[test]
-fn heft_makes_the_schedule_of_its_paper() {
+fn heft_reproduces_its_paper() {
     // Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002, figures 2 to 4: ten tasks, three processors
     let costs = [
         [14, 16, 9],
@@ -115,7 +115,7 @@ fn peft_looks_ahead_where_heft_does_not() {
 }
 
 #[test]
-fn priorities_take_what_is_supported_whatever_it_costs() {
+fn priority_rule_ignores_costs() {
     let no = FORBIDDEN;
     let world = small(
         [Kind::Cpu, Kind::Gpu, Kind::Npu],

@@ -1,4 +1,5 @@
-//! Admission: sessions that share devices, with a proof before their first run that no deadline is missed.
+//! Admission: sessions that share devices, with a proof before their first run that no deadline is
+//! missed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,13 +22,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Sessions are admitted together with all that were admitted before and are not dropped: one certificate is of them all.
-//! 2. An admitted session runs the plan that the certificate is about, with its parts due as it says, and alone on a device
-//!    while a part of it is there, a CPU with several places too.
-//! 3. Nothing that holds memory for an admitted session is let go of for another one.
+//! 1. Sessions are admitted together with all live admitted sessions: one certificate covers them
+//!    all.
+//! 2. An admitted session runs the certified plan, with the certified part deadlines, and each of
+//!    its parts has its device to itself, even on a CPU with several places.
+//! 3. Memory held for an admitted session is never freed for another one.
 //!
-//! Not here: the test itself (package `polychip-device-queue`), whose turn it is (`lane`), the plans of a session that a governor
-//! changes (`session/govern`).
+//! Not here: the test itself (package `polychip-lanes`), the queue order (`lane`), the plans of a
+//! governed session (`session/govern`).
 
 mod choose;
 mod registry;
@@ -56,12 +58,12 @@ pub use report::{
 };
 pub use timed::{TimeSource, TimedPart};
 
-/// What is added to times that were not measured, in per cent, where nobody says.
+/// Default margin on unmeasured times, in per cent.
 const MARGIN_PERCENT: f64 = 50.0;
-/// The most that may be added.
+/// Largest margin, in per cent.
 const MOST_MARGIN_PERCENT: f64 = 1000.0;
 
-/// A session that is to be admitted.
+/// A session to admit.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     name: String,
@@ -70,16 +72,16 @@ pub struct Wanted {
     margin_percent: f64,
 }
 
-/// The answer to a set of sessions.
+/// The result of admission.
 #[derive(Debug)]
 pub enum Admission {
-    /// No deadline is missed.
+    /// Proved: no deadline is missed.
     Admitted(Admitted),
-    /// That could not be proved.
+    /// Not proved.
     Refused(RefusalReport),
 }
 
-/// Sessions that were admitted and are not made yet. They keep their place among all admitted ones until this is dropped.
+/// Admitted sessions that are not made yet. They count as admitted until this is dropped.
 #[derive(Debug)]
 pub struct Admitted {
     runtime: Runtime,
@@ -87,7 +89,7 @@ pub struct Admitted {
 }
 
 impl Wanted {
-    /// A session of this model, called by this name in reports. Of the policy count [`Policy::priority`],
+    /// A session of this model, with this name in reports. Admission uses [`Policy::priority`],
     /// [`Policy::period`] and [`Policy::deadline`].
     #[must_use]
     pub fn new(name: impl Into<String>, model: &Model, policy: Policy) -> Self {
@@ -99,8 +101,8 @@ impl Wanted {
         }
     }
 
-    /// What is added to the predicted times of parts that were not measured, in per cent, from 0 to 1,000 (default 50).
-    /// Parts that are in the profile ([`Runtime::profile_models`]) do without.
+    /// Sets the margin added to predicted times of unmeasured parts, in per cent, from 0 to 1,000
+    /// (default 50). Parts in the profile ([`Runtime::profile_models`]) get no margin.
     #[must_use]
     pub fn margin_percent(mut self, margin_percent: f64) -> Self {
         self.margin_percent = margin_percent;
@@ -116,12 +118,11 @@ impl Wanted {
         let policy = &self.policy;
         if !(0.0..=MOST_MARGIN_PERCENT).contains(&self.margin_percent) {
             let margin = self.margin_percent;
-            return Err(self.wrong(format!("the margin is {margin} %; it is from 0 to 1000 %")));
+            return Err(self.wrong(format!("the margin is {margin} %; expected 0 to 1000 %")));
         }
         if !self.model.open_dims().is_empty() {
             let names = self.model.open_dims().join(", ");
-            let words =
-                format!("the time of a run is only known for known sizes; give one to {names} (Model::bind)");
+            let words = format!("admission needs known sizes; set the size of {names} (Model::bind)");
             return Err(self.wrong(words));
         }
         if policy.governing().is_some() {
@@ -130,21 +131,19 @@ impl Wanted {
         let ns = |what: &str, time: Duration| match u64::try_from(time.as_nanos()) {
             Ok(ns @ 1..=LONGEST_NS) => Ok(ns),
             _ => Err(self.wrong(format!(
-                "the {what} is {time:?}; it is above 0 and at most 11 days"
+                "the {what} is {time:?}; expected above 0 and at most 11 days"
             ))),
         };
         match (policy.stated_period(), policy.frame_deadline()) {
             (None, None) => Ok(Arrivals::Endless),
-            (None, Some(_)) => Err(self.wrong(
-                "has a deadline and no period: how often its runs come must be known (Policy::period)",
-            )),
+            (None, Some(_)) => Err(self.wrong("a deadline needs a period; set it (Policy::period)")),
             (Some(period), deadline) => {
                 let period_ns = ns("period", period)?;
                 let deadline_ns = ns("deadline", deadline.unwrap_or(period))?;
                 let overlap = deadline_ns.div_ceil(period_ns);
                 if overlap > policy.runs_in_flight() as u64 {
                     let words = format!(
-                        "{overlap} runs may be in flight at once, the policy allows {} (Policy::in_flight)",
+                        "{overlap} runs may be in flight at once, the policy allows {}; raise it (Policy::in_flight)",
                         policy.runs_in_flight()
                     );
                     return Err(self.wrong(words));
@@ -182,7 +181,7 @@ impl Wanted {
 }
 
 impl Admission {
-    /// The proof, where the sessions are admitted.
+    /// The proof, if the sessions are admitted.
     #[must_use]
     pub fn certificate(&self) -> Option<&CertificateReport> {
         match self {
@@ -191,7 +190,7 @@ impl Admission {
         }
     }
 
-    /// What stands against them, where they are refused.
+    /// The reasons, if they are refused.
     #[must_use]
     pub fn refusal(&self) -> Option<&RefusalReport> {
         match self {
@@ -203,7 +202,7 @@ impl Admission {
     /// The admitted sessions.
     ///
     /// # Errors
-    /// They are refused ([`ErrorKind::NotAdmitted`], with the refusal in words).
+    /// [`ErrorKind::NotAdmitted`] with the refusal as text, if they are refused.
     pub fn admitted(self) -> Result<Admitted> {
         match self {
             Admission::Admitted(admitted) => Ok(admitted),
@@ -224,33 +223,35 @@ impl std::fmt::Display for Admission {
 }
 
 impl Admitted {
-    /// The proof, of these sessions and those that were admitted before.
+    /// The proof, for these sessions and those admitted before.
     #[must_use]
     pub fn certificate(&self) -> &CertificateReport {
         &self.reserved.certificate
     }
 
-    /// Compiles and loads the sessions, in the order in which they were asked for. Each has its place among the admitted
-    /// ones until its last clone is dropped.
+    /// Compiles and loads the sessions, in the requested order. Each counts as admitted until its
+    /// last clone is dropped.
     ///
     /// # Errors
-    /// A device refused a part. Then none of them is admitted any more.
+    /// A device refused a part. None of them is admitted then.
     pub fn sessions(self) -> Result<Vec<Session>> {
         registry::make(&self.runtime.1, &self.runtime.0, self.reserved)
     }
 }
 
 impl Runtime {
-    /// Whether sessions of these models meet their deadlines beside each other and all that were admitted before: with
-    /// the proof, or with what stands against it. A plan is chosen for each, and cut where its parts would hold others up
-    /// for too long: what each policy likes best where all of these fit together, else what does.
+    /// Tests whether sessions of these models meet their deadlines beside each other and all
+    /// admitted sessions, and returns the proof or the reasons against it. Admission chooses a plan
+    /// for each session and cuts plans whose parts would delay others too long. It uses each
+    /// policy's best plans if they fit together, else others.
     ///
-    /// Sessions that were admitted before are cut, where they must be, before this returns; a run of theirs that was
-    /// submitted by then still ends on its old plan, until when the certificate does not hold. An endless or batch session
-    /// that is cut keeps its uncut plan ready, and has it back once the sessions are dropped that it was cut for.
+    /// Sessions admitted before are cut if necessary before this returns. A run that they submitted
+    /// earlier still ends on its old plan, and the certificate holds only after that. An endless or
+    /// batch session that is cut keeps its uncut plan ready, and returns to it once the sessions
+    /// that it was cut for are dropped.
     ///
-    /// What is proved, and as long as what holds, says `docs/several-models.md`. Sessions that were not admitted are not
-    /// counted; nor is a device that is lost, whose parts go elsewhere.
+    /// `docs/several-models.md` states what is proved and under which assumptions. Sessions that
+    /// were not admitted do not count, nor does a lost device, whose parts move elsewhere.
     ///
     /// ```
     /// use std::time::Duration;
@@ -268,8 +269,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As [`Runtime::plan`]; a model with open sizes, a governed policy, a deadline without a period, a name that is taken;
-    /// a device refused a part that an admitted session would have been cut to.
+    /// As for [`Runtime::plan`]; a model with open sizes, a governed policy, a deadline without a
+    /// period, a name that is in use; or a device refused a part that an admitted session would
+    /// have been cut to.
     pub fn admit(&self, wanted: impl IntoIterator<Item = Wanted>) -> Result<Admission> {
         let wanted = wanted.into_iter().map(|wanted| wanted.member(&self.0));
         let wanted = wanted.collect::<Result<Vec<_>>>()?;
@@ -282,7 +284,7 @@ impl Runtime {
         })
     }
 
-    /// The proof of all sessions that are admitted now, as they run; none where there are none.
+    /// The proof for all currently admitted sessions; `None` if there are none.
     #[must_use]
     pub fn admitted(&self) -> Option<CertificateReport> {
         self.1.certificate(&self.0)

@@ -1,10 +1,10 @@
-//! Which nodes of a part a device refuses: the smallest run that it refuses as one part.
+//! Finds the nodes of a part that a device refuses: the smallest run that it refuses as one part.
 //!
 //! Invariants:
-//! 1. The run that is found was refused itself, whatever else the device says of other runs.
-//! 2. At most `2·⌈log2 n⌉ + 2` attempts, in an order that depends on the answers only.
+//! 1. The device refused exactly the run that is found, independent of its answers for other runs.
+//! 2. At most `2·⌈log2 n⌉ + 2` attempts, in an order that depends only on the answers.
 //!
-//! Not here: what an attempt is (`replan`).
+//! Not here: the attempts themselves (`replan`).
 
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_node_is_found_wherever_it_stands() {
+    fn single_bad_node_is_found_anywhere() {
         for nodes in 1..70usize {
             for bad in 0..nodes {
                 let (found, attempts) = search(nodes, None, |run| run.contains(&bad));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_refused_only_together_are_found_together() {
+    fn jointly_refused_nodes_are_found_together() {
         for (first, last) in [(0, 1), (3, 9), (0, 39), (20, 21)] {
             let together = |run: &Range<usize>| run.contains(&first) && run.contains(&last);
             assert_eq!(search(40, None, together).0, first..last + 1);
@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn of_two_bad_nodes_the_first_is_found() {
+    fn first_of_two_bad_nodes_is_found() {
         let (found, _) = search(64, None, |run| run.contains(&50) || run.contains(&7));
         assert_eq!(found, 7..8);
     }
 
     #[test]
-    fn a_part_that_is_only_too_long_is_cut_where_it_becomes_so() {
+    fn oversized_part_is_cut_at_its_limit() {
         let (found, _) = search(100, None, |run| run.len() > 60);
         assert_eq!(found, 0..61);
         assert_eq!(

@@ -1,6 +1,6 @@
-//! Bundles that an app gave: files of what a farm measured, signed.
+//! Bundles given by the app: signed files of farm measurements.
 //!
-//! Invariant: a bundle is loaded whole or not at all, and what was not says why; an app runs without it.
+//! Invariant: a bundle is loaded whole or not at all, with the reason; an app runs without it.
 
 use std::fmt;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use polychip_profile::Profile;
 use polychip_profile::bundle::{BestPlan, Bundle, BundleError, BundleErrorKind, MAGIC, Manifest, Trust};
 
-/// A bundle that was given to [`Builder::profiles`](crate::Builder::profiles): loaded, or refused.
+/// A bundle given to [`Builder::profiles`](crate::Builder::profiles): loaded, or refused.
 #[derive(Debug)]
 pub struct LoadedBundle {
     path: PathBuf,
@@ -52,16 +52,16 @@ impl LoadedBundle {
         &self.path
     }
 
-    /// What it says of itself.
+    /// Its manifest.
     ///
     /// # Errors
-    /// Why it was refused; nothing of it is used then.
+    /// The reason why it was refused; nothing of it is used then.
     pub fn manifest(&self) -> Result<&Manifest, &BundleError> {
         self.loaded.as_ref().map(|(manifest, _)| manifest)
     }
 
-    /// The fastest plan that the farm measured of each model; none where it was refused. They are what to expect, not
-    /// what is run: a session plans by the costs that the bundle brought.
+    /// The fastest plan that the farm measured for each model; empty if the bundle was refused.
+    /// They show what to expect; a session makes its own plan from the bundle's costs.
     #[must_use]
     pub fn plans(&self) -> &[BestPlan] {
         self.loaded.as_ref().map_or(&[], |(_, plans)| plans)

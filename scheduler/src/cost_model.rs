@@ -1,11 +1,11 @@
-//! What each node costs on each device, with where the figure comes from.
+//! The cost of each node on each device, with provenance.
 //!
-//! Evidence is collected once ([`Evidence::collect`]), grows with the parts of plans that the profile knows
-//! ([`Evidence::learn`]), and is made into costs by one function ([`Evidence::resolve`]), which states the order of
-//! trust. A device that states neither estimates nor peaks has the roofline of a slow core: it is then never preferred
-//! to one that is known.
+//! Evidence is collected once ([`Evidence::collect`]), extended with measured parts of plans
+//! ([`Evidence::learn`]), and turned into costs by one function ([`Evidence::resolve`]), which
+//! defines the order of trust. A device without estimates or peak rates gets the roofline of a slow
+//! core, so it is never preferred to a known one.
 //!
-//! Not here: what to do with the costs (`partitioner`), measuring (`session`).
+//! Not here: the use of costs (`partitioner`), measuring (`session`).
 
 mod calibration;
 mod evidence;
@@ -101,7 +101,7 @@ impl Rows<'_> {
     }
 }
 
-/// Whether a device may be given all of a graph of so many nodes.
+/// Whether a device may be given all of a graph with this many nodes.
 fn runs_all(target: &Target, nodes: usize) -> bool {
     nodes > 0 && target.quarantined.is_none() && (0..nodes).all(|node| target.supports(node))
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_the_same_content_have_their_nodes_in_the_same_order() {
+    fn parts_with_equal_content_have_equal_node_order() {
         let (one, other) = (part_ops(Op::Neg), part_ops(Op::Abs));
         assert_eq!(one.1, other.1, "a cached blob of one is found for the other");
         assert_eq!(one.0, other.0);

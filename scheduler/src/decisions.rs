@@ -1,6 +1,7 @@
-//! What a session's governor was told and decided, kept while the session lives; and reasons in words.
+//! The log of a session's governor: observations and decisions, and reasons as text.
 //!
-//! Invariant: the log is bounded; what was left out is counted, at its end, so that what is there still replays.
+//! Invariant: the log is bounded; events beyond its end are counted, so that what it holds still
+//! replays.
 //!
 //! Not here: the format of the log and its replay (`governor::log`).
 
@@ -15,7 +16,7 @@ use crate::error::Result;
 /// Events that a log keeps: some hours at ten samples a second.
 const KEPT: usize = 1 << 18;
 
-/// Everything that a session's governor was told and decided.
+/// The observations and decisions of a session's governor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionLog {
     /// The first line.
@@ -45,13 +46,13 @@ impl DecisionLog {
         }
     }
 
-    /// The observations in their order.
+    /// The observations in order.
     #[must_use]
     pub fn entries(&self) -> &[Line] {
         &self.entries
     }
 
-    /// Events at the end that the log does not hold.
+    /// Number of later events that the log does not hold.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
@@ -68,7 +69,7 @@ impl DecisionLog {
         text
     }
 
-    /// Tells a new governor the same observations; how many decisions were the same.
+    /// Replays the observations with a new governor, and returns the number of equal decisions.
     ///
     /// # Errors
     /// The first decision that differs, by its line.
@@ -107,17 +108,17 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
             predicted_mc,
             limit_mc,
         } => format!(
-            "{} has {}, {} are predicted, the limit is {}",
+            "{} is at {}, predicted {}, limit {}",
             place(at),
             celsius(*temperature_mc),
             celsius(*predicted_mc),
             celsius(*limit_mc)
         ),
         Reason::Power { power_mw, limit_mw } => {
-            format!("it takes {}, the limit is {}", watts(*power_mw), watts(*limit_mw))
+            format!("power is {}, limit {}", watts(*power_mw), watts(*limit_mw))
         }
         Reason::PowerUnknown { candidate, limit_mw } => format!(
-            "a device of {} says no power: the limit of {} is held against the others alone",
+            "a device of {} reports no power: the limit of {} applies to the others only",
             plan(*candidate),
             watts(*limit_mw)
         ),
@@ -127,7 +128,7 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
             than_ns,
             deadline_ns,
         } => format!(
-            "a run takes {}, here {}, the deadline is {}",
+            "a run takes {} there, {} here, deadline {}",
             ms(*latency_ns),
             ms(*than_ns),
             ms(*deadline_ns)
@@ -152,14 +153,14 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
         Reason::NoCandidate => "every plan needs a lost device".to_owned(),
         Reason::Replanned => "planned anew".to_owned(),
         Reason::Pace { from_permille } => format!("the pace was {from_permille} ‰ of the frames"),
-        Reason::Steady => "nothing speaks for a change".to_owned(),
+        Reason::Steady => "no reason to change".to_owned(),
         Reason::Waiting { candidate } => {
             format!(
-                "{} would be better, the last switch is too near",
+                "{} would be better, but the last switch is too recent",
                 plan(*candidate)
             )
         }
-        Reason::Unknown => "the observation names a device or plan that is not there".to_owned(),
+        Reason::Unknown => "the observation names an unknown device or plan".to_owned(),
     }
 }
 
@@ -169,7 +170,7 @@ mod tests {
     use polychip_governor::{Action, Candidate, Input, Load, PolicyLimits, Settings};
 
     #[test]
-    fn a_log_replays_to_the_same_decisions_and_a_changed_one_is_caught() {
+    fn log_replays_and_changes_are_detected() {
         let on = |device| {
             vec![Load {
                 device,

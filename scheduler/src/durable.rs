@@ -1,10 +1,12 @@
-//! What sessions measured reaches the profile's file while they run, so that an app that is killed keeps it.
+//! Writes sessions' measurements to the profile file while they run, so that they survive if the
+//! app is killed.
 //!
 //! Invariants:
-//! 1. Nothing of it is on the path of a run: one thread of the runtime wakes every 30 s.
-//! 2. There is a thread only where there is a profile file, and from the first session on; it ends with the runtime.
+//! 1. Nothing here is on the path of a run: one thread of the runtime wakes every 30 s.
+//! 2. The thread exists only with a profile file, from the first session on, and ends with the
+//!    runtime.
 //!
-//! Not here: what is written (`session/loaded`, `planned/settled`).
+//! Not here: the written rows (`session/loaded`, `planned/settled`).
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -82,7 +84,9 @@ impl Durable {
             });
         match made {
             Ok(made) => *thread = Some(made),
-            Err(error) => tracing::warn!("figures are written when sessions end only: no thread: {error}"),
+            Err(error) => tracing::warn!(
+                "measured times are written only when sessions end: cannot start a thread: {error}"
+            ),
         }
     }
 }

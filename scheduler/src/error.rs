@@ -1,12 +1,12 @@
-//! The error of this crate: what failed, of which kind, and what to do about it.
+//! The error of this crate: the failure, its kind, and the remedy.
 //!
-//! Invariant: a message names the thing (model, node, tensor, device, file), the limit and the value
-//! seen; nothing falls back silently.
+//! Invariant: a message names the subject (model, node, tensor, device, file), the limit and the
+//! value seen; nothing falls back silently.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// What kind of failure an [`Error`] is, for callers that act on it.
+/// The kind of an [`Error`], for callers that act on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -14,31 +14,31 @@ pub enum ErrorKind {
     BadModel,
     /// An input has the wrong name, shape or data type, or an argument is out of range.
     BadInput,
-    /// No device that was asked for can run some part of the model.
+    /// No allowed device can run some part of the model.
     NoDevice,
     /// A plan is malformed, for another model or device, or breaks a rule of the checker.
     BadPlan,
-    /// A plugin or device that was asked for is not there, or a library was refused.
+    /// A requested plugin or device does not exist, or a library was refused.
     BadPlugin,
     /// A device failed while compiling, loading or running.
     DeviceFailed,
-    /// A device was lost, or hung, in a run that was not tried again or failed again so.
+    /// A device was lost or hung in a run, and the run was not retried or its retries failed too.
     DeviceLost,
-    /// Memory or a run slot is in use by a run in flight.
+    /// A run in flight uses the memory, or all run slots are in use.
     InFlight,
     /// The session was closed ([`Session::close`](crate::Session::close)).
     Closed,
-    /// The wait ran out of time; the run goes on.
+    /// The wait timed out; the run continues.
     Timeout,
     /// The run was cancelled.
     Cancelled,
-    /// The run was dropped before all of its parts were with their devices: its deadline passed, another run of its
-    /// session came ([`Late`](crate::Late)), or it waited for its turn on a device for longer than
-    /// [`Policy::hang_timeout`](crate::Policy::hang_timeout).
+    /// The run was dropped before all of its parts were with their devices: its deadline passed, a
+    /// newer run of its session came ([`Late`](crate::Late)), or it waited for a device for longer
+    /// than [`Policy::hang_timeout`](crate::Policy::hang_timeout).
     Dropped,
-    /// Sessions were refused by admission ([`Runtime::admit`](crate::Runtime::admit)).
+    /// Admission refused the sessions ([`Runtime::admit`](crate::Runtime::admit)).
     NotAdmitted,
-    /// The profile database is foreign, corrupt, of another version, or cannot be written.
+    /// The profile database is foreign, corrupt, of another version, or not writable.
     BadProfile,
     /// A file cannot be read or written.
     Io,
@@ -46,8 +46,9 @@ pub enum ErrorKind {
 
 /// An error of the runtime.
 ///
-/// Its words say what failed and why. `Debug` prints them too, with causes that they do not hold below, so that
-/// `fn main() -> Result<(), polychip::Error>` and `unwrap` end with words; `{:#?}` prints the fields.
+/// The message states what failed and why. `Debug` prints the message too, with any causes that it
+/// does not contain below, so `fn main() -> Result<(), polychip::Error>` and `unwrap` print
+/// readable text; `{:#?}` prints the fields.
 ///
 /// ```
 /// let runtime = polychip::Runtime::builder().build()?;
@@ -83,7 +84,7 @@ enum Inner {
 }
 
 impl Error {
-    /// An error in our own words.
+    /// An error with this message.
     pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
         Self(Box::new(Inner::Plain {
             kind,
@@ -91,7 +92,7 @@ impl Error {
         }))
     }
 
-    /// An error of a device, in our own words.
+    /// An error of a device, with this message.
     pub(crate) fn of_device(kind: ErrorKind, device: &str, message: impl fmt::Display) -> Self {
         Self(Box::new(Inner::Device {
             kind,
@@ -100,7 +101,7 @@ impl Error {
         }))
     }
 
-    /// An error with a cause, and what was being done.
+    /// An error with a cause, and the operation that failed.
     pub(crate) fn caused(
         kind: ErrorKind,
         context: impl fmt::Display,
@@ -121,7 +122,7 @@ impl Error {
         }))
     }
 
-    /// What kind of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match &*self.0 {
@@ -137,7 +138,7 @@ impl Error {
 }
 
 impl Error {
-    /// The device's own error, where it is one.
+    /// The device's own error, if this is one.
     fn of_host(&self) -> Option<&polychip_host::Error> {
         match &*self.0 {
             Inner::Caused { source, .. } => source.downcast_ref(),
@@ -145,7 +146,7 @@ impl Error {
         }
     }
 
-    /// The device or plugin that failed, where one did.
+    /// The device or plugin that failed, if one did.
     #[must_use]
     pub fn device(&self) -> Option<&str> {
         match &*self.0 {
@@ -154,7 +155,7 @@ impl Error {
         }
     }
 
-    /// Whether the same run may go well next time: after a reset, or by itself.
+    /// Whether the same run may succeed next time, after a reset or by itself.
     pub(crate) fn may_pass(&self) -> bool {
         let transient = |error: &polychip_host::Error| error.kind() == polychip_host::ErrorKind::Transient;
         self.kind() == ErrorKind::DeviceLost || self.of_host().is_some_and(transient)
@@ -219,10 +220,10 @@ impl From<polychip_governor::Error> for Error {
     }
 }
 
-/// Result with the runtime's error.
+/// A result with the runtime's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The kind of a device's failure.
+/// The kind of a device failure.
 pub(crate) fn kind_of_host(kind: polychip_host::ErrorKind) -> ErrorKind {
     match kind {
         polychip_host::ErrorKind::DeviceLost => ErrorKind::DeviceLost,
@@ -243,7 +244,7 @@ mod tests {
     struct Short(#[source] std::io::Error);
 
     #[test]
-    fn debug_says_every_cause_once() {
+    fn debug_prints_every_cause_once() {
         let io = std::io::Error::other("the cable is out");
         let error = Error::caused(ErrorKind::DeviceFailed, "part p0", Short(io));
         assert_eq!(error.to_string(), "part p0: no frame came");

@@ -9,7 +9,7 @@ use polychip_graph::{Evaluate, Graph, Node, Tensor, TensorId, infer};
 use polychip_host::{Access, CompileOptions, Device, FlatGraph, Memory, Submission};
 use polychip_ops::{DType, Literal};
 
-/// Nobody waits longer for a constant.
+/// Longest time to wait for a constant.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Computes nodes on one device.

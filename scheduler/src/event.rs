@@ -1,33 +1,34 @@
-//! What did not go as planned, said in the report: refusals, moves, losses, resets, retries.
+//! Deviations from the plan, listed in the report: refusals, moves, losses, resets, retries.
 //!
 //! Invariants:
-//! 1. Nothing moves, is tried again or is reset without an event that names the device and its words.
-//! 2. The log is bounded: like events are counted together, and the counts by kind are always exact.
+//! 1. Every move, retry and reset has an event that names the device and the reason.
+//! 2. The log is bounded: similar events are counted together, and the counts by kind are always
+//!    exact.
 //!
-//! Not here: what to do about it (`replan`, `session/recover`).
+//! Not here: the reaction (`replan`, `session/recover`).
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Different events that a log keeps; more are only counted by kind.
+/// Number of different events that a log keeps; more are only counted by kind.
 const KEPT: usize = 64;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// Nodes were kept from a device that refused them in an earlier session.
+    /// Nodes were kept off a device that refused them in an earlier session.
     Avoided,
-    /// Nodes were moved from a device by a new plan.
+    /// A new plan moved nodes off a device.
     Replanned,
-    /// Something that failed once was done again.
+    /// A failed operation was repeated.
     Retried,
     /// A device was lost.
     Lost,
-    /// A run took longer than the policy's patience.
+    /// A run exceeded the policy's hang timeout.
     Hung,
     /// A lost or hung device was reset.
     Reset,
@@ -39,29 +40,29 @@ pub enum EventKind {
     Switched,
     /// The profile database could not be read or written.
     ProfileUnused,
-    /// A plan that was made in the background took over from the one for the CPU.
+    /// A plan made in the background replaced the CPU-only plan.
     TookOver,
-    /// A plan could not be made in the background; the one for the CPU stays.
+    /// A plan could not be made in the background; the CPU-only plan stays.
     NotPlanned,
-    /// A device is hotter than the policy allows, and is left out of the plan.
+    /// A device is hotter than the policy allows and is excluded from the plan.
     LeftOut,
-    /// A device that was left out has cooled down, and may be used again.
+    /// An excluded device has cooled down and may be used again.
     LetIn,
     /// Runs were late.
     DeadlineMissed,
-    /// Runs were dropped: they were late, not the latest, or waited too long for their turn.
+    /// Runs were dropped: late, overtaken by a newer run, or queued for too long.
     Dropped,
-    /// Another plan was faster in paired runs, and runs now.
+    /// Another plan was faster in paired runs, and is now used.
     Adopted,
-    /// A plan that was adopted turned out slower; the one before runs again.
+    /// An adopted plan turned out slower; the previous one is used again.
     RolledBack,
-    /// A plan that was tried cannot be used.
+    /// A plan on trial cannot be used.
     NotAdopted,
     /// The times of runs changed, so other plans are tried again.
     Reopened,
-    /// A copy of the model gets no runs: with it, no more runs end in the same time.
+    /// A replica gets no runs, because it does not increase throughput.
     ReplicaRests,
-    /// A copy of the model that got no runs gets some again.
+    /// An idle replica gets runs again.
     ReplicaReturns,
 }
 
@@ -93,19 +94,19 @@ impl EventKind {
     ];
 }
 
-/// Something that did not go as planned.
+/// A deviation from the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Event {
-    /// What happened.
+    /// The kind.
     pub kind: EventKind,
-    /// The device, `plugin:index`; of a switch, the plan that was switched to; of a plan made in the background, its
-    /// devices; empty where it is no device's.
+    /// The device, `plugin:index`; for a switch, the new plan; for a background plan, its devices;
+    /// empty if no device is involved.
     pub device: String,
-    /// Nodes that were moved or kept away; 0 where none were.
+    /// Number of nodes that were moved or kept away; 0 if none.
     pub nodes: usize,
-    /// Why: the device's or the vendor's own words.
+    /// The reason: the device's or vendor's message.
     pub words: String,
-    /// How often the same happened.
+    /// How often the event occurred.
     pub count: u64,
 }
 
@@ -131,7 +132,7 @@ impl fmt::Display for Event {
         match self.kind {
             EventKind::Avoided => write!(
                 f,
-                "avoided: {} not given to {device}, which refused them before: {words}",
+                "avoided: {} kept off {device}, which refused them earlier: {words}",
                 nodes(self.nodes)
             ),
             EventKind::Replanned => {
@@ -144,7 +145,7 @@ impl fmt::Display for Event {
             EventKind::ResetFailed => write!(f, "not reset: {device}: {words}"),
             EventKind::Reloaded => write!(f, "reloaded: {device}: {words}"),
             EventKind::Switched => write!(f, "switched to {device}: {words}"),
-            EventKind::ProfileUnused => write!(f, "measured times are kept in memory only: {words}"),
+            EventKind::ProfileUnused => write!(f, "profile unused, measured times stay in memory: {words}"),
             EventKind::TookOver => write!(f, "took over: a plan for {device}, {words}"),
             EventKind::NotPlanned => write!(f, "not planned in the background: {words}"),
             EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
@@ -173,7 +174,7 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// Adds an event. What differs only in the numbers of a message counts as the same.
+    /// Adds an event. Events that differ only in the numbers of their message count as the same.
     pub(crate) fn add(&mut self, event: Event) {
         match event.kind {
             EventKind::Switched | EventKind::TookOver | EventKind::LetIn => tracing::info!("{event}"),
@@ -199,12 +200,12 @@ impl EventLog {
         events.into_iter().for_each(|event| self.add(event));
     }
 
-    /// The events in the order in which each was first seen.
+    /// The events in the order in which each first occurred.
     pub(crate) fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// How often an event of this kind was seen.
+    /// How often an event of this kind occurred.
     pub(crate) fn count(&self, kind: EventKind) -> u64 {
         self.counts[kind as usize]
     }
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn like_events_are_counted_together_and_the_log_stays_small() {
+    fn similar_events_are_counted_in_a_bounded_log() {
         let mut log = EventLog::default();
         for run in 0..1000 {
             log.add(Event::new(
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_counts_in_its_own_place() {
+    fn event_kinds_index_their_counts() {
         for (index, kind) in EventKind::ALL.iter().enumerate() {
             assert_eq!(*kind as usize, index);
         }

@@ -1,4 +1,4 @@
-//! Why each node of a plan is where it is, for people and programs.
+//! Explains the placement of each node of a plan, for people and programs.
 //!
 //! Not here: the explanation itself (`polychip_partitioner::explain`).
 
@@ -17,7 +17,8 @@ use crate::event::Event;
 use crate::planned::Planned;
 use crate::warning::Warning;
 
-/// What `polychip explain` says of a plan: for each node its device and cost, and for every other device why it is not there.
+/// The output of `polychip explain`: for each node its device and cost, and for every other device
+/// the reason why the node is not there.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Explained {
     /// Model file.
@@ -26,20 +27,22 @@ pub struct Explained {
     pub report: Report,
     /// Every node in canonical order.
     pub nodes: Vec<NodeExplanation>,
-    /// Unsupported ops by what their support would save, largest saving first.
+    /// Unsupported ops and what their support would save, largest saving first.
     pub unlocks: Vec<Unlock>,
-    /// Measured figures that the plan rests on: how many runs, under which conditions.
+    /// The measured figures behind the plan: number of runs and conditions.
     pub measured: Vec<MeasuredFigure>,
-    /// How the runs that the plan is for follow each other.
+    /// The cadence that the plan is made for.
     pub cadence: Cadence,
-    /// Estimates that measurements contradict, with the nodes to blame, and parts measured at other settings only.
+    /// Estimates that measurements contradict, with suspect nodes, and parts that were measured at
+    /// other settings only.
     pub warnings: Vec<Warning>,
-    /// Nodes that a device refused before, or refused when the plan was compiled, and where that left the plan.
+    /// Nodes that a device refused, earlier or when the plan was compiled, and the effect on the
+    /// plan.
     pub events: Vec<Event>,
 }
 
 impl Planned {
-    /// Why each node is where it is.
+    /// Explains why each node is on its device.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -67,7 +70,7 @@ impl Planned {
         })
     }
 
-    /// The plan with names, compared with what simple rules would have cost.
+    /// The plan with names, compared with the cost of simple placement rules.
     ///
     /// # Errors
     /// A plan to compare with cannot be made.
@@ -95,7 +98,8 @@ impl Planned {
 }
 
 impl Explained {
-    /// As text, with what else is known: before the nodes, and by a node's place behind its line.
+    /// Formats the explanation as text, with `before` inserted ahead of the nodes and
+    /// `of_node(index)` below a node's line.
     #[must_use]
     pub fn text_with(&self, before: &str, of_node: &dyn Fn(usize) -> Option<String>) -> String {
         let mut text = self.report.to_string();
@@ -160,8 +164,8 @@ impl Explained {
                 if let Some(forced) = &other.counterfactual {
                     write!(text, "; there, {}", forced.words)?;
                     match forced.replanned {
-                        true => text.push_str(" with all else planned anew"),
-                        false => text.push_str(" with all else where it is"),
+                        true => text.push_str(" with all other nodes replanned"),
+                        false => text.push_str(" with all other nodes in place"),
                     }
                     if forced.derived {
                         text.push_str(", cost derived from other nodes");
@@ -171,7 +175,7 @@ impl Explained {
             }
         }
         if !self.unlocks.is_empty() {
-            text.push_str("\nwhat support of one more op would save\n");
+            text.push_str("\nsavings if one more op were supported\n");
         }
         for unlock in &self.unlocks {
             let derived = if unlock.derived {

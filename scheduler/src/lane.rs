@@ -1,20 +1,22 @@
-//! Lanes: whose turn it is on each open device, for all sessions of a runtime.
+//! Device queues: the order of all sessions' parts on each open device.
 //!
-//! A part whose inputs are there asks for its turn, and is given to its device once it has it. The order is that of
-//! [`polychip_device_queue::Queue`]; this is who waits, and how it is told.
+//! A part whose inputs are ready requests its turn, and goes to its device once it is granted.
+//! [`polychip_device_queue::Queue`] defines the order; this module waits and wakes.
 //!
 //! Invariants:
-//! 1. A device that one session alone uses has no queue here: its parts are given to it at once. But where several runs of
-//!    that session are in flight through devices that wait for each other here, their order decides whether these are busy;
-//!    and parts of an admitted session take turns always.
-//! 2. No lock of a lane is held while a device is called. Once as many parts have waited as wait now, nothing is
-//!    allocated.
-//! 3. A turn is over when its part has ended, failed or was given up, whoever sees that first; then others go on.
-//! 4. On virtual time, which only who waits moves, a turn that nobody makes use of lapses.
-//! 5. How many parts a device has at once, and whether one gives way to a more urgent one, its plugin says; where it does
-//!    not, a device has one at a time, to its end.
-//! 6. A part that only waits for one that is with the same device is in the queue before that device is given another
-//!    one: what else waits cannot get between parts of a more urgent run. Admission rests on that.
+//! 1. A device used by one session has no queue here: it gets parts at once. Exceptions: runs of
+//!    that session in flight through devices that wait for each other here, because their order
+//!    decides whether these are busy; and parts of an admitted session, which always take turns.
+//! 2. No queue lock is held while a device is called. Once the maximum number of waiting parts was
+//!    reached, nothing is allocated.
+//! 3. A turn ends when its part has ended, failed or was abandoned, whichever thread sees that
+//!    first; then others continue.
+//! 4. On virtual time, which only waiting threads advance, an unused turn lapses.
+//! 5. The plugin states a device's number of concurrent parts, and whether a part gives way to a
+//!    more urgent one; by default a device has one part at a time, to its end.
+//! 6. A part that waits only for another one on the same device is queued before that device gets
+//!    its next part: no other work gets between parts of a more urgent run. Admission relies on
+//!    that.
 //!
 //! Not here: when a part is ready (`session/run_state`).
 
@@ -480,7 +482,7 @@ impl std::ops::Deref for PartFence {
 /// Places that a device has at most, whatever its plugin says.
 const MOST_PLACES: u32 = 1024;
 
-/// How a lane goes on, by what the plugin of its device says.
+/// The settings of a device queue, from the device's plugin.
 fn settings(info: &DeviceInfo) -> Settings {
     let depth = info.queue_depth.map_or(1, |depth| depth.get().min(MOST_PLACES));
     let bound_ns = info.preemption_bound_ns.unwrap_or(u64::MAX);

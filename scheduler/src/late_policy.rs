@@ -1,27 +1,27 @@
-//! What becomes of runs that are late, or would be.
+//! The rule for late runs.
 
-/// What becomes of a run whose time has passed before all of its parts are with their devices. Parts that are with a
-/// device are not interrupted.
+/// What to do with a run that is late before all of its parts are with their devices. Parts that a
+/// device already has are not interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Late {
-    /// It goes on, and is counted as late.
+    /// Finish the run and count it as late.
     #[default]
     Finish,
-    /// It is dropped once its deadline has passed, and ends with an error
+    /// Drop the run once its deadline has passed, with an error
     /// ([`ErrorKind::Dropped`](crate::ErrorKind::Dropped)).
     Drop,
-    /// It is dropped, where none of its parts was with a device yet, once another run of its session was submitted: the
-    /// latest frame wins. It need not have a deadline.
+    /// Drop the run if a newer run of its session is submitted before any of its parts is with a
+    /// device: the latest frame wins. No deadline is needed.
     Latest,
 }
 
 impl Late {
-    /// Why runs of this rule are dropped.
+    /// Why this rule drops runs.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Late::Finish => "runs waited for their turns for longer than Policy::hang_timeout",
-            Late::Drop => "the deadlines of runs passed before they had all of their turns",
-            Late::Latest => "newer runs came before runs had begun",
+            Late::Finish => "runs waited for a device for longer than Policy::hang_timeout",
+            Late::Drop => "the deadlines of runs passed before all parts were with their devices",
+            Late::Latest => "newer runs were submitted before runs had begun",
         }
     }
 }

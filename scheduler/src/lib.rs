@@ -1,8 +1,8 @@
-//! Runs one neural-network model across every chip of a device: the crate that apps integrate.
+//! Runs a neural network across all chips of a device. This is the crate that apps integrate.
 //!
-//! A [`Runtime`] holds plugins and their devices. It reads a [`Model`], asks every device what it can run
-//! and what that costs, splits the model into parts, gives each part to the device where it is cheapest,
-//! and makes a [`Session`] that runs them over shared memory.
+//! A [`Runtime`] holds plugins and their devices. It reads a [`Model`], asks each device which
+//! nodes it can run and at what cost, splits the model into parts, places each part on the cheapest
+//! device, and makes a [`Session`] that runs the parts over shared memory.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -22,17 +22,19 @@
 //! # }
 //! ```
 //!
-//! A [`Run`] is waited for by a thread or awaited by a task. Features that are on by default and that a small app may leave
-//! out: `avx512`, `database` (profiles in files), `fourier`, `regex`; `cpu` is the CPU itself, and `ndarray` adds views as
-//! arrays of that crate.
+//! A thread waits for a [`Run`], or an async task awaits it.
+//!
+//! Features that are on by default and that a small app may turn off: `avx512`, `database`
+//! (profiles in files), `fourier` and `regex`. Feature `cpu` is the CPU plugin. `ndarray` (off by
+//! default) adds views as arrays of that crate.
 //!
 //! Invariants:
-//! 1. Every plan that reaches a device has passed the independent checker; a run executes one plan.
-//! 2. The warm path (`submit`, `wait`) allocates nothing and holds no lock while a device is called.
-//! 3. A device that fails is an error that names it, or a new plan that the report tells of; nothing moves
-//!    silently.
+//! 1. Every plan that reaches a device has passed the independent checker. A run executes one plan.
+//! 2. The warm path (`submit`, `wait`) allocates nothing and holds no lock while it calls a device.
+//! 3. A device failure gives an error that names the device, or a new plan with an event in the
+//!    report. Nothing moves silently.
 //!
-//! Not here: what is computed (`graph`), where (`partitioner`), by whom (`plugins`).
+//! Not here: what is computed (`graph`), placement (`partitioner`), device code (`plugins`).
 
 #![forbid(unsafe_code)]
 

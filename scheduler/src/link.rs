@@ -1,14 +1,14 @@
-//! What it takes to start a device and to hand a tensor from one device to another: measured by a model of two
-//! nodes.
+//! Measures device launches and transfers between devices, with a model of two nodes.
 //!
-//! Three sessions run in turns: both nodes on the one device, both on the other, one on each. What a run takes
-//! beside the times that the devices state of their parts is the launch of each device and the transfer.
+//! Three sessions run in turns: both nodes on the one device, both on the other, and one on each.
+//! The run time beyond the devices' own part times is the launch of each device and the transfer.
 //!
 //! Invariants:
-//! 1. The sessions are those that apps use, so that threads which wake up are part of what is measured.
-//! 2. A pair that cannot be measured keeps the stated estimate, and the reason is given.
+//! 1. The sessions are those that apps use, so that waking threads are part of the measurement.
+//! 2. A pair that cannot be measured keeps the plugin's estimate, and the reason is reported.
 //!
-//! Not here: what links mean for a plan (`partitioner`), the estimates (`cost_model`), what was measured before (`known`).
+//! Not here: the use of links in a plan (`partitioner`), the estimates (`cost_model`), earlier
+//! measurements (`known`).
 
 pub(crate) mod energy;
 pub(crate) mod known;
@@ -39,47 +39,47 @@ const RUNS: [usize; 2] = [40, 12];
 /// Longest that a run of two nodes may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What was measured between two devices.
+/// The measurement of a link between two devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LinkMeasurement {
     /// Device that writes.
     pub from: String,
     /// Device that reads.
     pub to: String,
-    /// What handing over a small tensor takes, in nanoseconds, the launches of the two devices not counted.
+    /// Transfer time of a small tensor, in nanoseconds, without the launches of the two devices.
     pub latency_ns: u64,
-    /// Bytes per second beyond that; none where the size made no difference.
+    /// Bytes per second beyond that; none if the size made no difference.
     pub bytes_per_second: Option<u64>,
-    /// What a run on the writing device takes beside its time on the device, in nanoseconds.
+    /// Run time on the writing device beyond its device time, in nanoseconds.
     pub from_launch_ns: u64,
-    /// The same of the reading device.
+    /// The same for the reading device.
     pub to_launch_ns: u64,
 }
 
-/// Two devices between which nothing was measured.
+/// A link that was not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnmeasuredLink {
     /// Device that writes.
     pub from: String,
     /// Device that reads.
     pub to: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
 impl Runtime {
-    /// Measures every link between the devices that the policy allows, and what starting each takes; the
-    /// profile keeps it, and plans made afterwards count with it.
+    /// Measures every link between the devices that the policy allows, and their launches. The
+    /// profile keeps the results, and later plans use them.
     ///
     /// # Errors
-    /// A named device is not there, or the profile cannot be written.
+    /// A device that the policy names does not exist, or the profile cannot be written.
     pub fn measure_links(&self, policy: &Policy) -> Result<(Vec<LinkMeasurement>, Vec<UnmeasuredLink>)> {
         let devices = choose_devices(&self.0, policy)?;
         let (mut measured, mut not) = (Vec::new(), Vec::new());
         for from in &devices {
             for to in devices.iter().filter(|to| to.name() != from.name()) {
                 let found = if self.0.host.clock().is_virtual() {
-                    Err("the clock is virtual, a hand-over takes real time".to_owned())
+                    Err("the clock is virtual, but a transfer takes real time".to_owned())
                 } else {
                     measure(self, policy, from, to).map_err(|error| error.to_string())
                 };
@@ -195,7 +195,7 @@ impl Timed {
         let mut parts = 0;
         for part in self.session.report().parts {
             parts += part.measured_ns.ok_or_else(|| {
-                let words = format!("{} does not state how long its parts take", part.device);
+                let words = format!("{} does not report the times of its parts", part.device);
                 Error::new(ErrorKind::DeviceFailed, words)
             })?;
         }

@@ -1,6 +1,6 @@
-//! What an app calls to have its plans rest on measured times: links, then models and their parts, in one call.
+//! Measures links, models and parts in one call, so that an app's plans use measured times.
 //!
-//! Not here: what is measured next (`profiler`), links (`link`).
+//! Not here: the order of measurements (`profiler`), links (`link`).
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -16,21 +16,21 @@ use crate::policy::Policy;
 use crate::profiler::{ProfileOptions, ProfileProgress, ProfileReport};
 use crate::runtime::Runtime;
 
-/// What [`Runtime::measure`] found.
+/// The results of [`Runtime::measure`].
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MeasureReport {
-    /// What handing a tensor from one device to another takes, and starting each.
+    /// Times of transfers between devices, and of launches.
     pub links: Vec<LinkMeasurement>,
-    /// Links whose times stay an estimate, with the reason.
+    /// Links that keep an estimated time, with the reason.
     pub links_not_measured: Vec<UnmeasuredLink>,
-    /// What was measured of the models.
+    /// Measurements of the models.
     #[serde(flatten)]
     pub profile: ProfileReport,
-    /// The plan of each model, as it is made from now on.
+    /// The plan of each model with the new measurements.
     pub plans: Vec<ChosenPlan>,
 }
 
-/// A plan that is made of what was measured.
+/// A plan made from measurements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChosenPlan {
     /// The model.
@@ -44,10 +44,11 @@ pub struct ChosenPlan {
 }
 
 impl Runtime {
-    /// Measures what plans for these models rest on: links between the devices that the policy allows, then models on
-    /// each device, and the parts of the plans that are chosen, until all is known as well as the options say, the time is
-    /// over or `watch` breaks it off ([`Runtime::profile_models`]). Later plans are made of it; where the runtime has a
-    /// profile file, in later processes too.
+    /// Measures everything that plans for these models depend on: links between the devices that
+    /// the policy allows, then models on each device, and the parts of the chosen plans, until all
+    /// reaches the target precision, the time is over, or `watch` stops it
+    /// ([`Runtime::profile_models`]). Later plans use the measurements, and with a profile file
+    /// those of later processes too.
     ///
     /// ```no_run
     /// use std::ops::ControlFlow;
@@ -66,7 +67,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As [`Runtime::measure_links`] and [`Runtime::profile_models`].
+    /// As for [`Runtime::measure_links`] and [`Runtime::profile_models`].
     pub fn measure(
         &self,
         models: &[Model],
@@ -113,11 +114,11 @@ impl fmt::Display for MeasureReport {
         );
         writeln!(
             f,
-            "{} of {} parts are known well enough ({} before), {} runs were recorded",
+            "{} of {} parts are known well enough ({} before), {} runs recorded",
             profile.known, profile.parts, profile.known_before, profile.measurements
         )?;
         if left > 0 && !profile.complete {
-            writeln!(f, "{left} parts are left for the next time")?;
+            writeln!(f, "{left} parts remain for the next call")?;
         }
         for part in &profile.not_measured {
             writeln!(

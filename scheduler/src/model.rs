@@ -2,11 +2,11 @@
 //!
 //! Invariants:
 //! 1. Sessions of one model share its graph and weights.
-//! 2. They share what a device has loaded of it too, where the device, the nodes and the settings are the same: packed
-//!    weights are in memory once.
-//! 3. Binding a dimension makes a new model; the old one stays as it is.
-//! 4. Models for the sizes of a session's runs come of one canonical graph, whose constants they share: what is folded is
-//!    folded once.
+//! 2. They also share what a device has loaded of it if device, nodes and settings are equal:
+//!    packed weights are in memory once.
+//! 3. Binding a dimension makes a new model and leaves the old one unchanged.
+//! 4. Models for the sizes of a session's runs derive from one canonical graph and share its
+//!    constants: constants are folded once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -115,28 +115,28 @@ impl Model {
         )))
     }
 
-    /// The file that the model was read from, or the name that it was given.
+    /// The file that the model was read from, or the name it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The graph as imported: one opset, shapes inferred, nothing optimised.
+    /// The graph as imported: one opset, shapes inferred, nothing optimized.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.0.graph
     }
 
-    /// What the file says of itself: versions, maker, metadata.
+    /// The file's metadata: versions, producer, properties.
     ///
     /// # Errors
-    /// The file is no ONNX model any more.
+    /// The file is no longer an ONNX model.
     pub fn header(&self) -> Result<onnx::Header> {
         let bytes = self.0.files.as_ref().map(|files| files.bytes());
         onnx::read_header(bytes.unwrap_or_default()).map_err(|error| self.bad(error))
     }
 
-    /// Names of the dimensions that have no size yet.
+    /// Names of the dimensions without a size.
     #[must_use]
     pub fn open_dims(&self) -> Vec<String> {
         polychip_graph::dim_names(&self.0.graph)
@@ -160,8 +160,8 @@ impl Model {
         Ok(Model(Arc::new(inner)))
     }
 
-    /// The model with the sizes that these shapes of inputs give its open dimensions; an input that is not listed keeps
-    /// its own.
+    /// The model with the open dimensions set from these input shapes; other inputs keep their
+    /// shapes.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -172,8 +172,8 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// The model has no such input, a shape does not fit it, two shapes give one dimension different sizes, or a size
-    /// breaks a shape rule.
+    /// The model has no such input, a shape does not fit it, two shapes give one dimension
+    /// different sizes, or a size breaks a shape rule.
     pub fn bind_shapes<N: AsRef<str>, S: AsRef<[usize]>>(
         &self,
         shapes: impl IntoIterator<Item = (N, S)>,
@@ -185,11 +185,11 @@ impl Model {
         self.bind(sizes)
     }
 
-    /// The model with these tensors as outputs too, behind its own: what is inside can be looked at. One that is an output
-    /// already stays where it is.
+    /// The model with these internal tensors as further outputs, after its own, for inspection.
+    /// Existing outputs keep their place.
     ///
-    /// What computes them changes with it: nodes whose result has to be kept are not fused with those behind them, and no
-    /// pass replaces them.
+    /// This changes the computation: nodes whose result is kept are not fused with later ones, and
+    /// no pass replaces them.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -200,7 +200,7 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// The model has no tensor of this name that a node of its outermost graph gives.
+    /// No node of the model's outermost graph produces a tensor of this name.
     pub fn with_outputs<N: AsRef<str>>(&self, tensors: impl IntoIterator<Item = N>) -> Result<Model> {
         let mut graph = self.0.graph.clone();
         let made: BTreeMap<&str, TensorId> = self
@@ -213,7 +213,7 @@ impl Model {
         for name in tensors {
             let name = name.as_ref();
             let Some(&id) = made.get(name) else {
-                let words = format!("{}: no node gives a tensor {name:?}", self.0.path.display());
+                let words = format!("{}: no node produces a tensor {name:?}", self.0.path.display());
                 return Err(Error::new(ErrorKind::BadInput, words));
             };
             if !graph.is_output(id) {
@@ -333,7 +333,7 @@ mod tests {
     use crate::{Policy, Runtime};
 
     #[test]
-    fn sessions_share_what_one_of_them_has_loaded_with_the_same_settings() {
+    fn sessions_with_equal_settings_share_loaded_parts() {
         let mut graph = Graph::new("relu");
         let mut add = |name| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[4])));
         let (x, y) = (add("x"), add("y"));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_with_weights_of_16_bits_and_with_widened_ones_share_nothing() {
+    fn sessions_with_16_bit_and_widened_weights_share_nothing() {
         let mut graph = Graph::new("layers");
         let known = |name: &str, dtype, dims: &[usize]| Tensor::new(name, TensorType::known(dtype, dims));
         let x = graph.add_tensor(known("x", DType::F32, &[2, 128]));
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_inside_become_outputs_and_the_model_stays_as_it_is() {
+    fn internal_tensors_become_outputs_of_a_new_model() {
         let mut graph = Graph::new("two");
         let mut add = |name| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[2])));
         let (x, inside, y) = (add("x"), add("inside"), add("y"));
@@ -433,7 +433,7 @@ mod tests {
         let kept = model.with_outputs(["inside", "y"]).unwrap();
         assert_eq!((model.graph().outputs.len(), kept.graph().outputs.len()), (1, 2));
         let error = model.with_outputs(["x"]).unwrap_err().to_string();
-        assert_eq!(error, "two: no node gives a tensor \"x\"");
+        assert_eq!(error, "two: no node produces a tensor \"x\"");
 
         let runtime = Runtime::builder().only_given_folders().build().unwrap();
         let session = runtime.session(&kept, Policy::latency().threads(1)).unwrap();

@@ -1,6 +1,8 @@
-//! Models of other formats, told by their first bytes or their file's name, and how ONNX is made of them.
+//! Recognizes models of other formats by their magic bytes or file name, and states how to convert
+//! them to ONNX.
 //!
-//! Invariant: only what is no ONNX model is asked about here; a name alone refuses nothing.
+//! Invariant: it is consulted only for files that are not ONNX models; a name alone refuses
+//! nothing.
 
 use std::path::Path;
 
@@ -21,7 +23,7 @@ const FORMATS: &[Format] = &[
         words: "a TensorFlow Lite (LiteRT) model",
         mark: Some((4, b"TFL3")),
         ends: &["tflite"],
-        remedy: "`python -m tf2onnx.convert --tflite {file} --output {onnx}` makes one of it",
+        remedy: "`python -m tf2onnx.convert --tflite {file} --output {onnx}` converts it",
     },
     Format {
         words: "a language model in GGUF",
@@ -46,7 +48,7 @@ const FORMATS: &[Format] = &[
         words: "a PyTorch file",
         mark: None,
         ends: &["pt", "pth", "pt2", "ckpt"],
-        remedy: "in Python, `torch.onnx.export(model, (example,), \"{onnx}\", dynamo=True)` makes one of the model",
+        remedy: "in Python, `torch.onnx.export(model, (example,), \"{onnx}\", dynamo=True)` converts the model",
     },
     Format {
         words: "a file of weights alone (safetensors)",
@@ -58,13 +60,13 @@ const FORMATS: &[Format] = &[
         words: "a Keras model",
         mark: None,
         ends: &["keras", "h5"],
-        remedy: "in Python, `model.export(\"{onnx}\", format=\"onnx\")` makes one of it",
+        remedy: "in Python, `model.export(\"{onnx}\", format=\"onnx\")` converts it",
     },
     Format {
         words: "a TensorFlow model",
         mark: None,
         ends: &["pb"],
-        remedy: "`python -m tf2onnx.convert --saved-model FOLDER --output {onnx}` makes one of the folder that it lies in",
+        remedy: "`python -m tf2onnx.convert --saved-model FOLDER --output {onnx}` converts its folder",
     },
     Format {
         words: "a model in OpenVINO's own format",
@@ -90,10 +92,7 @@ pub(crate) fn of(path: &Path, bytes: &[u8]) -> Option<String> {
     let file = path.display().to_string();
     let onnx = path.with_extension("onnx").display().to_string();
     let remedy = format.remedy.replace("{file}", &file).replace("{onnx}", &onnx);
-    Some(format!(
-        "{file} is {}, and an ONNX model is wanted: {remedy}",
-        format.words
-    ))
+    Some(format!("{file} is {}, not an ONNX model: {remedy}", format.words))
 }
 
 #[cfg(test)]
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_their_mark_before_the_name_and_by_the_name_else() {
+    fn formats_are_identified_by_magic_then_extension() {
         let of = |path: &str, bytes: &[u8]| of(Path::new(path), bytes);
         let words = of("dir/net.bin", b"\x1c\0\0\0TFL3\0\0").unwrap();
         assert!(words.starts_with("dir/net.bin is a TensorFlow Lite"), "{words}");

@@ -1,8 +1,8 @@
-//! A plan with everything it was made from: the canonical graph, the devices, what they answered.
+//! A plan with everything it was made from: the canonical graph, the devices and their answers.
 //!
 //! Invariants:
-//! 1. The plan has passed the independent checker against the very graph and answers kept here.
-//! 2. A plan read from a file is checked in the same way as one just made.
+//! 1. The plan has passed the independent checker against exactly this graph and these answers.
+//! 2. A plan read from a file is checked in the same way as a new one.
 
 mod cadence;
 mod incumbent;
@@ -32,14 +32,14 @@ use crate::warning::{self, Warning};
 /// Planning rounds in which measured parts may change the plan.
 const ROUNDS: usize = 8;
 
-/// A step of planning that begins.
+/// A planning step that is about to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanningStep<'a> {
     /// Number of the step, from 0.
     pub number: usize,
-    /// How many steps there are.
+    /// Number of steps.
     pub steps: usize,
-    /// What is done, for people.
+    /// Description of the step.
     pub words: &'a str,
 }
 
@@ -85,8 +85,11 @@ impl Planned {
             &made.options.pins,
             &shared.profile,
         );
-        let (hot, events) =
-            thermal_exclusion::leave_out(&made.devices, &mut made.evidence.targets, policy.hottest())?;
+        let (hot, events) = thermal_exclusion::leave_out(
+            &made.devices,
+            &mut made.evidence.targets,
+            policy.temperature_limit(),
+        )?;
         made.hot = hot;
         made.events.extend(events);
         made.planned(shared, policy.objective(), policy.settings(), watch)
@@ -217,7 +220,7 @@ impl Planned {
         })
     }
 
-    /// How the runs that the plan is for follow each other.
+    /// The cadence that the plan is made for.
     #[must_use]
     pub fn cadence(&self) -> Cadence {
         self.now.first().and_then(|now| now.cadence).unwrap_or_default()
@@ -278,21 +281,21 @@ impl Planned {
         &self.devices
     }
 
-    /// Per device: what it supports, what its launches cost.
+    /// Support and launch costs, by device.
     #[must_use]
     pub fn targets(&self) -> &[partitioner::Target] {
         &self.prices.targets
     }
 
-    /// What was asked of the partitioner, at the prices that the plan has.
+    /// The request to the partitioner, with the plan's costs.
     #[must_use]
     pub fn request(&self) -> Request<'_> {
         let request = self.prices.request(&self.graph);
         request.toward(self.plan.objective).with(&self.options)
     }
 
-    /// The plan's file, with a record of what each node is, what the devices offered for it and what they call
-    /// themselves.
+    /// The plan for a file, with a record of each node, the offers of the devices, and the device
+    /// names.
     #[must_use]
     pub fn plan_file(&self) -> Plan {
         Plan {
@@ -302,14 +305,15 @@ impl Planned {
         }
     }
 
-    /// What the devices call themselves, in the plan's order.
+    /// The devices' product names, in the plan's order.
     #[must_use]
     pub fn device_names(&self) -> Vec<String> {
         let names = self.devices.iter().map(|device| device.info().name.clone());
         names.collect()
     }
 
-    /// The plan's file as a lock: also with what launches, links and whole parts cost when it was made.
+    /// The plan for a lock file: [`Planned::plan_file`] with the costs of launches, links and whole
+    /// parts at the time of planning.
     #[must_use]
     pub fn lock_file(&self) -> Plan {
         Plan {
@@ -318,22 +322,22 @@ impl Planned {
         }
     }
 
-    /// What planning gives now with the costs of a lock, with a record of each node: the lock's own plan, unless the
-    /// model, what devices support or what is asked for has changed.
+    /// Plans again with the costs of a lock, with a record of each node. The result is the lock's
+    /// own plan unless the model, device support or the request has changed.
     ///
     /// # Errors
-    /// No device runs some node at a cost that is known.
+    /// No device runs some node at a known cost.
     pub fn replanned_as(&self, lock: &Plan) -> Result<Plan> {
         partitioner::replan_locked(self.request(), lock, &self.plan_file())
             .map_err(|error| no_plan(&self.model, &error))
     }
 
-    /// At most so many plans of the same model on the same devices, from the fastest to the most frugal, of which none
-    /// beats another in both time and energy. The energy of every node must be known, by itself or by its device's
-    /// power.
+    /// At most `most` plans of the same model on the same devices, from the fastest to the most
+    /// frugal; none beats another in both time and energy. The energy of every node must be known,
+    /// directly or from its device's power.
     ///
     /// # Errors
-    /// A device has no figure for energy or power.
+    /// A device has no energy or power figure.
     pub fn front(&self, most: usize) -> Result<Vec<Planned>> {
         let found = partitioner::front(self.request(), most);
         let judged = |plan: Plan| {
@@ -352,8 +356,8 @@ impl Planned {
         found.plans.into_iter().map(judged).collect()
     }
 
-    /// What did not go as first planned: nodes that a device refused before, or refused when compiled; devices that were
-    /// left out because they are too hot.
+    /// Deviations from the first plan: nodes that a device refused, earlier or when compiled, and
+    /// devices excluded as too hot.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
@@ -373,8 +377,8 @@ impl Planned {
         }
     }
 
-    /// What of the plan's prices is to be doubted: estimates that measurements contradict, and parts that were measured
-    /// at other settings only.
+    /// Doubtful costs in the plan: estimates that measurements contradict, and parts measured at
+    /// other settings only.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
@@ -389,8 +393,9 @@ impl Planned {
         }
     }
 
-    /// The measured figures that the plan rests on, and those inherited from another cadence, by device: of parts, and of the whole model on a device, which its
-    /// nodes share. What holds on the device chose them among all that is known.
+    /// The measured figures behind the plan, including those inherited from another cadence, by
+    /// device: of parts, and of the whole model on a device, shared among its nodes. The current
+    /// conditions of each device select them.
     #[must_use]
     pub fn measured(&self) -> Vec<MeasuredFigure> {
         let whole = |nodes: &[u32]| nodes.len() == self.graph.node_count();
@@ -443,7 +448,7 @@ impl Planned {
     }
 }
 
-/// Who has the last word on a plan.
+/// How the final plan is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     /// What is measured, before what is only predicted ([`incumbent`]).
@@ -478,7 +483,7 @@ impl Prepared {
         let open = model.open_dims();
         if !open.is_empty() {
             let words = format!(
-                "{}: dimensions {} have no size; give each one (--dim NAME=N or --shape INPUT=1x2x3, Model::bind or \
+                "{}: dimensions {} have no size; set each one (--dim NAME=N or --shape INPUT=1x2x3, Model::bind or \
                  Model::bind_shapes)",
                 model.path().display(),
                 open.join(", ")
@@ -604,12 +609,15 @@ impl Prepared {
         for (pattern, device) in policy.pins() {
             let index = self.devices.iter().position(|found| found.name() == device);
             let Some(index) = index else {
-                let words = format!("{pattern:?} is pinned to {device}, which is not among the devices");
+                let words = format!(
+                    "{pattern:?} is pinned to {device}, which the policy does not allow (Policy::devices)"
+                );
                 return Err(Error::new(ErrorKind::BadPlugin, words));
             };
             let rows = self.named(pattern);
             if rows.is_empty() {
-                let words = format!("pinned node {pattern:?} is not in the canonical graph");
+                let words =
+                    format!("no node matches the pin {pattern:?}; `polychip explain` lists the nodes");
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
             for row in rows {

@@ -1,4 +1,4 @@
-//! What an app asks of a session: the aim, the limits, the devices, the threads.
+//! A session's requirements: aim, limits, devices and threads.
 //!
 //! Invariant: a policy is a plain value; it changes nothing until a session is made with it.
 
@@ -14,47 +14,47 @@ use polychip_profile::Conditions;
 
 mod learn;
 
-/// More runs in flight would only wait in the devices' queues and hold memory.
+/// More runs in flight would only wait in the device queues and hold memory.
 const MOST_IN_FLIGHT: usize = 64;
-/// Longer than any run that someone waits for, short enough that a hung device is noticed.
+/// Longer than any run that an app waits for, short enough to notice a hung device.
 const HANG_TIMEOUT: Duration = Duration::from_secs(120);
-/// What the shapes of a session's runs may take: some hundreds of a model for phones.
+/// Cache limit for the specializations of a session: room for hundreds of shapes of a mobile model.
 const KEPT_BYTES: u64 = 512 << 20;
-/// A phone's chips draw about 5 W for long: there a joule takes 200 ms.
+/// A phone's chips sustain about 5 W: at that power a joule takes 200 ms.
 const ENERGY_PRICE: Duration = Duration::from_millis(200);
-/// What a balanced plan may take beside the fastest one, in thousandths: energy is worth some time, but no app that asks for
-/// both means a run several times as long.
+/// Longest time of a balanced plan relative to the fastest one, in thousandths. Energy is worth some time,
+/// but an app that asks for both does not want a run that takes several times as long.
 const BALANCED_SLOWEST: u32 = 1_500;
-/// As often as NVIDIA's sensors change; those of phones change less often.
+/// The update interval of NVIDIA's sensors; those of phones update less often.
 const SAMPLING: Duration = Duration::from_millis(100);
 
-/// What to minimise.
+/// The quantity to minimize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Aim {
-    /// Shortest time of a run.
+    /// Time of a run.
     #[default]
     Latency,
-    /// Least energy of a run.
+    /// Energy of a run.
     Energy,
-    /// Time and energy together, a joule at its price in time ([`Policy::energy_price`]).
+    /// Time and energy of a run, with energy converted to time ([`Policy::energy_price`]).
     Balanced,
-    /// Shortest time of a run whose branches run on several devices at once.
+    /// Time of a run whose branches execute on several devices at once.
     Makespan,
-    /// Most runs in a time, where runs follow each other over several devices.
+    /// Time between runs that are pipelined over several devices.
     Throughput,
 }
 
-/// How exactly to compute.
+/// Numeric precision of the computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// In the types that the model states.
+    /// The types that the model states.
     #[default]
     Exact,
-    /// A device may compute f32 in a 16-bit float type where that is faster. Inputs and outputs stay f32.
+    /// A device may compute f32 in a faster 16-bit float type. Inputs and outputs stay f32.
     Reduced,
 }
 
-/// What a device is told of how to compile a part, and what a measured time therefore depends on.
+/// Compile settings of a part, on which its measured times depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Settings {
     /// Threads of a CPU; 0 leaves it to the plugin.
@@ -63,8 +63,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What the times of a device of this kind are true for: on a CPU the threads that the policy asks for,
-    /// and reduced precision where it is allowed.
+    /// The operating point of measurements on a device of this kind: the thread count of the policy for a
+    /// CPU, and reduced precision if it is allowed.
     pub(crate) fn operating_point(self, kind: DeviceKind) -> String {
         let threads =
             (self.threads != 0 && kind == DeviceKind::Cpu).then(|| format!("threads={}", self.threads));
@@ -74,7 +74,7 @@ impl Settings {
     }
 }
 
-/// What a governed session is told before its first run; [`Session::hint`](crate::Session::hint) changes it later.
+/// Initial settings of a governed session; [`Session::hint`](crate::Session::hint) changes them later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Governed {
     pub(crate) settings: governor::Settings,
@@ -101,7 +101,7 @@ impl Default for Governed {
     }
 }
 
-/// What an app asks of a session.
+/// A session's requirements.
 ///
 /// ```
 /// use std::time::Duration;
@@ -116,8 +116,8 @@ pub struct Policy {
     deadline: Option<Duration>,
     period: Option<Duration>,
     max_temperature: Option<MilliCelsius>,
-    power_limit: Option<Milliwatts>,
-    temperature_limit: Option<MilliCelsius>,
+    max_predicted_power: Option<Milliwatts>,
+    max_predicted_temperature: Option<MilliCelsius>,
     heats: Vec<(String, Heat)>,
     devices: Option<Vec<String>>,
     pins: Vec<(String, String)>,
@@ -147,8 +147,8 @@ impl Default for Policy {
             deadline: None,
             period: None,
             max_temperature: None,
-            power_limit: None,
-            temperature_limit: None,
+            max_predicted_power: None,
+            max_predicted_temperature: None,
             heats: Vec::new(),
             devices: None,
             pins: Vec::new(),
@@ -173,7 +173,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Shortest time of a run.
+    /// Minimizes the time of a run.
     #[must_use]
     pub fn latency() -> Self {
         Self {
@@ -182,7 +182,7 @@ impl Policy {
         }
     }
 
-    /// Least energy of a run.
+    /// Minimizes the energy of a run.
     #[must_use]
     pub fn energy() -> Self {
         Self {
@@ -191,9 +191,9 @@ impl Policy {
         }
     }
 
-    /// Time and energy together: a joule costs as much as 200 ms, so that at 5 W both weigh the same, and no plan is
-    /// predicted to take more than 1.5 times as long as the fastest one. [`Policy::energy_price`] sets another price, and
-    /// then nothing but the price decides.
+    /// Minimizes time and energy together. A joule costs 200 ms, so both weigh the same at 5 W, and no plan
+    /// is predicted to take more than 1.5× the time of the fastest one. [`Policy::energy_price`] sets another
+    /// price, and then the price alone decides.
     #[must_use]
     pub fn balanced() -> Self {
         Self {
@@ -202,8 +202,8 @@ impl Policy {
         }
     }
 
-    /// Shortest time of a run whose branches run on several devices at once. The plan states how far it may be from
-    /// the best.
+    /// Minimizes the time of a run whose branches execute on several devices at once. The plan states its gap
+    /// to the best possible one.
     #[must_use]
     pub fn makespan() -> Self {
         Self {
@@ -212,8 +212,8 @@ impl Policy {
         }
     }
 
-    /// Most runs in a time: parts are spread so that no device is busy for long with one run. It takes as many runs
-    /// in flight as devices are used.
+    /// Maximizes runs per second: spreads parts so that no device is busy for long with one run. This needs
+    /// as many runs in flight as devices are used.
     #[must_use]
     pub fn throughput() -> Self {
         Self {
@@ -222,9 +222,9 @@ impl Policy {
         }
     }
 
-    /// What a joule is worth in time, where the aim is [`Aim::Balanced`]: a plan that takes so much longer and a joule less
-    /// is as good. At a price of `p` seconds a joule, energy weighs as much as time at `1 / p` watts. It is kept to a
-    /// thousandth, from 1 µs to 1 h a joule; without any, energy costs nothing.
+    /// Sets the value of a joule in time, for [`Aim::Balanced`]: a plan that saves a joule may take this much
+    /// longer. At a price of `p` seconds per joule, energy weighs as much as time at `1 / p` watts. The price
+    /// has a resolution of a thousandth, and is limited to 1 µs to 1 h per joule; zero ignores energy.
     ///
     /// ```
     /// use std::time::Duration;
@@ -237,163 +237,169 @@ impl Policy {
         self
     }
 
-    /// No plan whose predicted time is longer, where there is one; else the fastest, which says by how much it is
-    /// late. A run is late that takes longer from the call that submits it to the end of its last part: the report counts
-    /// such runs by cause, and [`Outputs::late_by`](crate::Outputs::late_by) says so of one.
-    /// [`RunOptions::deadline`](crate::RunOptions::deadline) gives a run one of its own.
+    /// Sets the deadline of a run. Picks a plan predicted to meet the deadline; if none does, picks the
+    /// fastest and reports by how much it misses. A run is late if it takes longer from the submitting call
+    /// to the end of its last part. The report counts late runs by cause, and
+    /// [`Outputs::late_by`](crate::Outputs::late_by) reports the lateness of one run.
+    /// [`RunOptions::deadline`](crate::RunOptions::deadline) sets the deadline of one run.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// How often runs come at most: what [`Runtime::admit`](crate::Runtime::admit) counts on. Nothing holds a run back that
-    /// comes sooner. It is also the cadence that plans are made for: clocks fall between runs, so that a device that is fast
-    /// back to back may be slow at 30 runs a second. Zero says that runs follow each other back to back; where no period is
-    /// stated, that of the model's earlier sessions is taken, by the profile. Without a deadline a run of an admitted session is to be done within the period; without a period
-    /// the next run comes when the last one ended.
+    /// Sets the shortest time between runs, on which [`Runtime::admit`](crate::Runtime::admit) relies. Runs
+    /// that come sooner are not delayed. The period is also the cadence that plans are made for: clocks fall
+    /// between runs, so a device that is fast back to back may be slow at 30 runs per second. Zero means back
+    /// to back. If no period is set, the period of the model's earlier sessions is taken from the profile.
+    ///
+    /// An admitted session without a deadline must finish each run within the period; one without a period
+    /// starts the next run when the last one ends.
     #[must_use]
     pub fn period(mut self, period: Duration) -> Self {
         self.period = Some(period);
         self
     }
 
-    /// No plan whose runs, one after the other, draw more on average than this, where there is one; else the one that
-    /// draws the least, which says by how much it is over. Where a device's energy is no
-    /// measured one, the most that it may be is counted, and a warning says how to measure it.
-    /// [`Policy::max_power`] is about what is drawn while runs go on, and what a governor chooses among its plans by; it
-    /// does not know this limit, which is the first plan's.
+    /// Limits the predicted mean power of runs back to back. Picks a plan within the limit; if there is none,
+    /// picks the one that draws least and reports the excess. If a device's energy is not measured, its upper
+    /// bound counts, and a warning states how to measure it.
+    ///
+    /// [`Policy::max_power`] limits measured power while runs execute, and a governor holds it by switching
+    /// plans. The governor ignores this limit, which applies to the first plan.
     #[must_use]
-    pub fn power_limit(mut self, limit: Milliwatts) -> Self {
-        self.power_limit = Some(limit);
+    pub fn max_predicted_power(mut self, limit: Milliwatts) -> Self {
+        self.max_predicted_power = Some(limit);
         self
     }
 
-    /// No plan whose runs, one after the other, let a device settle at a higher temperature, where there is one; else
-    /// the coolest, which says by how much it is over. It limits the devices of which [`Policy::heat`] says how they
-    /// warm. [`Policy::max_temperature`] is about what sensors say, and what a governor chooses among its plans by; it does
-    /// not know this limit, which is the first plan's.
+    /// Limits the predicted steady-state temperature of each device under runs back to back. Picks a plan
+    /// within the limit; if there is none, picks the coolest and reports the excess. It applies to devices
+    /// with a thermal model ([`Policy::heat`]).
+    ///
+    /// [`Policy::max_temperature`] limits measured temperatures, and a governor holds it by switching plans.
+    /// The governor ignores this limit, which applies to the first plan.
     #[must_use]
-    pub fn temperature_limit(mut self, limit: MilliCelsius) -> Self {
-        self.temperature_limit = Some(limit);
+    pub fn max_predicted_temperature(mut self, limit: MilliCelsius) -> Self {
+        self.max_predicted_temperature = Some(limit);
         self
     }
 
-    /// How a device (`plugin:index`) warms: as its maker says, or as the governor of a session fitted it
-    /// ([`Session::heats`](crate::Session::heats)).
+    /// Sets the thermal model of a device (`plugin:index`), from its manufacturer or as fitted by the
+    /// governor of a session ([`Session::heats`](crate::Session::heats)).
     #[must_use]
     pub fn heat(mut self, device: impl Into<String>, heat: Heat) -> Self {
         self.heats.push((device.into(), heat));
         self
     }
 
-    /// No device that is hotter when the session is made, and none that gets hotter while it runs, as far as another plan
-    /// can do without it: it is left out once it has passed the limit. (A governed session moves before that.) A device
-    /// that is left out is an event of the plan and the report, and is used again once it is 3 K below the limit. A
-    /// session looks every second, between runs.
+    /// Excludes devices that are hotter than this limit, when the session is made and while it runs, as long
+    /// as another plan works without them. (A governed session moves work before the limit is reached.) An
+    /// exclusion is an event of the plan and the report; the device is used again once it is 3 K below the
+    /// limit. A session checks every second, between runs.
     #[must_use]
     pub fn max_temperature(mut self, limit: MilliCelsius) -> Self {
         self.max_temperature = Some(limit);
         self
     }
 
-    /// Only these devices: `plugin:index`, or `plugin` for all devices of a plugin.
+    /// Allows only these devices: `plugin:index`, or `plugin` for all devices of a plugin.
     #[must_use]
     pub fn devices<S: Into<String>>(mut self, devices: impl IntoIterator<Item = S>) -> Self {
         self.devices = Some(devices.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The node of this name runs on this device (`plugin:index`). A name that no node has is a pattern: `*` stands
-    /// for any text, `?` for one character. Pins of one node to several devices are an error when it is planned.
+    /// Pins the node of this name to a device (`plugin:index`). If no node has the name, it is a pattern: `*`
+    /// stands for any text, `?` for one character. Planning fails if a node is pinned to several devices.
     #[must_use]
     pub fn pin(mut self, node: impl Into<String>, device: impl Into<String>) -> Self {
         self.pins.push((node.into(), device.into()));
         self
     }
 
-    /// Without pins: for models whose nodes are not those that were named.
+    /// Removes the pins, for models with other node names.
     pub(crate) fn without_pins(mut self) -> Self {
         self.pins.clear();
         self
     }
 
-    /// Threads that a CPU part may use; 0, the default, leaves it to the plugin.
+    /// Sets the number of threads that a CPU part may use; 0, the default, leaves it to the plugin.
     #[must_use]
     pub fn threads(mut self, threads: u32) -> Self {
         self.settings.threads = threads;
         self
     }
 
-    /// How exactly to compute (default: in the types that the model states).
+    /// Sets the numeric precision (default: [`Precision::Exact`]).
     #[must_use]
     pub fn precision(mut self, precision: Precision) -> Self {
         self.settings.precision = precision;
         self
     }
 
-    /// How urgent the session's runs are to devices that serve several sessions of a runtime (default: normal). Parts of
-    /// urgent runs go before those of normal ones, and these before batch work; among equals the part goes first whose
-    /// run has the earliest deadline. What a device has begun is not interrupted. While they wait, normal runs are
-    /// guaranteed a tenth of a device's time, and batch work a twentieth. A device that one session alone uses has no
-    /// such order.
+    /// Sets the priority of the session's runs on devices that several sessions of a runtime share (default:
+    /// normal). Urgent parts go before normal ones, and normal before batch. Within a priority, the part
+    /// whose run has the earliest deadline goes first. Parts that a device has begun are not interrupted.
+    /// While waiting, normal runs are guaranteed 10 % of a device's time, and batch work 5 %. A device used
+    /// by one session only has no such order.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// No part of a plan takes its device for longer than this, by what is predicted: runs of other sessions get their
-    /// turns in between. Longer ones are cut where the fewest bytes go over the cut; a single node is a part at least.
-    /// Each cut costs a launch, and what the device computes as one where it is not cut. Plans of [`Policy::makespan`] and
-    /// [`Policy::throughput`] are not cut.
+    /// Limits the predicted time of each part of a plan, so that runs of other sessions get turns in between.
+    /// Longer parts are cut where the fewest bytes cross the cut, down to single nodes. Each cut costs a
+    /// launch and any fusion across it. Plans of [`Policy::makespan`] and [`Policy::throughput`] are not cut.
     #[must_use]
     pub fn longest_part(mut self, longest: Duration) -> Self {
         self.longest_part = Some(longest);
         self
     }
 
-    /// What becomes of runs that are late, or that newer ones overtake, before all of their parts are with their devices
-    /// (default: they go on). [`RunOptions::late`](crate::RunOptions::late) says so of one run.
+    /// Sets what happens to runs that are late or overtaken before all of their parts are with their devices
+    /// (default: they finish). [`RunOptions::late`](crate::RunOptions::late) sets it for one run.
     #[must_use]
     pub fn late(mut self, late: Late) -> Self {
         self.late = late;
         self
     }
 
-    /// Whether a plan for throughput may hold whole copies of the model, each on devices of its own (the default). Each
-    /// copy takes the memory of a plan; governed and admitted sessions, and what is compiled ahead, have one copy.
+    /// Allows a throughput plan to hold replicas of the model, each on its own devices (default: allowed).
+    /// Each replica takes the memory of a plan. Governed, admitted and precompiled sessions have one replica.
     #[must_use]
     pub fn replicas(mut self, allowed: bool) -> Self {
         self.replicas = allowed;
         self
     }
 
-    /// Runs that may be in flight at once (default 2 for each copy of the model, at most 64); each has memory of its own. A run whose outputs were
-    /// given is not in flight any more.
+    /// Sets the number of runs that may be in flight at once (default: 2 per replica, at most 64). Each has
+    /// its own memory. A run that has returned its outputs is no longer in flight.
     #[must_use]
     pub fn in_flight(mut self, runs: usize) -> Self {
         self.in_flight = Some(runs.clamp(1, MOST_IN_FLIGHT));
         self
     }
 
-    /// Most bytes that a session of a model with open sizes keeps of what it made for the sizes of its runs (default
-    /// 512 MiB): plans, tensors between parts, outputs, constants that are not shared. Those used longest ago are let go
-    /// of first.
+    /// Limits the bytes that a session of a model with open sizes caches for the sizes of its runs (default
+    /// 512 MiB): plans, tensors between parts, outputs, unshared constants. The least recently used are
+    /// evicted first.
     #[must_use]
     pub fn specialization_cache_bytes(mut self, bytes: u64) -> Self {
         self.kept_bytes = bytes;
         self
     }
 
-    /// Buckets: the sizes that are planned for of a dimension that the model leaves open, for devices that take long to
-    /// compile. A run of a size between takes the next larger bucket: its inputs are padded with zeros, and its outputs
-    /// cut back. A size above the largest bucket is planned for as it is, as without buckets. An axis without a name has
-    /// that of its input and its number (`x.3`).
+    /// Sets buckets for an open dimension: the sizes to plan for, for devices that compile slowly. A run of
+    /// another size uses the next larger bucket: its inputs are padded with zeros, and its outputs are cut
+    /// back. Sizes above the largest bucket are planned individually, as without buckets. An unnamed axis is
+    /// called by its input and number (`x.3`).
     ///
-    /// A session is made only where it is proved that padding changes no answer: that along the dimension every position
-    /// of an output is made of its own position of the inputs, or of those before it. Else its error names the first node
-    /// that mixes positions. A batch is independent in most models, a width or a length in few.
+    /// A session is made only if padding provably changes no result: along the dimension, every position of
+    /// an output must depend only on its own position of the inputs, or on earlier ones. Otherwise the error
+    /// names the first node that mixes positions. A batch dimension is independent in most models, a width or
+    /// length in few.
     ///
     /// ```
     /// let policy = polychip::Policy::latency().shapes("batch", [1, 4, 16]);
@@ -407,138 +413,140 @@ impl Policy {
         self
     }
 
-    /// A run of sizes that are not planned for is answered at once by a plan for the CPU alone, which takes some
-    /// milliseconds to make, while a thread of the session makes the plan over all devices; runs from then on take that.
-    /// [`Session::prepare`](crate::Session::prepare) still waits for the plan over all devices. Where the policy's
-    /// devices leave no CPU, or nothing but CPUs, or the CPU cannot compute the model, a run waits as without this. It
-    /// is for models with open sizes; the one plan of others is made with their session.
+    /// Plans new sizes in the background. A run of unplanned sizes executes at once on a CPU-only plan, which
+    /// takes some milliseconds to make, while a thread of the session makes the plan over all devices; later
+    /// runs use that one. [`Session::prepare`](crate::Session::prepare) still waits for the plan over all
+    /// devices. Runs wait as usual if the policy allows no CPU or only CPUs, or if the CPU cannot compute the
+    /// model. This affects only models with open sizes.
     #[must_use]
     pub fn background_planning(mut self) -> Self {
         self.plans_in_background = true;
         self
     }
 
-    /// Whether a device that refuses a part, or is lost for good, is replaced by a new plan (the default),
-    /// which the report then says; else that is an error. A pinned node is never moved.
+    /// Allows a new plan when a device refuses a part or is lost for good (default: allowed). The report
+    /// lists the change. If not allowed, that is an error. A pinned node is never moved.
     #[must_use]
     pub fn replan(mut self, allowed: bool) -> Self {
         self.replan = allowed;
         self
     }
 
-    /// How often a run whose device was lost or hung, or failed in passing, is run again with the same
-    /// inputs before its error is given (default 1).
+    /// Sets how often a run is repeated with the same inputs after its device was lost, hung or failed
+    /// transiently, before the run returns the error (default 1).
     #[must_use]
     pub fn retry(mut self, times: u32) -> Self {
         self.retries = times;
         self
     }
 
-    /// How long a run may take before its device counts as hung (default two minutes): the run is then
-    /// cancelled, and a device that goes on all the same is reset.
+    /// Sets the time after which a running device counts as hung (default 2 min). The run is then cancelled,
+    /// and a device that does not stop is reset.
     #[must_use]
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         self.hang_timeout = timeout;
         self
     }
 
-    /// Plans by what was measured nearest to these conditions, on every device, rather than to those that hold when the
-    /// plan is made: for a plan that is made on another machine or at another time than it is used.
+    /// Uses the measurements nearest to these conditions, on every device, instead of the current conditions:
+    /// for a plan that is made on another machine or at another time than it is used.
     #[must_use]
     pub fn priced_at(mut self, conditions: Conditions) -> Self {
         self.conditions = Some(conditions);
         self
     }
 
-    /// Whether the session learns from its own runs (default: yes, within 5 % of their time): it tries other plans beside
-    /// its own and keeps the fastest. [`Learn::No`] freezes the plan. A plan from a file, a governed session, an admitted
-    /// one and one for throughput keep their plans in any case.
+    /// Sets whether the session learns from its own runs (default: yes, within 5 % of their time). It then
+    /// tries other plans and keeps the fastest. [`Learn::No`] freezes the plan. Sessions that are governed,
+    /// admitted, for throughput, or made from a plan file always keep their plans.
     #[must_use]
     pub fn learn(mut self, learn: Learn) -> Self {
         self.learn = learn;
         self
     }
 
-    /// Calibrates the devices before a plan is made, those that were not before: four small networks run on each, within 300 ms
-    /// altogether, and what a plugin states of a node is multiplied by what they took over what is stated of them. The
-    /// figures are kept in the profile. Without this, a session that learns does so by itself before it tries other plans,
-    /// unless it has a deadline.
+    /// Calibrates uncalibrated devices before planning: runs four small networks on each, within 300 ms in
+    /// total, and scales the plugin's cost estimates by the ratio of measured to estimated time. The figures
+    /// are kept in the profile. Without this, a session that learns calibrates by itself before it tries
+    /// other plans, unless it has a deadline.
     #[must_use]
     pub fn calibrate(mut self, calibrate: bool) -> Self {
         self.calibrate = calibrate;
         self
     }
 
-    /// Several plans are made ready when the session is made, and a governor changes between them as temperatures,
-    /// power, losses and hints demand. A device that is lost for good then is no reason to plan anew as long as
-    /// another plan does without it.
+    /// Makes several plans ready when the session is made; a governor switches between them by temperature,
+    /// power, losses and hints. If a device is lost for good, no new plan is needed while a ready plan works
+    /// without it.
     #[must_use]
     pub fn governed(mut self) -> Self {
         self.governed.get_or_insert_default();
         self
     }
 
-    /// As [`Policy::governed`], with settings of its governor.
+    /// Like [`Policy::governed`], with settings for the governor.
     #[must_use]
     pub fn governor_settings(mut self, settings: governor::Settings) -> Self {
         self.governed.get_or_insert_default().settings = settings;
         self
     }
 
-    /// As [`Policy::governed`]: how often sensors are read (default: ten times a second). On virtual time they are read
-    /// by [`Session::govern`](crate::Session::govern) only.
+    /// Like [`Policy::governed`]: sets the sensor sampling interval (default 100 ms). On virtual time, only
+    /// [`Session::govern`](crate::Session::govern) reads the sensors.
     #[must_use]
     pub fn sampling(mut self, every: Duration) -> Self {
         self.governed.get_or_insert_default().every = every;
         self
     }
 
-    /// As [`Policy::governed`]: the power of the devices together, averaged over seconds, as far as plans and pace can
-    /// keep it.
+    /// Like [`Policy::governed`]: limits the total power of the devices, averaged over seconds, as far as
+    /// plans and pace can hold it.
     #[must_use]
     pub fn max_power(mut self, limit: Milliwatts) -> Self {
         self.governed.get_or_insert_default().max_power = Some(limit);
         self
     }
 
-    /// As [`Policy::governed`]: the temperature of the surface that a hand touches, where a sensor says it (`skin` in the
-    /// table of names, [`Rules`](crate::telemetry::Rules)), as far as plans and pace can keep it.
+    /// Like [`Policy::governed`]: limits the temperature of the surface that a hand touches, if a sensor
+    /// reports it (`skin` in the name table, [`Rules`](crate::telemetry::Rules)), as far as plans and pace
+    /// can hold it.
     #[must_use]
     pub fn max_surface_temperature(mut self, limit: MilliCelsius) -> Self {
         self.governed.get_or_insert_default().max_surface = Some(limit);
         self
     }
 
-    /// As [`Policy::governed`]: a run starts so often, so that a plan that is fast enough and takes less energy is
-    /// preferred, and frames may be skipped ([`Session::takes_frame`](crate::Session::takes_frame)).
+    /// Like [`Policy::governed`]: sets the time between run starts. A plan that is fast enough and uses less
+    /// energy is then preferred, and frames may be skipped
+    /// ([`Session::takes_frame`](crate::Session::takes_frame)).
     #[must_use]
     pub fn frame_period(mut self, period: Duration) -> Self {
         self.governed.get_or_insert_default().frame_period = Some(period);
         self
     }
 
-    /// As [`Policy::governed`]: nobody waits for the runs.
+    /// Like [`Policy::governed`]: marks the runs as background work, for which no user waits.
     #[must_use]
     pub fn background(mut self) -> Self {
         self.governed.get_or_insert_default().background = true;
         self
     }
 
-    /// As [`Policy::governed`]: energy counts above all, as with a low battery.
+    /// Like [`Policy::governed`]: puts energy first, as on a low battery.
     #[must_use]
     pub fn battery_saver(mut self) -> Self {
         self.governed.get_or_insert_default().battery_saver = true;
         self
     }
 
-    /// The same with another aim.
+    /// Replaces the aim.
     #[must_use]
     pub fn with_aim(mut self, aim: Aim) -> Self {
         self.aim = aim;
         self
     }
 
-    /// What is minimised.
+    /// The quantity to minimize.
     #[must_use]
     pub fn aim(&self) -> Aim {
         self.aim
@@ -550,13 +558,13 @@ impl Policy {
         self.settings.precision == Precision::Exact
     }
 
-    /// Threads that a CPU may use ([`Policy::threads`]); none where its plugin chooses.
+    /// Number of threads that a CPU may use ([`Policy::threads`]); `None` if its plugin chooses.
     #[must_use]
     pub fn thread_limit(&self) -> Option<u32> {
         (self.settings.threads != 0).then_some(self.settings.threads)
     }
 
-    /// What a joule is worth, in time: nothing where energy does not count, and as good as everything where it alone does.
+    /// The value of a joule, in time: zero if energy does not count, and 1,000,000 s if energy alone counts.
     #[must_use]
     pub fn joule_price(&self) -> Duration {
         match self.aim {
@@ -566,16 +574,16 @@ impl Policy {
         }
     }
 
-    /// The aim within all limits.
+    /// The aim with all limits.
     pub(crate) fn objective(&self) -> Objective {
         Objective {
-            power_limit: self.power_limit,
-            temperature_limit: self.temperature_limit,
+            max_predicted_power: self.max_predicted_power,
+            max_predicted_temperature: self.max_predicted_temperature,
             ..self.objective_for(self.aim)
         }
     }
 
-    /// The objective of another aim within the same deadline.
+    /// The objective of another aim with the same deadline.
     pub(crate) fn objective_for(&self, aim: Aim) -> Objective {
         let objective = match aim {
             Aim::Latency => Objective::latency(),
@@ -601,7 +609,7 @@ impl Policy {
         }
     }
 
-    /// Nanoseconds that a joule is worth.
+    /// The value of a joule in nanoseconds.
     fn price_ns(&self) -> u64 {
         let most = Duration::from_secs(3600);
         let price = self.energy_price.unwrap_or(ENERGY_PRICE);
@@ -610,15 +618,6 @@ impl Policy {
 
     pub(crate) fn governing(&self) -> Option<&Governed> {
         self.governed.as_ref()
-    }
-
-    /// The limits of what is predicted as those that a governor holds by sensors.
-    pub(crate) fn governing_its_limits(mut self) -> Policy {
-        let power = self.power_limit.take();
-        self.max_temperature = self.temperature_limit.take().or(self.max_temperature);
-        let governed = self.governed.get_or_insert_default();
-        governed.max_power = power.or(governed.max_power);
-        self
     }
 
     pub(crate) fn learning(&self) -> Learn {
@@ -633,7 +632,7 @@ impl Policy {
         self.period.filter(|period| !period.is_zero())
     }
 
-    /// The period that the app states; zero: back to back.
+    /// The period that the app sets; zero means back to back.
     pub(crate) fn stated_period(&self) -> Option<Duration> {
         self.period
     }
@@ -642,7 +641,7 @@ impl Policy {
         self.deadline
     }
 
-    /// The same for these devices, however hot they are, and another precision.
+    /// This policy for other devices and precision, without a temperature limit.
     pub(crate) fn for_devices(&self, devices: Vec<String>, precision: Precision) -> Policy {
         let mut policy = self.clone().precision(precision).devices(devices);
         policy.max_temperature = None;
@@ -657,7 +656,7 @@ impl Policy {
         self.devices.as_deref()
     }
 
-    pub(crate) fn hottest(&self) -> Option<MilliCelsius> {
+    pub(crate) fn temperature_limit(&self) -> Option<MilliCelsius> {
         self.max_temperature
     }
 
@@ -689,7 +688,7 @@ impl Policy {
         self.replicas && self.governed.is_none()
     }
 
-    /// Runs that may be in flight where a plan has so many copies of the model.
+    /// Number of runs in flight for a plan with this many replicas.
     pub(crate) fn runs_of_copies(&self, copies: usize) -> usize {
         let own = self.runs_in_flight().saturating_mul(copies.max(1));
         self.in_flight.unwrap_or(own.min(MOST_IN_FLIGHT))
@@ -729,7 +728,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_other_threads_or_another_precision_are_told_apart() {
+    fn operating_points_separate_threads_and_precision() {
         let exact = Policy::latency().threads(2).settings();
         let reduced = Policy::latency().precision(Precision::Reduced).settings();
         assert_eq!(exact.operating_point(DeviceKind::Cpu), "threads=2");
@@ -745,7 +744,7 @@ mod tests {
         );
     }
     #[test]
-    fn energy_has_a_price_where_the_aim_is_balanced() {
+    fn balanced_aim_prices_energy() {
         let weights = |policy: Policy| {
             let made = policy.objective();
             (made.time_weight, made.energy_weight)

@@ -1,13 +1,14 @@
 //! A plan with its compiled parts, made ahead of the sessions that run it.
 //!
 //! Invariants:
-//! 1. What was made by another version, for another model, device, plugin, driver or policy is refused, and the error says
-//!    which.
-//! 2. A plan passes the independent checker before its parts are compiled, and again before they are loaded.
-//! 3. Where a blob is refused nothing is compiled in its place.
+//! 1. A plan made by another version, or for another model, device, plugin, driver or policy, is
+//!    refused, and the error names the difference.
+//! 2. A plan passes the independent checker before its parts are compiled, and again before they
+//!    are loaded.
+//! 3. If a blob is refused, nothing is compiled in its place.
 //!
-//! Not here: the file that holds it (whoever writes one: everything but the blobs is serde's), the folder of compiled parts
-//! (`session::compile`).
+//! Not here: the file format (serde serializes everything except the blobs), the folder of compiled
+//! parts (`session::compile`).
 
 use std::collections::BTreeMap;
 
@@ -27,9 +28,10 @@ use crate::replan;
 use crate::session::compile::{Answer, Loaded, in_parallel, options};
 use crate::shared::Shared;
 
-/// A plan with its compiled parts: [`Runtime::precompile`](crate::Runtime::precompile) makes it,
-/// [`Runtime::session_precompiled`](crate::Runtime::session_precompiled) runs it. serde writes and reads everything but the
-/// blobs, which are [`Precompiled::blobs`] and come back by [`Precompiled::with_blobs`].
+/// A plan with its compiled parts. [`Runtime::precompile`](crate::Runtime::precompile) makes it,
+/// and [`Runtime::session_precompiled`](crate::Runtime::session_precompiled) runs it. Serde
+/// serializes everything except the blobs: save [`Precompiled::blobs`], and restore them with
+/// [`Precompiled::with_blobs`].
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -124,7 +126,7 @@ impl Stamp {
 }
 
 fn then_and_now(what: &str, then: impl std::fmt::Debug, now: impl std::fmt::Debug) -> String {
-    format!("{what} was {then:?} when it was compiled, and is {now:?} now")
+    format!("{what} was {then:?} when it was compiled and is {now:?} now")
 }
 
 impl Precompiled {
@@ -171,7 +173,7 @@ impl Precompiled {
         })
     }
 
-    /// The sizes of the model's open dimensions that it was made for; none where all sizes are known.
+    /// The sizes of the model's open dimensions; empty if all sizes are known.
     #[must_use]
     pub fn sizes(&self) -> &BTreeMap<String, usize> {
         &self.sizes
@@ -183,16 +185,16 @@ impl Precompiled {
         &self.plan
     }
 
-    /// The compiled parts, in the plan's order; none of one whose plugin gives no bytes.
+    /// The compiled parts, in the plan's order; `None` for a part whose plugin cannot serialize it.
     #[must_use]
     pub fn blobs(&self) -> &[Option<Bytes>] {
         &self.blobs
     }
 
-    /// The same with the compiled parts that [`Precompiled::blobs`] gave.
+    /// Restores the compiled parts from [`Precompiled::blobs`].
     ///
     /// # Errors
-    /// There is not one for each part.
+    /// The number of blobs differs from the number of parts.
     pub fn with_blobs(self, blobs: Vec<Option<Bytes>>) -> Result<Precompiled> {
         if blobs.len() != self.parts.len() || blobs.len() != self.plan.parts.len() {
             let words = format!(
@@ -384,19 +386,19 @@ fn objective_change(then: &Objective, now: &Objective) -> Option<String> {
             energy_weight,
             deadline,
             energy_budget,
-            power_limit,
-            temperature_limit,
+            max_predicted_power,
+            max_predicted_temperature,
             slowest_permille,
             goal,
         } = objective;
         format!(
             "goal {goal:?}, weights {time_weight} a ns and {energy_weight} a µJ, deadline {deadline:?}, energy {energy_budget:?}, \
-             power {power_limit:?}, temperature {temperature_limit:?}, thousandths of the fastest plan's time \
+             power {max_predicted_power:?}, temperature {max_predicted_temperature:?}, thousandths of the fastest plan's time \
              {slowest_permille:?}"
         )
     };
     Some(format!(
-        "what the plan was to be good for was [{}] when it was compiled, and is [{}] now",
+        "the objective was [{}] when the plan was compiled and is [{}] now",
         words(then),
         words(now)
     ))

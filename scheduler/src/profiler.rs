@@ -1,23 +1,26 @@
-//! The profiler: measures the fusion groups of models, and models as a whole, on every device in the same way.
+//! The profiler: measures fusion groups and whole models on every device in the same way.
 //!
-//! What is measured next is what a plan would gain most by: the width of the interval that is known (all of it where
-//! nothing is) times the share of its model's time that rests on it, and the less so the slower the device is with
-//! that model than the fastest one. Candidates of one model run in turns, run by run, so that a busy machine is busy for
-//! all of them. All segments of a model take turns whenever one does, so that each finds the caches as the others left
-//! them, as it does within the model. The model as a whole runs twice in its turn and counts once: it finds the caches
-//! as it left them itself.
+//! It measures next what helps plans most: the width of the known interval (all of it without a
+//! measurement) times the share of its model's time that depends on it, and less for devices that
+//! are slower on that model than the fastest one. Candidates of one model alternate run by run, so
+//! that external load affects all of them. All segments of a model take turns whenever one does, so
+//! that each finds the caches as the others left them, as it does within the model. The whole model
+//! runs twice in its turn and counts once: it finds the caches as it left them itself.
 //!
-//! Where the policy states a period, a turn of all candidates begins that long after the last one began, so that clocks fall
+//! With a period in the policy, turns of all candidates start at that period, so that clocks fall
 //! between them as they do between the app's runs; a whole model then runs once in its turn.
 //!
 //! Invariants:
-//! 1. Every candidate warms up until the device's times are steady, or says that they were not, and is measured by
-//!    single runs through sessions, as apps make them.
-//! 2. A batch of candidates is committed before the next begins: what stops the profiler costs that batch at most.
-//! 3. What the profile knows well enough already, under the present governor and power mode, is not measured again.
-//! 4. Conditions are read while a candidate runs: what a chip shows before or later says nothing of it.
+//! 1. Every candidate warms up until the device's times are steady, or reports that they were not,
+//!    and is measured by single runs through sessions, like those of apps.
+//! 2. A batch of candidates is committed before the next begins: an interruption loses at most that
+//!    batch.
+//! 3. Parts that are measured precisely enough under the current governor and power mode are not
+//!    measured again.
+//! 4. Conditions are read while a candidate runs, because a chip's earlier or later readings do not
+//!    apply.
 //!
-//! Not here: what is stored (`profile`), links (`link`).
+//! Not here: stored rows (`profile`), links (`link`).
 
 mod calibrate;
 mod candidate;
@@ -54,16 +57,16 @@ const BATCH: Duration = Duration::from_secs(4);
 /// Batches that a whole model and its segments are measured in at least, those included that the profile holds.
 const SPREAD: u32 = 3;
 
-/// What the profiler is to measure, and how well.
+/// What the profiler measures, and how precisely.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileOptions {
-    /// Measure the fusion groups of the models, and nodes that are in none.
+    /// Measure the fusion groups of the models, and ungrouped nodes.
     pub ops: bool,
-    /// Measure whole models on each device that runs them alone, and parts of the plans that are chosen.
+    /// Measure whole models on each device that can run them alone, and parts of the chosen plans.
     pub wholes: bool,
     /// Stop after this time.
     pub time: Option<Duration>,
-    /// Half the width of a median's interval over the median, below which a part is known well enough.
+    /// Target precision: half the width of a median's confidence interval, relative to the median.
     pub goal: f64,
 }
 
@@ -78,41 +81,42 @@ impl Default for ProfileOptions {
     }
 }
 
-/// How far the profiler is.
+/// Progress of the profiler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileProgress<'a> {
-    /// Parts that are known well enough, or as well as they ever will be.
+    /// Parts that are measured precisely enough, or cannot be measured better.
     pub done: u64,
     /// Parts to measure.
     pub total: u64,
-    /// What is left, by the pace so far.
+    /// Estimated time left, at the pace so far.
     pub left: Option<Duration>,
-    /// What is measured now: ops and shapes.
+    /// The part being measured: ops and shapes.
     pub part: &'a str,
-    /// On which device.
+    /// The device being measured.
     pub device: &'a str,
 }
 
-/// What the profiler did.
+/// The profiler's results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ProfileReport {
-    /// How runs followed each other.
+    /// The cadence of the runs.
     pub cadence: Cadence,
-    /// Parts that were to be known, on all devices.
+    /// Parts to measure, on all devices.
     pub parts: u64,
-    /// Those that were known well enough before.
+    /// Parts that were measured precisely enough before.
     pub known_before: u64,
-    /// Those that are now.
+    /// Parts that are measured precisely enough now.
     pub known: u64,
-    /// Runs that were recorded.
+    /// Recorded runs.
     pub measurements: u64,
-    /// Batches of a part that were measured although the device's times had not become steady before.
+    /// Batches measured although the device's times had not become steady.
     pub unsteady: u64,
     /// Whether it ended because nothing was left to measure.
     pub complete: bool,
-    /// Time that it took, in nanoseconds.
+    /// Total time in nanoseconds.
     pub took_ns: u64,
-    /// Widest interval that is left, half its width over the median, in millionths; none where nothing was measured.
+    /// Widest remaining interval: half its width relative to the median, in millionths; none if nothing was
+    /// measured.
     pub widest_ppm: Option<u64>,
     /// Parts that could not be measured, with the reason.
     pub not_measured: Vec<NotMeasured>,
@@ -125,18 +129,19 @@ pub struct NotMeasured {
     pub device: String,
     /// Ops and shapes, or the model.
     pub part: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
 impl Runtime {
-    /// Measures models, and with [`ProfileOptions::ops`] what they consist of, at the policy's period, or where it states none
-    /// at that of the one model's sessions so far, on every device that the policy allows, until everything is known as well as the goal says, the time is over, or `watch` breaks it off. The
-    /// profile holds what was measured, whatever ends it; a later call goes on from there.
+    /// Measures models on every device that the policy allows, and their fusion groups with
+    /// [`ProfileOptions::ops`]. Runs follow the policy's period; without one, a single model uses the period
+    /// of its earlier sessions. Ends when everything reaches the target precision, the time is over, or
+    /// `watch` stops it. The profile keeps all measurements, and a later call continues from there.
     ///
     /// # Errors
-    /// A symbolic dimension is not bound, a named device is not there, or neither the profile's file nor memory takes
-    /// what was measured.
+    /// A symbolic dimension is unbound, a device that the policy names does not exist, or neither the
+    /// profile's file nor memory accepts the measurements.
     pub fn profile_models(
         &self,
         models: &[Model],
@@ -375,7 +380,7 @@ impl Profiler<'_> {
             let candidate = &mut self.candidates[index];
             if measurements.is_empty() {
                 let words = format!(
-                    "{} does not state how long its parts take",
+                    "{} does not report the times of its parts",
                     candidate.device.name()
                 );
                 self.leave_out(index, words);

@@ -1,6 +1,8 @@
-//! What devices refused, in their own words: as the profile remembers it, on the targets of a plan.
+//! Refusals of devices from the profile, with the vendor's message, applied to the targets of a
+//! plan.
 //!
-//! Not here: how a run is known (`polychip_profile::refusal`), finding a refusal (`bisect`, `replan`).
+//! Not here: recognizing a refused run (`polychip_profile::refusal`), finding one (`bisect`,
+//! `replan`).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use polychip_profile::refusal::mark_known;
 
 use crate::event::{Event, EventKind};
 
-/// What the vendor's library said, with its code: the words of a refusal.
+/// The vendor library's message with its code.
 pub(crate) fn words_of(error: &polychip_host::Error) -> String {
     match error.vendor_code() {
         0 => error.message().to_owned(),
@@ -20,7 +22,8 @@ pub(crate) fn words_of(error: &polychip_host::Error) -> String {
     }
 }
 
-/// Marks every run of the graph that a device is known to refuse. Gives one event per device and words.
+/// Marks every run of the graph that a device is known to refuse. Returns one event per device and
+/// message.
 pub(crate) fn apply(
     graph: &Graph,
     devices: &[Device],

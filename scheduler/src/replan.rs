@@ -1,13 +1,14 @@
-//! From a plan to loaded parts: a device that refuses a part when it is compiled or loaded loses the
-//! nodes that it refuses to the others, by a new plan.
+//! Turns a plan into loaded parts. If a device refuses a part when it is compiled or loaded, a new
+//! plan moves the refused nodes to other devices.
 //!
 //! Invariants:
-//! 1. No node moves without an event that names the device and its words; with `Policy::replan(false)`
-//!    none moves at all.
+//! 1. Every move has an event with the device and its message; with `Policy::replan(false)` no node
+//!    moves.
 //! 2. A pinned node is never moved: a device that refuses it is an error.
-//! 3. The rounds and the attempts of each are bounded, and depend on the devices' answers only.
+//! 3. The rounds and the attempts of each are bounded, and depend only on the devices' answers.
 //!
-//! Not here: which nodes to try (`bisect`), what is remembered (`refusal`), losses of a running session.
+//! Not here: which nodes to try (`bisect`), stored refusals (`refusal`), losses of a running
+//! session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -178,7 +179,7 @@ impl Search<'_> {
             };
             // a profile that cannot be written costs the next session its search, not this one its life
             if let Err(error) = self.shared.profile.refuse(&device.identity(), &run) {
-                tracing::warn!("a refusal of {} is not remembered: {error}", device.name());
+                tracing::warn!("a refusal of {} cannot be stored: {error}", device.name());
             }
         }
         Ok(Some(Change::Run(part.device, nodes, words, lasting)))

@@ -1,4 +1,5 @@
-//! What a session runs where, predicted and measured, for people (`Display`) and programs (JSON).
+//! The session report: plan, predicted and measured figures, for people (`Display`) and programs
+//! (JSON).
 //!
 //! Invariant: every figure has a unit in its name and a provenance; emulated ones are labelled.
 
@@ -23,96 +24,102 @@ use crate::session::specialization_report::ShapesReport;
 use crate::session::specialization_state::Inner;
 use crate::warning::{self, Warning};
 
-/// Figures of a session.
+/// The figures of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Model file.
     pub model: String,
-    /// What the plan minimises, in words, with its limits.
+    /// The plan's objective and limits, as text.
     pub objective: String,
-    /// How the runs follow each other: what the plan is for, until they did otherwise for some time.
+    /// The cadence of the runs: the one the plan was made for, until runs deviate for some time.
     pub cadence: Cadence,
-    /// From start to start of the runs in nanoseconds, as the policy states it or as it is usual; 0: back to back.
+    /// Time between run starts in nanoseconds, as the policy states it or as measured; 0: back to
+    /// back.
     pub period_ns: u64,
     /// Whether the placement is proved optimal.
     pub optimal: bool,
     /// Predicted time of a run in nanoseconds.
     pub predicted_ns: u64,
-    /// Where the prediction comes from: measured, composed, predicted, estimated, roofline; none where nothing is planned.
+    /// Provenance of the prediction: measured, composed, predicted, estimated or roofline; none
+    /// before planning.
     pub provenance: &'static str,
-    /// At least one figure is an emulated device's.
+    /// Whether at least one figure is an emulated device's.
     pub emulated: bool,
-    /// Predicted energy of a run, with launches and crossings; none where nothing is planned.
+    /// Predicted energy of a run, including launches and crossings; none before planning.
     pub energy: Option<EnergyFigure>,
-    /// The same from the start of a run to the start of the next, with what the plan's devices draw at rest; none where runs
-    /// follow each other back to back, or nobody says what the devices draw.
+    /// Predicted energy of a period, including the idle power of the plan's devices; none if runs
+    /// are back to back, or the idle power is unknown.
     pub frame_energy: Option<EnergyFigure>,
     /// Measured median latency in nanoseconds, from submit to the end of the last part.
     pub measured_ns: Option<u64>,
     /// Runs of this session so far.
     pub runs: u64,
-    /// What a run is to be done within, in nanoseconds; none where neither policy nor hint says so. A run may have one of
-    /// its own.
+    /// The deadline of a run in nanoseconds; none if neither the policy nor a hint sets one. A run
+    /// may have its own.
     pub deadline_ns: Option<u64>,
     /// Runs that took longer than their deadline.
     pub late: u64,
-    /// Runs that were dropped before all of their parts were with their devices; they are not among `runs`.
+    /// Runs dropped before all of their parts were with their devices; `runs` does not include
+    /// them.
     pub dropped: u64,
-    /// How long the runs took; none before the first one.
+    /// Latency percentiles; none before the first run.
     pub latency: Option<LatencyReport>,
-    /// Late runs by cause, the commonest first; of at most 32 causes and parts.
+    /// Late runs by cause, most frequent first; at most 32 causes and parts.
     pub lateness: Vec<LatenessReport>,
-    /// Limits of temperature and power that the sensors of a governed session saw exceeded.
+    /// Temperature and power limits that the sensors of a governed session saw exceeded.
     pub missed_limits: Vec<MissedLimit>,
-    /// Shared memory of tensors between parts, in bytes.
+    /// Shared memory of the tensors between parts, in bytes.
     pub arena_bytes: u64,
-    /// The same tensors without sharing bytes, in bytes.
+    /// Memory of the same tensors without sharing, in bytes.
     pub unshared_bytes: u64,
-    /// Explicit copies of tensors between devices that the runs of this plan made.
+    /// Explicit copies of tensors between devices in the runs of this plan.
     pub copies: u64,
-    /// The same, in bytes.
+    /// Size of these copies, in bytes.
     pub copied_bytes: u64,
-    /// Bytes of inputs and outputs of parts that plugins copied or converted instead of using them where they lie, and
-    /// that crossed a link to memory of a device's own; 0 where a plugin does not say.
+    /// Part inputs and outputs that plugins copied or converted instead of using in place and that
+    /// crossed a link to a device's own memory, in bytes; 0 if a plugin does not report it.
     pub device_copied_bytes: u64,
     /// The parts in order.
     pub parts: Vec<PartReport>,
     /// Tensors that cross between devices or parts.
     pub crossings: Vec<CrossingReport>,
-    /// What did not go as planned: refusals, moves, losses, resets, retries.
+    /// Deviations from the plan: refusals, moves, losses, resets, retries.
     pub events: Vec<Event>,
-    /// How often each kind of event was seen, also beyond the events that are listed.
+    /// Number of events by kind, including those that are not listed.
     pub event_counts: Vec<EventCount>,
-    /// Whole copies of the model, each on devices of its own; none where there is one. Parts and crossings above are those
-    /// of the first.
+    /// Replicas of the model, each on its own devices; empty if there is only one. `parts` and
+    /// `crossings` are those of the first.
     pub replicas: Vec<ReplicaReport>,
-    /// What of the predictions is to be doubted: those that the runs contradict, and parts that were measured at other
+    /// Doubtful predictions: contradicted by the runs, or for parts that were measured at other
     /// settings only.
     pub warnings: Vec<Warning>,
-    /// Plans that are ready and changes among them; none where the session is not governed.
+    /// Ready plans and switches between them; none if the session is not governed.
     pub governed: Option<GovernedReport>,
-    /// What the session has learnt from its own runs; none where its plan is frozen, or there is no other device.
+    /// Results of learning from the session's own runs; none if its plan is frozen, or there is no
+    /// other device.
     pub learning: Option<LearningReport>,
-    /// What is kept for the sizes of runs; none where the model leaves no size open.
+    /// Cached sizes; none if the model leaves no size open.
     pub shapes: Option<ShapesReport>,
 }
 
-/// A predicted energy. What a limit is held against is the most that it may be.
+/// A predicted energy. Limits apply to the upper bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EnergyFigure {
-    /// What is expected, in nanojoules.
+    /// Expected energy in nanojoules.
     pub expected_nj: u64,
-    /// The least that it may be, in nanojoules.
+    /// Lower bound in nanojoules.
     pub low_nj: u64,
-    /// The most that it may be, in nanojoules.
+    /// Upper bound in nanojoules.
     pub high_nj: u64,
-    /// Where it comes from, of several figures the weakest: measured, fitted (to measured energies of other runs), vendor (its
-    /// plugin states it), family (the nearest known chip), default (a device of its class).
+    /// Weakest provenance of its figures: measured, fitted (to measured energies of other runs),
+    /// vendor (stated by the plugin), family (the nearest known chip), default (a device of its
+    /// class).
     pub provenance: &'static str,
 }
 
 impl EnergyFigure {
-    /// The energy of a run with what the plan's devices draw at rest over a period, which no energy of a run counts.
+    /// Adds the idle energy of the plan's devices over a period, which the energy of a run
+    /// excludes.
     fn with_rest(self, planned: &Planned, period_ns: u64) -> Option<EnergyFigure> {
         let targets = planned.targets();
         let used = planned.used_devices().into_iter();
@@ -158,16 +165,16 @@ impl fmt::Display for EnergyFigure {
     }
 }
 
-/// How often a kind of event was seen.
+/// The number of events of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EventCount {
-    /// What happened.
+    /// The kind.
     pub kind: EventKind,
-    /// How often.
+    /// The number.
     pub count: u64,
 }
 
-/// Figures of one part.
+/// The figures of one part.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PartReport {
     /// Stable id.
@@ -176,13 +183,13 @@ pub struct PartReport {
     pub device: String,
     /// Number of nodes.
     pub nodes: usize,
-    /// Predicted time in nanoseconds, without launch.
+    /// Predicted time in nanoseconds, without the launch.
     pub predicted_ns: u64,
-    /// Where the prediction comes from.
+    /// Provenance of the prediction.
     pub provenance: &'static str,
-    /// The figures are an emulated device's.
+    /// Whether the figures are an emulated device's.
     pub emulated: bool,
-    /// Predicted energy, without launch; none where nothing says it.
+    /// Predicted energy, without the launch; none if unknown.
     pub energy: Option<EnergyFigure>,
     /// Measured median time on the device in nanoseconds.
     pub measured_ns: Option<u64>,
@@ -190,31 +197,31 @@ pub struct PartReport {
     pub constant_bytes: u64,
     /// Device memory of intermediate tensors, in bytes.
     pub intermediate_bytes: u64,
-    /// The compiled part came from the cache.
+    /// Whether the compiled part came from the cache.
     pub cached: bool,
 }
 
-/// One crossing.
+/// A tensor that crosses between devices or parts.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CrossingReport {
     /// Name of the tensor.
     pub tensor: String,
-    /// Device that writes it.
+    /// The device that writes it.
     pub from: String,
-    /// Device that reads it.
+    /// The device that reads it.
     pub to: String,
-    /// Bytes, where known before the run.
+    /// Size in bytes, if known before the run.
     pub bytes: Option<u64>,
-    /// native, imported or copy.
+    /// How it travels: native, imported or copy.
     pub mode: &'static str,
     /// Predicted time of the transfer in nanoseconds.
     pub predicted_ns: u64,
-    /// Where the prediction comes from.
+    /// Provenance of the prediction.
     pub provenance: &'static str,
 }
 
 impl Report {
-    /// How often an event of this kind was seen.
+    /// The number of events of this kind.
     #[must_use]
     pub fn count(&self, kind: EventKind) -> u64 {
         let line = self.event_counts.iter().find(|line| line.kind == kind);
@@ -351,7 +358,7 @@ impl Report {
         }
     }
 
-    /// Of a session that has planned for no sizes yet.
+    /// The report of a session without a plan.
     pub(crate) fn unplanned(model: Option<&Model>) -> Report {
         Report {
             model: model.map_or_else(String::new, |model| model.path().display().to_string()),
@@ -391,7 +398,7 @@ impl Report {
 }
 
 impl Report {
-    /// Lines of how long runs took, and of those that were late.
+    /// Writes latency percentiles and the number of late runs.
     fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(latency) = &self.latency {
             writeln!(
@@ -482,7 +489,7 @@ impl fmt::Display for Report {
             let count = self.replicas.len();
             writeln!(
                 f,
-                "replicas: each run takes one of {count} whole copies of the model; above is the first"
+                "replicas: each run uses one of {count}; the parts above are the first one's"
             )?;
         }
         for replica in &self.replicas {
@@ -492,7 +499,7 @@ impl fmt::Display for Report {
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             writeln!(
                 f,
-                "copied: {:.1} MiB between devices in {} copies, {:.1} MiB by plugins for their runs",
+                "copied: {:.1} MiB between devices in {} copies, {:.1} MiB within plugins",
                 mib(self.copied_bytes),
                 self.copies,
                 mib(self.device_copied_bytes)
@@ -515,7 +522,7 @@ impl fmt::Display for Report {
         if let Some(shapes) = &self.shapes {
             writeln!(
                 f,
-                "shapes: {} kept in {:.1} of {:.1} MiB, {} runs found theirs, {} were planned for first, {} let go of",
+                "shapes: {} kept in {:.1} of {:.1} MiB, {} hits, {} misses, {} evicted",
                 shapes.kept.len(),
                 shapes.bytes as f64 / f64::from(1 << 20),
                 shapes.limit_bytes as f64 / f64::from(1 << 20),
@@ -526,7 +533,7 @@ impl fmt::Display for Report {
             if !shapes.buckets.is_empty() {
                 writeln!(
                     f,
-                    "buckets: {:?}, {} runs were padded, {:.1} KiB copied",
+                    "buckets: {:?}, {} runs padded, {:.1} KiB copied",
                     shapes.buckets,
                     shapes.padded_runs,
                     shapes.padded_bytes as f64 / 1024.0
@@ -535,7 +542,7 @@ impl fmt::Display for Report {
             if shapes.stand_in_runs > 0 || shapes.took_over > 0 {
                 writeln!(
                     f,
-                    "planned in the background: {} runs answered by the CPU alone meanwhile, {} plans took over, {} to make",
+                    "background planning: {} runs on CPU-only plans, {} plans took over, {} pending",
                     shapes.stand_in_runs, shapes.took_over, shapes.planning
                 )?;
             }
@@ -551,13 +558,13 @@ impl fmt::Display for Report {
             let period = time(self.period_ns);
             writeln!(
                 f,
-                "predicted energy of a frame each {period}, with rest: {energy}"
+                "predicted energy of a {period} period, including idle power: {energy}"
             )?;
         }
         if self.period_ns > 0 {
             writeln!(
                 f,
-                "cadence: {}, a run each {}",
+                "cadence: {}, a run every {}",
                 self.cadence,
                 time(self.period_ns)
             )?;

@@ -1,11 +1,11 @@
 //! A run in flight, and its outputs.
 //!
 //! Invariants:
-//! 1. A run that is dropped goes on; its slot is taken back once it has ended.
-//! 2. Outputs hold their slot: their memory is not reused before they are dropped. They hold no run up: another slot is
-//!    made where all are held.
-//! 3. A run that fails with its device, and that the policy has tried again, begins anew on the session's
-//!    next plan, with what it was given, which nobody could change meanwhile.
+//! 1. A dropped run continues; its slot is freed once it has ended.
+//! 2. Outputs hold their slot: its memory is not reused before they are dropped. They delay no run:
+//!    if all slots are held, another one is made.
+//! 3. A run that fails with its device and is retried starts again on the session's next plan, with
+//!    the same inputs, which cannot change meanwhile.
 //!
 //! Not here: runs as futures (`awaited`).
 
@@ -27,7 +27,7 @@ pub use outputs::{OutputView, Outputs};
 mod awaited;
 pub(crate) mod outputs;
 
-/// What is said of one run alone, for [`Session::submit_with`](crate::Session::submit_with).
+/// Options of one run, for [`Session::submit_with`](crate::Session::submit_with).
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,29 +41,30 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// Nothing: the policy's deadline, and no waiting for a place among the runs in flight.
+    /// The defaults: the policy's deadline, and no wait for other runs in flight.
     #[must_use]
     pub fn new() -> RunOptions {
         RunOptions::default()
     }
 
-    /// The run is late where it takes longer, in the place of the policy's deadline; what becomes of it then, the rule
-    /// for late runs says ([`RunOptions::late`]). On a device that several sessions use, runs with earlier deadlines go
-    /// first among those of one priority.
+    /// Sets this run's deadline instead of the policy's; [`RunOptions::late`] sets what happens to
+    /// a late run. On a device that several sessions use, runs with earlier deadlines go first
+    /// within one priority.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> RunOptions {
         self.deadline = Some(deadline);
         self
     }
 
-    /// What becomes of the run once it is late, or overtaken, in the place of the policy's rule.
+    /// Sets what happens to this run once it is late or overtaken, instead of the policy's rule.
     #[must_use]
     pub fn late(mut self, late: Late) -> RunOptions {
         self.late = Some(late);
         self
     }
 
-    /// Where as many runs are in flight as the policy allows, waits for one to give its outputs, at most so long.
+    /// If as many runs are in flight as the policy allows, waits at most `timeout` for one to
+    /// return its outputs.
     #[must_use]
     pub fn queue_timeout(mut self, timeout: Duration) -> RunOptions {
         self.queue_timeout = Some(timeout);
@@ -71,11 +72,11 @@ impl RunOptions {
     }
 }
 
-/// A run that has been submitted.
+/// A submitted run.
 ///
-/// A thread waits for its outputs ([`Run::wait`], [`Run::poll`]), or a task awaits them: a run is a future, of no executor
-/// in particular. No thread of the executor waits or computes meanwhile; a thread of the session does, and wakes the task.
-/// It is made when the first run of a slot is awaited.
+/// A thread waits for its outputs ([`Run::wait`], [`Run::poll`]), or a task awaits them: a run is a
+/// future that works with any executor. It uses no executor thread meanwhile; a thread of the
+/// session, made when the first run of a slot is awaited, drives the run and wakes the task.
 ///
 /// ```no_run
 /// # async fn answer(session: &polychip::Session, image: &polychip::Input) -> Result<(), polychip::Error> {
@@ -85,8 +86,8 @@ impl RunOptions {
 /// # }
 /// ```
 ///
-/// `&mut run` is a future too, so that a time limit or a branch of a `select!` may end the wait and
-/// [`cancel`](Run::cancel) the run. A run that is dropped goes on to its end by itself.
+/// `&mut run` is a future too, so a timeout or a branch of a `select!` may end the wait and
+/// [`cancel`](Run::cancel) the run. A dropped run continues to its end.
 #[derive(Debug)]
 pub struct Run {
     inner: Arc<Inner>,
@@ -184,7 +185,7 @@ impl Run {
         Ok(slot)
     }
 
-    /// Its number among the runs of its session, from 1: errors name runs by it.
+    /// The run's number in its session, from 1. Errors identify runs by it.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.flight.1
@@ -193,23 +194,23 @@ impl Run {
     /// Waits for the outputs.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] where the run goes on (it is given up then; use [`Run::poll`] to keep it),
-    /// or what a device failed of.
+    /// [`ErrorKind::Timeout`] if the run has not ended within `timeout` (it is then abandoned; use
+    /// [`Run::poll`] to keep it), or the device's error.
     pub fn wait(mut self, timeout: Duration) -> Result<Outputs> {
         match self.poll(timeout)? {
             Some(outputs) => Ok(outputs),
             None => {
-                let words = format!("the run goes on after {} ms", timeout.as_millis());
+                let words = format!("timeout after {} ms; the run continues", timeout.as_millis());
                 Err(Error::new(ErrorKind::Timeout, words))
             }
         }
     }
 
-    /// Waits at most `timeout`; `None` where the run goes on. Where a device was lost and the policy has
-    /// the run tried again, the session is put right first, which may take longer.
+    /// Waits at most `timeout`; returns `None` if the run has not ended. If a device was lost and
+    /// the policy retries the run, the session is repaired first, which may exceed the timeout.
     ///
     /// # Errors
-    /// What a device failed of; or the outputs were handed out before.
+    /// The device's error, or an error if the outputs were already taken.
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<Outputs>> {
         let start = Instant::now();
         loop {
@@ -248,7 +249,8 @@ impl Run {
         }
     }
 
-    /// Asks the run to end early. `wait` then fails as cancelled, unless it ends as it would have.
+    /// Requests an early end. [`Run::wait`] then fails with [`ErrorKind::Cancelled`], unless the
+    /// run completes first.
     pub fn cancel(&self) {
         match &self.state {
             State::Issued(slot) => slot.cancel(),
@@ -312,7 +314,7 @@ impl Run {
 fn over() -> Error {
     Error::new(
         ErrorKind::BadInput,
-        "the run has given its outputs or an error already",
+        "the run's outputs or error were already taken",
     )
 }
 

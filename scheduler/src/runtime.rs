@@ -1,9 +1,10 @@
-//! The runtime: plugins and their devices, the profile database, and where models come from.
+//! The runtime: plugins and their devices, the profile database, and loading of models.
 //!
 //! Invariants:
-//! 1. A plugin that cannot be used is listed with its reason; it never makes the runtime fail.
+//! 1. A plugin that cannot be used is listed with the reason. It never makes the runtime fail.
 //! 2. The CPU plugin is linked in (feature `cpu`), so every model has a device.
-//! 3. Libraries are loaded only from the folders given, `POLYCHIP_PLUGINS`, and beside the executable.
+//! 3. Libraries are loaded only from the given folders, `POLYCHIP_PLUGINS`, and the executable's
+//!    folder.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ use crate::telemetry::files::Sensors;
 /// Environment variable with further plugin folders, separated as in `PATH`.
 const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
 
-/// Plugins, devices and profile, shared by all models and sessions. Clones share it.
+/// Plugins, devices and profile, shared by all models and sessions. Clones share the same runtime.
 ///
 /// ```
 /// # fn main() -> Result<(), polychip::Error> {
@@ -45,7 +46,7 @@ const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
 #[derive(Debug, Clone)]
 pub struct Runtime(pub(crate) Arc<Shared>, pub(crate) Arc<Registry>);
 
-/// What a runtime is made of.
+/// Configures and builds a [`Runtime`].
 #[derive(Debug)]
 pub struct Builder {
     linked: Vec<Query>,
@@ -61,7 +62,8 @@ pub struct Builder {
 }
 
 impl Runtime {
-    /// The defaults: the linked CPU plugin, plugins from the usual places, a profile in memory.
+    /// Starts a builder with the defaults: the linked CPU plugin, plugins from the usual folders,
+    /// and a profile in memory.
     #[must_use]
     pub fn builder() -> Builder {
         Builder {
@@ -78,35 +80,37 @@ impl Runtime {
         }
     }
 
-    /// Waits until the runtime's clock shows this, in nanoseconds ([`Session::now_ns`](crate::Session::now_ns)): what an app
-    /// does between two frames. On virtual time the clock is moved there at once.
+    /// Sleeps until the runtime's clock reaches `until_ns`, in nanoseconds
+    /// ([`Session::now_ns`](crate::Session::now_ns)). An app waits this way between two frames. On
+    /// virtual time the clock jumps there at once.
     pub fn sleep_until_ns(&self, until_ns: u64) {
         self.0.host.clock().sleep_until_ns(until_ns);
     }
 
-    /// At which period sessions of a model ran before, by the profile; zero: back to back, or nothing is known.
+    /// The period of earlier sessions of a model, from the profile. Zero means back to back, or
+    /// unknown.
     ///
     /// # Errors
-    /// A named device is not there, or the model has no canonical form.
+    /// A device that the policy names does not exist, or the model has no canonical form.
     pub fn known_period(&self, model: &Model, policy: &Policy) -> Result<Duration> {
         crate::planned::known_period(&self.0, model, policy)
     }
 
-    /// The devices that are open.
+    /// The open devices.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         self.0.host.devices()
     }
 
-    /// The devices that a policy lets plans use, however hot they are.
+    /// The devices that a policy allows for plans, regardless of their temperature.
     ///
     /// # Errors
-    /// The policy names a device that is not there, or there is none.
+    /// The policy names a device that does not exist, or no device is allowed.
     pub fn devices_of(&self, policy: &Policy) -> Result<Vec<Device>> {
         crate::planned::choose_devices(&self.0, policy)
     }
 
-    /// Plugins, folders and devices that are not used, each with its reason.
+    /// Plugins, folders and devices that are not used, each with the reason.
     #[must_use]
     pub fn refusals(&self) -> &[Refusal] {
         self.0.host.refusals()
@@ -118,37 +122,40 @@ impl Runtime {
         &self.0.profile
     }
 
-    /// The bundles that were given, in their order: loaded, or refused with the reason.
+    /// The given bundles in order, each loaded or refused with the reason.
     #[must_use]
     pub fn bundles(&self) -> &[LoadedBundle] {
         &self.0.bundles
     }
 
-    /// Reads an ONNX model and brings it to the canonical form. Weights stay in the mapped file.
+    /// Reads an ONNX model and converts it to the canonical form. Weights stay in the mapped file.
     ///
     /// # Errors
-    /// The file cannot be read, or is not a model that this build reads.
+    /// The file cannot be read, or is not a model that this build supports.
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Model> {
         Model::load(path.as_ref())
     }
 
-    /// Reads an ONNX model from memory, which is kept and not copied: a vector, an array in the program, a mapping of the
-    /// app's own. Messages call it `name`. Weights in files beside it are not found.
+    /// Reads an ONNX model from memory, which is kept and not copied: a vector, an array in the
+    /// program, or the app's own mapping. Messages call the model `name`. External weight files are
+    /// not found.
     ///
     /// # Errors
-    /// The bytes are not a model that this build reads.
+    /// The bytes are not a model that this build supports.
     pub fn load_bytes(&self, name: &str, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Model> {
         Model::of_bytes(name, bytes::Bytes::from_owner(bytes))
     }
 
-    /// A graph that was made in memory, as a model; messages call it `name`. Its constants stay where they are.
+    /// Makes a model from a graph built in memory. Messages call it `name`. Constants are not
+    /// copied.
     #[must_use]
     pub fn load_graph(&self, name: &str, graph: polychip_graph::Graph) -> Model {
         Model::made(name, graph)
     }
 
-    /// As [`load_graph`](Runtime::load_graph), with constants that stand in a file: devices may read them from there, so
-    /// that what they pack does not lie in memory twice. The graph's first file is the folder's model.
+    /// Like [`load_graph`](Runtime::load_graph), for constants that are stored in a file. Devices
+    /// may read them from the file, so that packed constants are not held in memory twice. The
+    /// graph's first file is the folder's model.
     #[must_use]
     pub fn load_graph_over(
         &self,
@@ -159,11 +166,12 @@ impl Runtime {
         Model::made_over(name, graph, files)
     }
 
-    /// Maps an ONNX model that lies in an open file from byte `offset` on and has `len` bytes, or goes to the file's end:
-    /// an asset inside an Android package, say. Messages call it `name`. Weights in files beside it are not found.
+    /// Maps an ONNX model that starts at byte `offset` of an open file and has `len` bytes, or
+    /// extends to the end of the file: for example an asset inside an Android package. Messages
+    /// call the model `name`. External weight files are not found.
     ///
     /// # Errors
-    /// The range leaves the file, or its bytes are not a model that this build reads.
+    /// The range exceeds the file, or its bytes are not a model that this build supports.
     pub fn load_file(
         &self,
         name: &str,
@@ -174,10 +182,11 @@ impl Runtime {
         Model::of_file(name, file.into(), offset, len)
     }
 
-    /// Asks the devices which nodes of a model they run, without planning.
+    /// Asks the devices which nodes of a model they can run, without planning.
     ///
     /// # Errors
-    /// A symbolic dimension is not bound, a named device is not there, or a plugin failed.
+    /// A symbolic dimension is unbound, a device that the policy names does not exist, or a plugin
+    /// failed.
     pub fn support(&self, model: &Model, policy: &Policy) -> Result<Support> {
         Support::new(&self.0, model, policy)
     }
@@ -185,15 +194,16 @@ impl Runtime {
     /// Plans a model without compiling anything.
     ///
     /// # Errors
-    /// A symbolic dimension is not bound, a named device is not there, or no device can run some node.
+    /// A symbolic dimension is unbound, a device that the policy names does not exist, or no device
+    /// can run some node.
     pub fn plan(&self, model: &Model, policy: &Policy) -> Result<Planned> {
         self.plan_watched(model, policy, &|_| {})
     }
 
-    /// As [`Runtime::plan`]; says before each step of the planning which it is.
+    /// Like [`Runtime::plan`], and calls `watch` before each planning step.
     ///
     /// # Errors
-    /// As [`Runtime::plan`].
+    /// As for [`Runtime::plan`].
     pub fn plan_watched(
         &self,
         model: &Model,
@@ -212,10 +222,12 @@ impl Runtime {
         Ok(planned)
     }
 
-    /// A plan made before (read from a file, say) for this model, checked anew against the devices.
+    /// Checks an existing plan (for example from a file) for this model against the current
+    /// devices.
     ///
     /// # Errors
-    /// The plan is for another model, names a device that is not there, or breaks a rule.
+    /// The plan is for another model, names a device that does not exist, or breaks a rule of the
+    /// checker.
     pub fn with_plan(
         &self,
         model: &Model,
@@ -225,12 +237,14 @@ impl Runtime {
         Planned::with_plan(&self.0, model, policy, plan)
     }
 
-    /// Plans, checks, compiles and loads a model: ready to run. Where the model leaves sizes open, that is done for the
-    /// sizes of the first run's inputs, and again for others; what was made is kept ([`Policy::specialization_cache_bytes`]).
+    /// Plans, checks, compiles and loads a model, ready to run. If the model has open sizes, this
+    /// happens for the sizes of the first run's inputs, and again for new sizes; the results are
+    /// cached ([`Policy::specialization_cache_bytes`]).
     ///
     /// # Errors
-    /// As [`Runtime::plan`], or a device refused its part; for a model with open sizes, the session is governed or has
-    /// no device; or runs cannot be padded to the policy's buckets ([`Policy::shapes`]).
+    /// As for [`Runtime::plan`], or a device refused its part. For a model with open sizes: the
+    /// policy is governed or allows no device, or runs cannot be padded to the policy's buckets
+    /// ([`Policy::shapes`]).
     pub fn session(&self, model: &Model, policy: Policy) -> Result<Session> {
         if !model.open_dims().is_empty() {
             self.calibrated_for(&policy)?;
@@ -238,7 +252,7 @@ impl Runtime {
         }
         if let Some((name, _)) = policy.buckets().first() {
             let words = format!(
-                "{}: buckets are given for {name:?}, but the model leaves no size open (Policy::shapes)",
+                "{}: buckets for {name:?}, but the model has no open dimension; remove them (Policy::shapes)",
                 model.path().display()
             );
             return Err(Error::new(ErrorKind::BadInput, words));
@@ -247,22 +261,25 @@ impl Runtime {
         self.session_of(planned, policy)
     }
 
-    /// Plans a model and compiles the parts of the plan, for [`Runtime::session_precompiled`] in this process or another one.
-    /// `sizes` are those of the model's open dimensions; none where it has none.
+    /// Plans a model and compiles the plan's parts, for [`Runtime::session_precompiled`] in this
+    /// process or another one. `sizes` gives the model's open dimensions; it is empty if there are
+    /// none.
     ///
     /// # Errors
-    /// As [`Runtime::plan`], or a device refused its part.
+    /// As for [`Runtime::plan`], or a device refused its part.
     pub fn precompile(&self, model: &Model, policy: &Policy, sizes: &[(&str, usize)]) -> Result<Precompiled> {
         let sizes = sizes.iter().map(|(name, size)| ((*name).to_owned(), *size));
         Precompiled::new(&self.0, model, policy, sizes.collect())
     }
 
-    /// As [`Runtime::session`], of a plan that was made and compiled ahead: nothing is planned and nothing compiled. Where the
-    /// model leaves sizes open, `made` has a plan for each of some sizes; for others a run plans as ever.
+    /// Like [`Runtime::session`], from plans that were compiled ahead: nothing is planned or
+    /// compiled. If the model has open sizes, `made` holds one plan for each of some sizes; runs of
+    /// other sizes are planned as usual.
     ///
     /// # Errors
-    /// What was made ahead is stale ([`ErrorKind::BadPlan`], and the words say why): it was made by another version of
-    /// Polychip, for another model, policy or device, with another plugin or driver. Or a device refused its part.
+    /// A precompiled plan is stale ([`ErrorKind::BadPlan`], with the reason): it was made by
+    /// another version of Polychip, for another model, policy or device, or with another plugin or
+    /// driver. Or a device refused its part.
     pub fn session_precompiled(
         &self,
         model: &Model,
@@ -272,9 +289,10 @@ impl Runtime {
         Session::precompiled(Arc::clone(&self.0), model, policy, made)
     }
 
-    /// Keeps the energy of a run, less what the device takes idle, that was measured with sensors while a plan ran: in
-    /// microjoules, for the one part that the plan gives to the device. A device with several parts tells nothing of
-    /// each. With it the sensor's name is kept, and the interval. Whether it was kept.
+    /// Stores a measured energy per run, in microjoules and net of idle power, for the one part
+    /// that the plan gives to `device`, with the sensor's name and the interval. Returns whether it
+    /// was stored: it is not if the device has several parts, because the energy of each is then
+    /// unknown.
     ///
     /// # Errors
     /// The profile cannot be written.
@@ -289,7 +307,7 @@ impl Runtime {
         crate::telemetry::record(&self.0, planned, policy, device, sensor, net_uj)
     }
 
-    /// Compiles and loads a plan made before, or one read from a file.
+    /// Compiles and loads an existing plan, for example one read from a file.
     ///
     /// # Errors
     /// A device refused its part.
@@ -299,64 +317,70 @@ impl Runtime {
 }
 
 impl Builder {
-    /// A plugin that is linked into the program, by its query function.
+    /// Adds a plugin that is linked into the program, by its query function.
     #[must_use]
     pub fn link(mut self, query: Query) -> Self {
         self.linked.push(query);
         self
     }
 
-    /// A folder to look for plugin libraries in, before the usual places.
+    /// Adds a folder to search for plugin libraries, before the usual folders.
     #[must_use]
     pub fn plugins(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folders.push(folder.into());
         self
     }
 
-    /// The profile database, made where there is none. Runs record their measured times in it. A file that is of no
-    /// use is left as it is, and what is recorded then stays in memory: [`Profile::trouble`] and the reports of
-    /// sessions say so. A build without the feature `database` reads no such file, and says that there.
+    /// Sets the profile database, or adds a bundle.
     ///
-    /// Or a bundle, which `polychip farm bundle` made of what a farm measured: what it holds goes into the database, with
-    /// its version, so that no older one is taken after it; without a database it stays in memory. Only bundles that a
-    /// trusted key signed are taken ([`Builder::trust`]); [`Runtime::bundles`] says which were, and why the others
-    /// were not. A file is a bundle where it begins as one, or its name ends in `.bundle`, also while it is missing. Of several databases the last one counts; bundles are taken in their order.
+    /// A profile database is created if the file does not exist. Runs record their measured times
+    /// in it. An unusable file is left unchanged, and measurements then stay in memory:
+    /// [`Profile::trouble`] and the session reports state the reason. A build without the feature
+    /// `database` reads no such file, and reports that in the same places. If several databases are
+    /// given, the last one is used.
+    ///
+    /// A bundle holds what a farm measured (`polychip farm bundle`). Its content goes into the
+    /// database with its version, so that no older bundle is accepted later; without a database it
+    /// stays in memory. Only bundles signed by a trusted key are accepted ([`Builder::trust`]).
+    /// [`Runtime::bundles`] lists which bundles were loaded, and why the others were refused.
+    /// Bundles are loaded in the given order. A file is a bundle if it starts like one, or if its
+    /// name ends in `.bundle`, even if it does not exist.
     #[must_use]
     pub fn profiles(mut self, file: impl Into<PathBuf>) -> Self {
         self.profiles.push(file.into());
         self
     }
 
-    /// Takes bundles that the owner of this key signed.
+    /// Accepts bundles signed with this key.
     #[must_use]
     pub fn trust(mut self, key: PublicKey) -> Self {
         self.trust = self.trust.key(key);
         self
     }
 
-    /// A name of this installation, random and kept by the app: by it bundles come to a share of the devices first.
-    /// Without it only bundles for all devices are taken.
+    /// Sets the name of this installation, a random string that the app keeps. Staged rollouts use
+    /// it to pick a share of the devices. Without it only bundles for all devices are accepted.
     #[must_use]
     pub fn installation(mut self, name: &str) -> Self {
         self.trust = self.trust.installation(name);
         self
     }
 
-    /// Takes a bundle of a lower version than the one that was loaded last, which turned out bad.
+    /// Accepts a bundle with a lower version than the last loaded one, to undo a bad release.
     #[must_use]
     pub fn allow_rollback(mut self) -> Self {
         self.trust = self.trust.allow_rollback();
         self
     }
 
-    /// A folder for compiled parts, so that a later process need not compile them again.
+    /// Sets a folder for compiled parts, so that a later process need not compile them again.
     #[must_use]
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
     }
 
-    /// A configuration string for one plugin (`"cpu"`, `"threads"`, `"2"`).
+    /// Passes a configuration string to one plugin (`"cpu"`, `"threads"`, `"2"`).
     #[must_use]
     pub fn configure(mut self, plugin: &str, key: &str, value: impl Into<String>) -> Self {
         self.configuration
@@ -364,31 +388,33 @@ impl Builder {
         self
     }
 
-    /// Plugins measure the rates that their estimates are made of, where the profile holds none of this machine and
-    /// build. Without this nothing is measured before a plan is made: it rests on what the profile holds, and on what
-    /// makers state of a device.
+    /// Lets plugins measure the rates behind their estimates if the profile holds none for this
+    /// machine and build. Without this nothing is measured before planning: a plan uses the
+    /// profile, and the rates that manufacturers publish.
     #[must_use]
     pub fn measure_rates(mut self) -> Self {
         self.measures_rates = true;
         self
     }
 
-    /// Virtual time for emulated devices, instead of the machine's clock.
+    /// Uses virtual time for emulated devices, instead of the machine's clock.
     #[must_use]
     pub fn virtual_time(mut self) -> Self {
         self.clock = Clock::virtual_time();
         self
     }
 
-    /// Linux's sensors, in the place of this machine's as [`Rules`](crate::telemetry::Rules) know them: with rules of the
-    /// app's own, or of a record. Governed sessions read them, and plans are priced by them.
+    /// Replaces this machine's Linux sensors, as [`Rules`](crate::telemetry::Rules) find them, with
+    /// the app's own rules or with a recording. Governed sessions read them, and plan costs use
+    /// them.
     #[must_use]
     pub fn sensors(mut self, sensors: Sensors) -> Self {
         self.sensors = Some(sensors);
         self
     }
 
-    /// Loads plugins from the folders given only, not from the environment or beside the executable.
+    /// Loads plugins from the given folders only, not from the environment or the executable's
+    /// folder.
     #[must_use]
     pub fn only_given_folders(mut self) -> Self {
         self.usual_places = false;
@@ -398,8 +424,8 @@ impl Builder {
     /// Loads the plugins and opens their devices.
     ///
     /// # Errors
-    /// The profile cannot be opened. Plugins and bundles that cannot be loaded are no error: [`Runtime::refusals`] and
-    /// [`Runtime::bundles`] say why.
+    /// The profile cannot be opened. Plugins and bundles that cannot be loaded are not errors:
+    /// [`Runtime::refusals`] and [`Runtime::bundles`] list them with the reasons.
     pub fn build(self) -> Result<Runtime> {
         let (bundles, databases): (Vec<&PathBuf>, Vec<&PathBuf>) =
             self.profiles.iter().partition(|path| bundles::is_one(path));
@@ -463,7 +489,7 @@ impl Builder {
         Ok(Runtime(Arc::new(shared), Arc::default()))
     }
 
-    /// The folders that plugins are looked for in, each once.
+    /// The plugin folders to search, without duplicates.
     fn all_folders(&self) -> Vec<PathBuf> {
         let mut folders = self.folders.clone();
         if self.usual_places {

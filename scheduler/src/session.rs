@@ -1,14 +1,12 @@
 //! A session: a model compiled for its devices, with memory for several runs in flight.
 //!
 //! Invariants:
-//! 1. A run executes one plan from start to end. Plans are replaced between runs, where a device was lost or the
-//!    governor wants another one.
+//! 1. A run executes one plan from start to end. Plans change only between runs.
 //! 2. `submit` and `wait` allocate nothing once every slot has run; figures are kept in rings.
-//! 3. Inputs and outputs that the app holds outlive plans: their memory is the session's, and the buffers
-//!    of the devices are made anew for each plan.
-//! 4. Every run that was submitted ends with its outputs or with an error that names what failed.
-//! 5. Where the model leaves sizes open, the inputs of a run give them: what was planned for the same sizes is used
-//!    again ([`specializations`]).
+//! 3. Inputs and outputs that the app holds outlive plans: their memory belongs to the session, and each new
+//!    plan makes new device buffers over it.
+//! 4. Every submitted run ends with its outputs or with an error that names what failed.
+//! 5. The inputs of a run give the sizes that the model leaves open; plans are reused ([`specializations`]).
 //!
 //! Start reading at [`Session::submit_with`].
 
@@ -84,7 +82,7 @@ mod thermal_readmission;
 pub(crate) mod told;
 pub(crate) mod wiring;
 
-/// A model ready to run. Clones share it.
+/// A model ready to run. Clones share the same session.
 #[derive(Debug, Clone)]
 pub struct Session(pub(crate) Arc<Shapes>);
 
@@ -145,7 +143,7 @@ impl Specialization {
             !kept.is_empty(),
             shared.host.clock().now_ns(),
         );
-        let cooling = Cooling::new(policy.hottest(), is_watched, now_ns);
+        let cooling = Cooling::new(policy.temperature_limit(), is_watched, now_ns);
         let wiring = &plan.wiring;
         let cadence = plan.planned.cadence();
         let places = policy.runs_of_copies(plan.planned.plan().copies().count());
@@ -171,7 +169,7 @@ impl Specialization {
             kept: Mutex::new(kept),
             places,
             pace: Pace::new(cadence),
-            lateness: Lateness::new(devices, policy.frame_deadline(), policy.hottest()),
+            lateness: Lateness::new(devices, policy.frame_deadline(), policy.temperature_limit()),
             events: Mutex::new(events),
             tracer: Tracer::default(),
             shared: Arc::clone(shared),
@@ -232,7 +230,7 @@ impl Session {
         }
         let [made] = made else {
             let words = format!(
-                "{}: its sizes are known, so that one plan was compiled ahead, and {} are given",
+                "{}: expected 1 precompiled plan, because the model has no open dimension; got {}",
                 model.path().display(),
                 made.len()
             );
@@ -272,14 +270,14 @@ impl Session {
         Ok(Session(Arc::new(Shapes::open(next_id(), shared, model, policy)?)))
     }
 
-    /// The plan that the next run executes. It changes where a device is lost for good. Of a model with open sizes the
-    /// plan for those used last; none before the first run.
+    /// The plan that the next run executes. It changes if a device is lost for good. For a model with open
+    /// sizes, the plan for the last used sizes; `None` before the first run.
     #[must_use]
     pub fn plan(&self) -> Option<Plan> {
         self.planned().map(|planned| planned.plan().clone())
     }
 
-    /// The plan with the graph, devices and costs it was made from, as [`Session::plan`].
+    /// Like [`Session::plan`], with the graph, devices and costs that the plan was made from.
     #[must_use]
     pub fn planned(&self) -> Option<Arc<Planned>> {
         let inner = self.0.latest()?;
@@ -287,7 +285,7 @@ impl Session {
         Some(planned)
     }
 
-    /// Whether each run gives sizes that the model leaves open.
+    /// Whether the model leaves sizes open that each run gives.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.model().is_some()
@@ -315,11 +313,11 @@ impl Session {
             .ok_or_else(|| no_such("output", name, self.outputs()))
     }
 
-    /// Memory for an input, which its devices read in place. Where the model leaves a size open, give the input a shape
-    /// ([`Input::resize`]) before it is written.
+    /// Allocates an input, which its devices read in place. If the model leaves one of its sizes open, give
+    /// the input a shape ([`Input::resize`]) before writing it.
     ///
     /// # Errors
-    /// The model has no such input, or no memory is left.
+    /// The model has no such input, or memory is exhausted.
     pub fn input(&self, name: &str) -> Result<Input> {
         let index = self.input_index(name)?;
         let spec = &self.0.inputs[index];
@@ -335,8 +333,9 @@ impl Session {
         Ok(self.input_in(index, spec, memory))
     }
 
-    /// An input of this shape in memory of the app, which devices read in place: a frame of a camera, an array of
-    /// another library. A device that cannot import such memory gets a copy, which the report counts.
+    /// Makes an input of this shape over the app's own memory, which devices read in place: a camera frame,
+    /// or an array of another library. A device that cannot import the memory gets a copy, which the report
+    /// counts.
     ///
     /// # Errors
     /// The model has no such input, the shape does not fit it, or the memory is too small.
@@ -349,10 +348,10 @@ impl Session {
         Ok(input)
     }
 
-    /// An input over the memory of an output, of this session or another one of the runtime: what a run wrote there is read in
-    /// place by the next. Both have the shape that the output has now. A run that would read while another writes, or write
-    /// while another reads, is refused. Where a device shares no memory with the host, what it reads or writes is copied, and
-    /// its session's report counts that.
+    /// Makes an input over the memory of an output, of this session or another one of the runtime, so that
+    /// the next run reads it in place. It has the output's current shape. A run that would read while another
+    /// writes, or write while another reads, is refused. A device that shares no memory with the host copies
+    /// what it reads or writes, and its session's report counts that.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -371,8 +370,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// The model has no such input, it differs in type or shape, a size of the output is open still or known only after the
-    /// run, or a run with the output is in flight.
+    /// The model has no such input, its type or shape differs, a size of the output is still open or known
+    /// only after the run, or a run with the output is in flight.
     pub fn input_from_output(&self, name: &str, output: &Output) -> Result<Input> {
         let index = self.input_index(name)?;
         let (takes, gives) = (&self.0.inputs[index], &output.spec);
@@ -385,7 +384,7 @@ impl Session {
         };
         if takes.dtype != gives.dtype {
             return wrong(format!(
-                "it holds {}, the output {}",
+                "its type is {}, that of the output is {}",
                 takes.dtype.name(),
                 gives.dtype.name()
             ));
@@ -395,7 +394,7 @@ impl Session {
         }
         if let Some((_, open)) = gives.open.iter().find(|(axis, _)| output.shape()[*axis] == 0) {
             return wrong(format!(
-                "its size {open:?} is open; give it with Output::resize first"
+                "the output's size {open:?} is open; set it first (Output::resize)"
             ));
         }
         let spec = takes.with_shape(output.shape())?;
@@ -464,12 +463,12 @@ impl Session {
         }
     }
 
-    /// Plans, compiles and loads for inputs of these shapes, or the bucket that they are padded to, if that was not done:
-    /// a run of them then need not. Nothing where the model's sizes are all known. The shape of strings is their own.
+    /// Plans, compiles and loads for inputs of these shapes, or their bucket, unless that is done, so that a
+    /// run need not. Does nothing if all sizes of the model are known. The shape of strings is their own.
     ///
     /// # Errors
-    /// The model has no such input, a shape does not fit it, an open size is not given, or as [`Runtime::session`]
-    /// (crate::Runtime::session).
+    /// The model has no such input, a shape does not fit it, an open size is missing, or as for
+    /// [`Runtime::session`](crate::Runtime::session).
     pub fn prepare<N: AsRef<str>, S: AsRef<[usize]>>(
         &self,
         shapes: impl IntoIterator<Item = (N, S)>,
@@ -482,12 +481,12 @@ impl Session {
         self.0.prepare(&indices).map(drop)
     }
 
-    /// The outputs of a run on inputs of these shapes, planned as [`Session::prepare`] does where that was not done: sizes
-    /// that the model leaves open are known, but for those that depend on values. None of an output that no run writes: a
-    /// constant, an input handed through, the same as another output. A run refuses memory for such.
+    /// The outputs of a run on inputs of these shapes, planned like [`Session::prepare`] if necessary. All
+    /// sizes are known then, except those that depend on values. An output is `None` if no run writes it (a
+    /// constant, an input passed through, a duplicate of another output); a run refuses memory for it.
     ///
     /// # Errors
-    /// As [`Session::prepare`].
+    /// As for [`Session::prepare`].
     pub fn outputs_for<N: AsRef<str>, S: AsRef<[usize]>>(
         &self,
         shapes: impl IntoIterator<Item = (N, S)>,
@@ -500,12 +499,13 @@ impl Session {
         self.0.outputs_for(&indices)
     }
 
-    /// Feeds an output back as an input: each run reads what the last one wrote, in place, and the first one zeros. The
-    /// input is then not given to runs, and the output not among their outputs; runs follow each other.
+    /// Feeds an output back as an input: each run reads what the last one wrote, in place, and the first run
+    /// reads zeros. Runs then neither get this input nor return this output, and they execute one after the
+    /// other.
     ///
     /// # Errors
-    /// The model has no such input or output, they differ in type or shape, one of them is bound already, or a size of
-    /// theirs has buckets ([`Policy::shapes`](crate::Policy::shapes)).
+    /// The model has no such input or output, they differ in type or shape, one of them is already bound, or
+    /// one of their sizes has buckets ([`Policy::shapes`](crate::Policy::shapes)).
     pub fn bind_state(&self, input: &str, output: &str) -> Result<()> {
         let (from, to) = (self.output_index(output)?, self.input_index(input)?);
         let (takes, gives) = (&self.0.inputs[to], &self.0.outputs[from]);
@@ -513,7 +513,7 @@ impl Session {
         self.0.states.bind((to, takes), (from, gives))
     }
 
-    /// Sets all states to zeros.
+    /// Sets all states to zero.
     ///
     /// # Errors
     /// A run is in flight.
@@ -521,11 +521,11 @@ impl Session {
         self.0.states.reset(&self.0.inputs)
     }
 
-    /// Shape and bytes of the state of an input, for [`Session::set_state`]: of this session, of another, or after the
-    /// app was started again. Without elements before the first run of a model with open sizes.
+    /// Saves the state of an input as shape and bytes, for [`Session::set_state`] of this session or another
+    /// one, even after an app restart. It has no elements before the first run of a model with open sizes.
     ///
     /// # Errors
-    /// The input is no state, or a run is in flight.
+    /// The input is not a state, or a run is in flight.
     pub fn state(&self, input: &str) -> Result<(Vec<usize>, Vec<u8>)> {
         let index = self.input_index(input)?;
         let spec = &self.0.inputs[index];
@@ -537,32 +537,33 @@ impl Session {
     /// Sets the state of an input.
     ///
     /// # Errors
-    /// The input is no state, the shape does not fit it, the bytes are not as many, or a run is in flight.
+    /// The input is not a state, the shape does not fit it, the number of bytes differs, or a run is in
+    /// flight.
     pub fn set_state(&self, input: &str, shape: &[usize], bytes: &[u8]) -> Result<()> {
         let index = self.input_index(input)?;
         self.0.states.load(index, &self.0.inputs[index], shape, bytes)
     }
 
-    /// Starts a run on these inputs, in any order. It goes on after this returns.
+    /// Starts a run on these inputs, in any order, and returns at once.
     ///
     /// # Errors
-    /// An input is missing, given twice or of another session; as many runs are in flight as the policy allows
-    /// ([`ErrorKind::InFlight`], which names them; [`Session::submit_blocking`] waits); the session was closed; or a device
-    /// failed, as often as the policy has runs tried again.
+    /// An input is missing, given twice or of another session; as many runs are in flight as the policy
+    /// allows ([`ErrorKind::InFlight`], which lists them; [`Session::submit_blocking`] waits); the session is
+    /// closed; or a device failed in every attempt that the policy allows.
     pub fn submit(&self, inputs: &[&Input]) -> Result<Run> {
         self.submit_into(inputs, &[])
     }
 
-    /// As [`Session::submit`], and these outputs are written into the app's own memory.
+    /// Like [`Session::submit`], and writes these outputs into the app's own memory.
     ///
     /// # Errors
-    /// As [`Session::submit`]; also where an output is in flight or of another session.
+    /// As for [`Session::submit`]; also if an output is in flight or of another session.
     pub fn submit_into(&self, inputs: &[&Input], outputs: &[&Output]) -> Result<Run> {
         self.submit_with(inputs, outputs, RunOptions::new())
     }
 
-    /// As [`Session::submit`]; where as many runs are in flight as the policy allows, waits until one has given its outputs,
-    /// or was dropped and has ended. Threads get their turns in the order in which they came.
+    /// Like [`Session::submit`]; if as many runs are in flight as the policy allows, waits until one has
+    /// returned its outputs, or was dropped and has ended. Waiting threads proceed in order of arrival.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -586,26 +587,26 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As [`Session::submit`], but for runs in flight; [`ErrorKind::Closed`] once [`Session::close`] was called, also
-    /// meanwhile.
+    /// As for [`Session::submit`], except for runs in flight; [`ErrorKind::Closed`] once [`Session::close`]
+    /// is called, even while waiting.
     pub fn submit_blocking(&self, inputs: &[&Input]) -> Result<Run> {
         self.submit_within(inputs, &[], Duration::MAX)
     }
 
-    /// As [`Session::submit_into`]; where as many runs are in flight as the policy allows, waits as
-    /// [`Session::submit_blocking`] does, at most `timeout`.
+    /// Like [`Session::submit_into`], waiting like [`Session::submit_blocking`], but at most `timeout`.
     ///
     /// # Errors
-    /// As [`Session::submit_into`]; [`ErrorKind::Closed`] once [`Session::close`] was called, also meanwhile.
+    /// As for [`Session::submit_into`]; [`ErrorKind::Closed`] once [`Session::close`] is called, even while
+    /// waiting.
     pub fn submit_within(&self, inputs: &[&Input], outputs: &[&Output], timeout: Duration) -> Result<Run> {
         self.submit_with(inputs, outputs, RunOptions::new().queue_timeout(timeout))
     }
 
-    /// As [`Session::submit_into`], with what is said of this run alone: a deadline of its own, how long it may wait for a
-    /// place among the runs in flight.
+    /// Like [`Session::submit_into`], with options for this run alone: its own deadline, or how long it may
+    /// wait for other runs in flight.
     ///
     /// # Errors
-    /// As [`Session::submit_into`].
+    /// As for [`Session::submit_into`].
     pub fn submit_with(&self, inputs: &[&Input], outputs: &[&Output], options: RunOptions) -> Result<Run> {
         let Shapes { states, flights, .. } = &*self.0;
         let mut submitted = Submitted::at(self.0.now_ns());
@@ -679,15 +680,15 @@ impl Session {
         Run::start(inner, plan, index, slot, retries, submitted, terms, flight)
     }
 
-    /// Starts no more runs, in any clone: `submit` fails with [`ErrorKind::Closed`], and so do threads that wait for a place
-    /// among the runs in flight. Runs in flight go on to their end, and their outputs are there as ever. For an app that
-    /// ends while threads of its own still submit.
+    /// Stops new runs, in all clones: `submit` fails with [`ErrorKind::Closed`], and so do threads that wait
+    /// in [`Session::submit_blocking`]. Runs in flight finish and return their outputs. Call it if an app
+    /// ends while its threads still submit.
     pub fn close(&self) {
         self.0.flights.close();
     }
 
-    /// Predicted and measured figures of the plan and its parts. Of a model with open sizes those of the sizes used last;
-    /// before its first run there are none.
+    /// Predicted and measured figures of the plan and its parts. For a model with open sizes, those of the
+    /// last used sizes; empty before its first run.
     #[must_use]
     pub fn report(&self) -> Report {
         let report = match (self.0.latest(), self.0.model()) {
@@ -700,16 +701,17 @@ impl Session {
         }
     }
 
-    /// Keeps the times of the parts of so many runs from now on; those kept before are forgotten. 0 ends it. Of a model
-    /// with open sizes the runs of those used last.
+    /// Records the part times of the next `runs` runs, and discards those recorded before. 0 stops tracing.
+    /// For a model with open sizes, records runs of the last used sizes.
     pub fn start_trace(&self, runs: usize) {
         if let Some(inner) = self.0.latest() {
             inner.tracer.start(runs, false);
         }
     }
 
-    /// As [`Session::start_trace`], and devices that can measure what each step of a run takes, which slows a run down a little:
-    /// two looks at the clock a kernel. [`TracedPart::steps`](crate::TracedPart::steps) has them.
+    /// Like [`Session::start_trace`], and devices that support it also time each step of a run
+    /// ([`TracedPart::steps`](crate::TracedPart::steps)). This slows runs slightly: two clock reads per
+    /// kernel.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -730,7 +732,7 @@ impl Session {
         }
     }
 
-    /// The runs that were traced, and how many were not kept.
+    /// The traced runs, and how many runs were not kept.
     #[must_use]
     pub fn trace(&self) -> (Vec<TracedRun>, u64) {
         self.0
@@ -777,7 +779,7 @@ fn give(
 
 fn input_in_flight(input: &Input) -> Error {
     let words = format!(
-        "input {:?}: a run in flight writes its memory, which is an output's; wait for that run first",
+        "input {:?}: a run in flight writes its memory, which it shares with an output; wait for that run first",
         input.name()
     );
     Error::new(ErrorKind::InFlight, words)

@@ -1,10 +1,12 @@
-//! Settings in words, for doors that have no types for them: the command line, the C library, other languages.
+//! Settings as text, for interfaces without types for them: the command line, the C library, other
+//! language bindings.
 //!
 //! Invariants:
-//! 1. A word means the same at every door: a setting has the name of the command line's option, without its dashes.
-//! 2. A name or a value that is not known is an error that lists what is; nothing is left out in silence.
+//! 1. A setting means the same in every interface, and has the name of the command line option,
+//!    without dashes.
+//! 2. An unknown name or value is an error that lists the valid ones; nothing is ignored silently.
 //!
-//! Not here: what a setting does ([`Policy`], [`Builder`]).
+//! Not here: the effect of a setting ([`Policy`], [`Builder`]).
 
 mod readings;
 
@@ -21,10 +23,10 @@ use crate::runtime::Builder;
 use crate::session::govern::hint::Hint;
 use crate::session::told::Told;
 
-/// What reading a value gives: the thing with the value, or words.
+/// The result of reading a value, with a message if it is invalid.
 type Read<T> = std::result::Result<T, String>;
 
-/// A setting by its name.
+/// A named setting.
 struct Setting<T> {
     name: &'static str,
     set: fn(T, &str) -> Read<T>,
@@ -101,10 +103,6 @@ const OF_POLICY: &[Setting<Policy>] = &[
         set: |policy, value| heat(value).map(|(device, heat)| policy.heat(device, heat)),
     },
     Setting {
-        name: "hottest",
-        set: |policy, value| celsius(value).map(|limit| policy.max_temperature(limit)),
-    },
-    Setting {
         name: "in-flight",
         set: |policy, value| number(value, 1, 64).map(|runs| policy.in_flight(runs as usize)),
     },
@@ -129,15 +127,23 @@ const OF_POLICY: &[Setting<Policy>] = &[
     },
     Setting {
         name: "max-power",
-        set: |policy, value| watts(value).map(|limit| policy.power_limit(limit)),
+        set: |policy, value| watts(value).map(|limit| policy.max_power(limit)),
     },
     Setting {
-        name: "max-surface",
+        name: "max-predicted-power",
+        set: |policy, value| watts(value).map(|limit| policy.max_predicted_power(limit)),
+    },
+    Setting {
+        name: "max-predicted-temperature",
+        set: |policy, value| celsius(value).map(|limit| policy.max_predicted_temperature(limit)),
+    },
+    Setting {
+        name: "max-surface-temperature",
         set: |policy, value| celsius(value).map(|limit| policy.max_surface_temperature(limit)),
     },
     Setting {
         name: "max-temperature",
-        set: |policy, value| celsius(value).map(|limit| policy.temperature_limit(limit)),
+        set: |policy, value| celsius(value).map(|limit| policy.max_temperature(limit)),
     },
     Setting {
         name: "no-replan",
@@ -274,22 +280,21 @@ const OF_BUILDER: &[Setting<Builder>] = &[
     },
 ];
 
-/// Settings that had another name, with the one that they have now.
+/// Former names of settings, with the current name.
 const RENAMED: &[(&str, &str)] = &[
+    ("hottest", "max-temperature"),
     ("kept-shapes", "specialization-cache-bytes"),
+    ("max-surface", "max-surface-temperature"),
     ("patience", "hang-timeout"),
 ];
 
-/// Settings that may be set several times, each adding to those before.
+/// Settings that may be set several times, each adding to the earlier ones.
 const REPEATED: &[&str] = &["buckets", "heat", "pin", "plugins", "profile", "set", "trust"];
 
-/// Settings of which a governed session has its own: what its governor holds by sensors, not what is predicted.
-const OF_BOTH: &[&str] = &["max-power", "max-temperature"];
-
-/// Reads what a session is told.
+/// Reads a change of a running session.
 type ReadTold = fn(&str) -> Read<Told>;
 
-/// What of a session may change while it runs, in the order of the names.
+/// Settings that may change while a session runs, by name.
 const OF_SESSION: &[(&str, ReadTold)] = &[
     ("background", |value| {
         flag(value).map(|on| Told::Hint(Hint::Foreground(!on)))
@@ -308,7 +313,7 @@ const OF_SESSION: &[(&str, ReadTold)] = &[
     ("max-power", |value| {
         or_no(value, watts).map(|limit| Told::Hint(Hint::MaxPower(limit)))
     }),
-    ("max-surface", |value| {
+    ("max-surface-temperature", |value| {
         or_no(value, celsius).map(|limit| Told::Hint(Hint::MaxSurfaceTemperature(limit)))
     }),
     ("max-temperature", |value| {
@@ -319,22 +324,23 @@ const OF_SESSION: &[(&str, ReadTold)] = &[
     }),
 ];
 
-/// Names of the settings that a session takes while it runs ([`Session::set`](crate::Session::set)).
+/// Names of the settings that can change while a session runs
+/// ([`Session::set`](crate::Session::set)).
 pub fn of_session() -> impl Iterator<Item = &'static str> {
     OF_SESSION.iter().map(|(name, _)| *name)
 }
 
-/// Reads what a session is told.
+/// Reads a change of a running session.
 pub(crate) fn told(name: &str, value: &str) -> Result<Told> {
     let bad = |words: String| Error::new(ErrorKind::BadInput, words);
     let Some((_, read)) = OF_SESSION.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = of_session().collect();
         let also = match of_policy().any(|known| known == name) {
-            true => ", which is set in the policy that it is made with",
+            true => " (set it in the session's policy)",
             false => "",
         };
         return Err(bad(format!(
-            "a session has no setting {name:?} that can change while it runs{also}; those that can are: {}",
+            "session setting {name:?} cannot change while it runs{also}; these can: {}",
             known.join(", ")
         )));
     };
@@ -351,20 +357,20 @@ pub fn of_runtime() -> impl Iterator<Item = &'static str> {
     OF_BUILDER.iter().map(|setting| setting.name)
 }
 
-/// Whether a setting may be set several times: for doors whose options have one value each.
+/// Whether a setting may be set several times, for interfaces whose options have one value each.
 #[must_use]
 pub fn is_repeated(name: &str) -> bool {
     REPEATED.contains(&name)
 }
 
 impl Policy {
-    /// The policy with a setting in words: an option of the command line without its dashes, and its value.
+    /// Applies a setting given as text: a command line option without its dashes, and its value.
     ///
     /// | name | value |
     /// |---|---|
     /// | `policy` | `latency`, `energy`, `balanced` ([`Policy::balanced`]), `makespan`, `throughput` |
     /// | `devices` | `cpu:0,gpu`: devices, or plugins for all of theirs |
-    /// | `pin` | `PATTERN=DEVICE`; may be set several times |
+    /// | `pin` | `PATTERN=DEVICE`; may be repeated |
     /// | `threads` | number of threads of a CPU; 0 leaves it to the plugin |
     /// | `precision` | `exact`, `reduced` |
     /// | `priority` | `batch`, `normal`, `urgent` |
@@ -372,21 +378,22 @@ impl Policy {
     /// | `period` | milliseconds, or frames per second: `33`, `33ms` or `30fps`; `0`: back to back |
     /// | `late` | `finish`, `drop`, `latest` |
     /// | `in-flight` | runs that may be in flight at once, 1 to 64 |
-    /// | `retry` | how often a run is tried again, 0 to 100 |
+    /// | `retry` | how often a failed run is retried, 0 to 100 |
     /// | `learn` | `no`, `watch`, `yes`, or a budget from `2%` to `20%` |
     /// | `no-replan`, `background-planning`, `replicas` | `yes`, `no` |
-    /// | `max-power` | watts: `5` or `5W` |
-    /// | `max-temperature`, `hottest` | degrees Celsius: `80` or `80C` |
-    /// | `governed`, `background`, `battery-saver` | `yes`, `no`; each makes the session a governed one ([`Policy::governed`]) |
-    /// | `frame-period`, `sampling` | milliseconds; so do these |
-    /// | `max-surface` | degrees Celsius; so does this |
-    /// | `heat` | `npu:0=30C+9K/W`; may be set several times |
-    /// | `buckets` | `NAME=1,4,16`; may be set several times |
+    /// | `max-predicted-power` | watts: `5` or `5W` |
+    /// | `max-temperature`, `max-predicted-temperature` | degrees Celsius: `80` or `80C` |
+    /// | `governed`, `background`, `battery-saver` | `yes`, `no`; each makes the session governed ([`Policy::governed`]) |
+    /// | `frame-period`, `sampling` | milliseconds; each makes the session governed |
+    /// | `max-power` | watts; makes the session governed |
+    /// | `max-surface-temperature` | degrees Celsius; makes the session governed |
+    /// | `heat` | `npu:0=30C+9K/W`; may be repeated |
+    /// | `buckets` | `NAME=1,4,16`; may be repeated |
     /// | `specialization-cache-bytes` | bytes |
     ///
-    /// `max-power` and `max-temperature` limit what is predicted ([`Policy::power_limit`], [`Policy::temperature_limit`]), and in a
-    /// governed session what sensors say ([`Policy::max_power`], [`Policy::max_temperature`]), as `polychip monitor` does; in
-    /// whatever order they are set.
+    /// `max-power`, `max-temperature` and `max-surface-temperature` limit sensor readings;
+    /// `max-predicted-power` and `max-predicted-temperature` limit the predictions of a plan. The order
+    /// of the settings does not matter.
     ///
     /// ```
     /// # fn main() -> Result<(), polychip::Error> {
@@ -396,27 +403,22 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// There is no such setting, or the value is none of its.
+    /// The setting does not exist, or its value is invalid.
     pub fn with_setting(self, name: &str, value: &str) -> Result<Policy> {
-        let was_governed = self.governing().is_some();
-        let policy = set(OF_POLICY, "policy", self, name, value)?;
-        Ok(match policy.governing().is_some() {
-            true if !was_governed || OF_BOTH.contains(&name) => policy.governing_its_limits(),
-            _ => policy,
-        })
+        set(OF_POLICY, "policy", self, name, value)
     }
 }
 
 impl Builder {
-    /// The builder with a setting in words: an option of the command line without its dashes, and its value.
+    /// Applies a setting given as text: a command line option without its dashes, and its value.
     ///
     /// | name | value |
     /// |---|---|
-    /// | `plugins` | a folder; may be set several times |
+    /// | `plugins` | a folder; may be repeated |
     /// | `profile` | a file |
     /// | `cache` | a folder |
-    /// | `set` | `PLUGIN.KEY=VALUE`; may be set several times |
-    /// | `trust` | the public key of whoever signed bundles, as `polychip farm keygen` prints it; may be set several times |
+    /// | `set` | `PLUGIN.KEY=VALUE`; may be repeated |
+    /// | `trust` | the public key of a bundle signer, as `polychip farm keygen` prints it; may be repeated |
     /// | `installation` | a random name that the app keeps ([`Builder::installation`]) |
     /// | `allow-rollback` | `yes`, `no` |
     /// | `measure-rates`, `only-given-folders`, `virtual-time` | `yes`, `no` |
@@ -429,7 +431,7 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// There is no such setting, or the value is none of its.
+    /// The setting does not exist, or its value is invalid.
     pub fn with_setting(self, name: &str, value: &str) -> Result<Builder> {
         set(OF_BUILDER, "runtime", self, name, value)
     }
@@ -464,13 +466,13 @@ fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Read<T> {
         return Ok(*value);
     }
     let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    Err(format!("{text:?} is none of {}", known.join(", ")))
+    Err(format!("{text:?} is not one of {}", known.join(", ")))
 }
 
 fn number(text: &str, least: u64, most: u64) -> Read<u64> {
     match text.parse() {
         Ok(value) if (least..=most).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is no whole number from {least} to {most}")),
+        _ => Err(format!("{text:?} is not a whole number from {least} to {most}")),
     }
 }
 
@@ -488,20 +490,20 @@ fn word(text: &str) -> Read<&str> {
     }
 }
 
-/// Reads a value, or `no`, which takes one away.
+/// Reads a value, or `no`, which removes it.
 fn or_no<T>(text: &str, read: fn(&str) -> Read<T>) -> Read<Option<T>> {
     match text {
         "no" => Ok(None),
         text => read(text)
             .map(Some)
-            .map_err(|words| format!("{words}, or no for none")),
+            .map_err(|words| format!("{words}; `no` removes the value")),
     }
 }
 
 fn list(text: &str) -> Read<Vec<String>> {
     let names = text.split(',').map(|name| match name.trim() {
         "" => Err(format!(
-            "{text:?} holds an empty name; write plugin:index, separated by commas"
+            "empty name in {text:?}; expected plugin:index, separated by commas"
         )),
         name => Ok(name.to_owned()),
     });
@@ -511,45 +513,51 @@ fn list(text: &str) -> Read<Vec<String>> {
 /// Reads watts: `300` or `300W`.
 ///
 /// # Errors
-/// Words for a person, where the text is no power.
+/// A message with the valid form, if the text is not a power from above 0 to 1 MW.
 pub fn watts(text: &str) -> Read<Milliwatts> {
     let number = text.trim_end_matches(['W', 'w']).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(Milliwatts::new((value * 1e3).round() as u64)),
-        _ => Err(format!("{text:?} is no power; write 300 or 300W")),
+        _ => Err(format!(
+            "invalid power {text:?}; expected watts above 0, e.g. 300 or 300W"
+        )),
     }
 }
 
 /// Reads degrees Celsius: `80` or `80C`.
 ///
 /// # Errors
-/// Words for a person, where the text is no temperature.
+/// A message with the valid form, if the text is not a temperature from -50 °C to 200 °C.
 pub fn celsius(text: &str) -> Read<MilliCelsius> {
     let number = text.trim_end_matches(['C', 'c', '°']).trim();
     match number.parse::<f64>() {
         Ok(value) if (-50.0..=200.0).contains(&value) => Ok(MilliCelsius::from_celsius(value)),
-        _ => Err(format!("{text:?} is no temperature; write 80 or 80C")),
+        _ => Err(format!(
+            "invalid temperature {text:?}; expected -50 to 200 degrees Celsius, e.g. 80 or 80C"
+        )),
     }
 }
 
 /// Reads milliseconds: `33` or `33ms`.
 ///
 /// # Errors
-/// Words for a person, where the text is no time.
+/// A message with the valid form, if the text is not a time above 0.
 pub fn milliseconds(text: &str) -> Read<Duration> {
     let number = text.strip_suffix("ms").unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e9 => Ok(Duration::from_secs_f64(value / 1e3)),
-        _ => Err(format!("{text:?} is no time; write 33 or 33ms")),
+        _ => Err(format!(
+            "invalid time {text:?}; expected milliseconds above 0, e.g. 33 or 33ms"
+        )),
     }
 }
 
-/// Reads how often runs come: `33`, `33ms` or `30fps`; `0`: back to back.
+/// Reads a run period: `33`, `33ms`, `1s` or `30fps`; `0` means back to back.
 ///
 /// # Errors
-/// Words for a person, where the text is no period.
+/// A message with the valid form, if the text is not a period.
 pub fn period(text: &str) -> Read<Duration> {
-    let bad = || format!("{text:?} is no period; write 33ms, 1s, 30fps, or 0 for back to back");
+    let bad = || format!("invalid period {text:?}; expected e.g. 33ms, 1s, 30fps, or 0 for back to back");
     if let Some(rate) = text.strip_suffix("fps") {
         return match rate.trim().parse::<f64>() {
             Ok(rate) if (1e-3..=1e6).contains(&rate) => Ok(Duration::from_secs_f64(1.0 / rate)),
@@ -566,12 +574,12 @@ pub fn period(text: &str) -> Read<Duration> {
     }
 }
 
-/// Reads how a device warms: `DEVICE=CELSIUS+KELVIN/W`.
+/// Reads a thermal model of a device: `DEVICE=CELSIUS+KELVIN/W`.
 ///
 /// # Errors
-/// Words for a person, where the text is no such thing.
+/// A message with the valid form, if the text is not a thermal model.
 pub fn heat(text: &str) -> Read<(String, Heat)> {
-    let shape = || format!("{text:?} says not how a device warms; write npu:0=30C+9K/W");
+    let shape = || format!("invalid thermal model {text:?}; expected e.g. npu:0=30C+9K/W");
     let (device, figures) = text.rsplit_once('=').ok_or_else(shape)?;
     let (rest, rise) = figures.split_once('+').ok_or_else(shape)?;
     let rise = rise.strip_suffix("K/W").unwrap_or(rise).trim();
@@ -589,10 +597,10 @@ pub fn heat(text: &str) -> Read<(String, Heat)> {
     }
 }
 
-/// Reads the sizes that are planned for of an open dimension: `NAME=1,4,16`.
+/// Reads the bucket sizes of an open dimension: `NAME=1,4,16`.
 ///
 /// # Errors
-/// Words for a person, where the text is no such thing.
+/// A message with the valid form, if the text is not a list of buckets.
 pub fn buckets(text: &str) -> Read<(String, Vec<usize>)> {
     const FORM: &str = "write NAME=1,4,16";
     let (name, list) = text.rsplit_once('=').ok_or(FORM)?;
@@ -601,17 +609,17 @@ pub fn buckets(text: &str) -> Read<(String, Vec<usize>)> {
     }
     let sizes = list.split(',').map(|size| match size.parse() {
         Ok(0) | Err(_) => Err(format!(
-            "{list:?} are no sizes: {size:?} is no number above 0; {FORM}"
+            "invalid size {size:?} in {list:?}, expected a whole number above 0; {FORM}"
         )),
         Ok(size) => Ok(size),
     });
     Ok((name.to_owned(), sizes.collect::<Read<Vec<usize>>>()?))
 }
 
-/// Reads which nodes run on which device: `PATTERN=DEVICE`.
+/// Reads a pin of nodes to a device: `PATTERN=DEVICE`.
 ///
 /// # Errors
-/// Words for a person, where the text is no such thing.
+/// A message with the valid form, if the text is not a pin.
 pub fn pin(text: &str) -> Read<(String, String)> {
     match text.rsplit_once('=') {
         Some((pattern, device)) if !pattern.is_empty() && !device.is_empty() => {
@@ -621,16 +629,16 @@ pub fn pin(text: &str) -> Read<(String, String)> {
     }
 }
 
-/// Reads a setting of a plugin: `PLUGIN.KEY=VALUE`; the value may hold anything.
+/// Reads a plugin setting: `PLUGIN.KEY=VALUE`; the value may hold any characters.
 ///
 /// # Errors
-/// Words for a person, where the text is no such thing.
+/// A message with the valid form, if the text is not a plugin setting.
 pub fn plugin_setting(text: &str) -> Read<(String, String, String)> {
     let shape = "write PLUGIN.KEY=VALUE";
     let (name, value) = text.split_once('=').ok_or(shape)?;
     let (plugin, key) = name.split_once('.').ok_or(shape)?;
     if plugin.is_empty() || key.is_empty() {
-        return Err(format!("{name:?} names no setting; {shape}"));
+        return Err(format!("{name:?} does not name a plugin setting; {shape}"));
     }
     Ok((plugin.to_owned(), key.to_owned(), value.to_owned()))
 }

@@ -1,6 +1,7 @@
-//! What all models and sessions of a runtime share: devices, what was measured of them, and where compiled parts lie.
+//! State shared by all models and sessions of a runtime: devices, profile, and the cache of
+//! compiled parts.
 //!
-//! Not here: how it is put together (`runtime`).
+//! Not here: its construction (`runtime`).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ pub(crate) struct Shared {
     /// Ends before what it writes to.
     pub(crate) durable: Durable,
     pub(crate) host: Host,
-    /// Whose turn it is on each device.
+    /// The queue of each device.
     pub(crate) lanes: Lanes,
     pub(crate) profile: Arc<Profile>,
     /// Bundles that were given.

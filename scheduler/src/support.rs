@@ -1,6 +1,6 @@
-//! Which device runs which node of a model, asked without planning.
+//! Support of a model's nodes by device, without planning.
 //!
-//! Not here: what nodes cost and where they go ([`Planned`](crate::Planned)).
+//! Not here: costs and placement ([`Planned`](crate::Planned)).
 
 use polychip_graph::Graph;
 use polychip_host::Device;
@@ -12,7 +12,7 @@ use crate::planned::Prepared;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
-/// What each device says of each node of a model.
+/// Which device supports which node of a model.
 #[derive(Debug, Clone)]
 pub struct Support {
     graph: Graph,
@@ -47,7 +47,7 @@ impl Support {
         &self.devices
     }
 
-    /// Per device: what it refuses, by node, with the reason.
+    /// By device: the nodes that it refuses, with the reasons.
     #[must_use]
     pub fn targets(&self) -> &[Target] {
         &self.targets

@@ -1,15 +1,15 @@
-//! What the chips of this machine say of themselves: temperature, power, energy, clocks, load, battery.
+//! Telemetry of this machine's chips: temperature, power, energy, clocks, load, battery.
 //!
-//! Two sources: the plugins' own telemetry, and the files in which Linux shows its sensors ([`Sensors`]). A
-//! [`Sampler`] reads both and says of each device what is known, and by which sensor.
+//! Two sources: the plugins' own telemetry, and Linux's sensor files ([`Sensors`]). A [`Sampler`]
+//! reads both and gives each device's known figures with their sensors.
 //!
 //! Invariants:
-//! 1. No figure is invented: what no sensor says is absent, with the reason.
-//! 2. Sensors are found by their names, never by their numbers, which change from boot to boot.
-//! 3. Nothing here is on the path of a run; a sensor that fails fails alone.
+//! 1. No figure is invented: a figure without a sensor is absent, with the reason.
+//! 2. Sensors are identified by name, never by number, because numbers change between boots.
+//! 3. Nothing here is on the path of a run; a sensor that fails affects no other.
 //!
-//! Not here: what to do about it (`governor`), what a plan costs (`cost_model`).
-//! Start reading at [`Sampler::sample`].
+//! Not here: the reaction (`governor`), plan costs (`cost_model`). Start reading at
+//! [`Sampler::sample`].
 
 mod bench;
 mod counter;

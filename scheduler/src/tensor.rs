@@ -1,14 +1,15 @@
 //! Tensors that an app reads and writes: device memory of a session's inputs and outputs.
 //!
 //! Invariants:
-//! 1. An input is host memory that the reading devices use in place; nothing is copied at submit unless a
-//!    device cannot import that memory. A copy goes to memory that was made when the tensor was bound to the plan.
-//! 2. A write to an input that is in flight is refused, not delayed. It is in flight until its run has
-//!    given its outputs or an error, so that a run may be tried again on what it was given.
-//! 3. Memory that an output of one run and an input of another share is written by one run, or read by any number.
-//! 4. A tensor whose sizes the model leaves open has none at first, and is given a shape before it is written.
-//! 5. Buffers belong to one plan of the session; after a new plan they are made anew over the same memory
-//!    before the tensor is used again. Memory that a hung run still holds is then left to it.
+//! 1. An input is host memory that the reading devices use in place. Nothing is copied at submit unless a
+//!    device cannot import that memory; a copy goes to memory that was allocated when the tensor was bound to
+//!    the plan.
+//! 2. A write to an input in flight is refused, not delayed. An input is in flight until its run has returned
+//!    outputs or an error, so that the run can be retried with the same inputs.
+//! 3. Memory shared by an output of one run and an input of another has one writer or any number of readers.
+//! 4. A tensor with open sizes has no shape at first, and gets one before it is written.
+//! 5. Buffers belong to one plan of the session. A new plan makes new buffers over the same memory before the
+//!    tensor is used again; memory that a hung run still holds is left to that run.
 //!
 //! Not here: tensors as slices and arrays of Rust types (`values`, `array`).
 
@@ -42,7 +43,7 @@ pub(crate) struct TensorMemory {
     /// Upper bounds where the true sizes are known after the run.
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: u64,
-    /// The elements are in host memory, whoever reads them: it is an input, or one handed through.
+    /// The elements are in host memory for any reader: it is an input, or one passed through.
     is_host: bool,
     /// The memory is the app's, or shared with another tensor: it may change without a word here, and stays this one.
     is_lent: AtomicBool,
@@ -89,7 +90,7 @@ impl TensorMemory {
     pub(crate) fn of(spec: &TensorSpec, is_host: bool, memory: &Memory) -> Result<TensorMemory> {
         let memory = memory.resized(spec.bytes).ok_or_else(|| {
             let words = format!(
-                "tensor {:?} takes {} bytes, the memory given has {}",
+                "tensor {:?} needs {} bytes, the given memory has {}",
                 spec.name,
                 spec.bytes,
                 memory.bytes()
@@ -158,7 +159,7 @@ impl TensorMemory {
         let free = !self.is_held() && !bound.is_in_flight();
         if self.is_lent() {
             let words = format!(
-                "tensor {:?} lies in memory of the app or of another tensor, whose shape was given with it",
+                "tensor {:?} uses memory of the app or of another tensor, which fixes its shape",
                 self.name
             );
             return Err(Error::new(ErrorKind::BadInput, words));
@@ -307,7 +308,7 @@ impl TensorMemory {
             return Ok(());
         }
         let failed = |error: polychip_host::Error| {
-            let words = format!("copying output {:?} into the memory given", self.name);
+            let words = format!("copying output {:?} into the given memory", self.name);
             Error::caused(kind_of_host(error.kind()), words, error)
         };
         let source = first.buffer.access(Access::Read, 0, self.bytes).map_err(failed)?;
@@ -398,16 +399,17 @@ pub struct TensorSpec {
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Shape in ONNX order; upper bounds where `upper_bound`, 0 where a size is open.
+    /// Shape in ONNX order; upper bounds if `upper_bound`, 0 for an open size.
     pub shape: Vec<usize>,
-    /// Axes whose sizes the model leaves open, with the names of these sizes: each run gives its own.
+    /// Axes with open sizes, with the names of these sizes: each run gives its own.
     pub open: Vec<(usize, String)>,
-    /// The true shape is known after the run.
+    /// Whether the true shape is known only after the run.
     pub upper_bound: bool,
-    /// A sequence, an optional or strings, packed into bytes ([`Packed`](crate::Packed)): `dtype` is `u8`, and the shape
-    /// is the most bytes. Sizes of strings that the model leaves open are those of the strings that a run is given.
+    /// Whether it is a sequence, an optional or strings, packed into bytes ([`Packed`](crate::Packed)):
+    /// `dtype` is then `u8`, and the shape is the maximum number of bytes. Each run gives open sizes of
+    /// strings.
     pub packed: bool,
-    /// Bytes of its memory; 0 where a size is open.
+    /// Bytes of its memory; 0 if a size is open.
     pub bytes: u64,
 }
 
@@ -472,7 +474,7 @@ impl TensorSpec {
             .map(|(at, size)| axis(at, size))
             .collect();
         let words = format!(
-            "tensor {:?} is [{}], which a shape of {shape:?} does not fit",
+            "tensor {:?} is [{}]; shape {shape:?} does not fit",
             self.name,
             own.join(", ")
         );
@@ -482,7 +484,7 @@ impl TensorSpec {
 
 /// Whom memory belongs to: a session, which knows the runs that use it.
 pub(crate) trait Owner: Send + Sync {
-    /// Takes note of runs that nobody waits for and that have ended.
+    /// Completes abandoned runs that have ended.
     fn reap_ended(&self);
     /// Gives an input whose memory a run of a failed plan holds memory of its own.
     ///
@@ -517,17 +519,16 @@ impl Input {
         self.memory.dtype
     }
 
-    /// Shape in ONNX order; 0 where a size is open still.
+    /// Shape in ONNX order; 0 for a size that is still open.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.memory.shape
     }
 
-    /// Gives the sizes that the model leaves open, for the runs from now on. What was written before is lost, unless the
-    /// shape is as before.
+    /// Sets the open sizes for later runs. Earlier content is lost unless the shape stays the same.
     ///
     /// # Errors
-    /// The shape does not fit the model's, or no memory is left.
+    /// The shape does not fit the model's, or memory is exhausted.
     pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
         if self.sized && *shape == *self.memory.shape {
             return Ok(());
@@ -545,7 +546,7 @@ impl Input {
         }
         let names: Vec<&str> = self.spec.open.iter().map(|(_, name)| name.as_str()).collect();
         let words = format!(
-            "input {:?} has no shape yet: the model leaves {} open; give it with Input::resize",
+            "input {:?} has no shape yet: the model leaves {} open; set it (Input::resize)",
             self.name(),
             names.join(", ")
         );
@@ -555,8 +556,8 @@ impl Input {
     /// Writes all elements, in row-major order.
     ///
     /// # Errors
-    /// The type or the number of elements is another, a size is open still ([`Input::resize`]), or a run that reads the
-    /// input is in flight.
+    /// The type or number of elements differs, a size is still open ([`Input::resize`]), or a run that reads
+    /// the input is in flight.
     pub fn write<T: Element>(&mut self, values: &[T]) -> Result<()> {
         self.check_sized()?;
         let wanted: usize = self.memory.shape.iter().product();
@@ -577,7 +578,7 @@ impl Input {
     /// Writes all bytes: elements little-endian in row-major order, types of less than a byte packed.
     ///
     /// # Errors
-    /// The number of bytes is another, or a run that reads the input is in flight.
+    /// The number of bytes differs, or a run that reads the input is in flight.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.check_sized()?;
         if bytes.len() as u64 != self.memory.bytes {
@@ -593,10 +594,10 @@ impl Input {
         Ok(())
     }
 
-    /// Writes a sequence, an optional or strings, where the model takes one ([`TensorSpec::packed`]).
+    /// Writes a sequence, an optional or strings, if the model has one here ([`TensorSpec::packed`]).
     ///
     /// # Errors
-    /// Its bytes are more than the input holds, or a run that reads the input is in flight.
+    /// The value has more bytes than the input holds, or a run that reads the input is in flight.
     pub fn write_packed(&mut self, value: &polychip_ops::Packed) -> Result<()> {
         let bytes = value.to_bytes();
         let (name, room) = (self.memory.name.clone(), self.memory.bytes);
@@ -620,10 +621,10 @@ impl Input {
         self.open()
     }
 
-    /// The elements themselves, to be filled in place: [`Input::write`] copies, this does not.
+    /// The elements, to be filled in place, without the copy of [`Input::write`].
     ///
     /// # Errors
-    /// The input holds another type, a size is open still, or a run that reads the input is in flight.
+    /// The input holds another type, a size is still open, or a run that reads the input is in flight.
     pub fn values_mut<T: Element>(&mut self) -> Result<ValuesMut<'_, T>> {
         self.check_sized()?;
         let name = format!("input {:?}", self.name());
@@ -631,18 +632,18 @@ impl Input {
         ValuesMut::new(name, dtype, &shape, self.open()?)
     }
 
-    /// As [`Input::bytes_mut`], and the guard keeps the memory: for doors that hold it open as long as another language
-    /// sees it. A run that is given the input meanwhile is refused.
+    /// Like [`Input::bytes_mut`], with a guard that owns the memory: for language bindings that keep it open
+    /// while the other language uses it. A run on the input is refused meanwhile.
     ///
     /// # Errors
-    /// As [`Input::bytes_mut`].
+    /// As for [`Input::bytes_mut`].
     pub fn open(&mut self) -> Result<AccessGuard<'static>> {
         self.check_sized()?;
         self.memory.access_of(&self.owner, Access::Write)
     }
 }
 
-/// An output that the app binds itself: runs write into its memory.
+/// An output that the app binds: runs write into its memory.
 #[derive(Debug)]
 pub struct Output {
     pub(crate) index: usize,
@@ -660,17 +661,18 @@ impl Output {
         &self.memory.name
     }
 
-    /// Shape in ONNX order; upper bounds where the true sizes are known after the run, 0 where a size is open still.
+    /// Shape in ONNX order; upper bounds if the true sizes are known only after the run, 0 for a size that is
+    /// still open.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.memory.shape
     }
 
-    /// Gives the sizes that the model leaves open: those that the next run's inputs will give the output. What a run
-    /// wrote before is lost, unless the shape is as before.
+    /// Sets the open sizes to those that the next run's inputs imply. Earlier content is lost unless the
+    /// shape stays the same.
     ///
     /// # Errors
-    /// The shape does not fit the model's, or no memory is left.
+    /// The shape does not fit the model's, or memory is exhausted.
     pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
         if *shape == *self.memory.shape {
             return Ok(());
@@ -686,7 +688,7 @@ impl Output {
         self.memory.dtype
     }
 
-    /// The elements, to be read in place.
+    /// The elements, read in place.
     ///
     /// # Errors
     /// The output holds another type, or a run that writes it is in flight.
@@ -695,7 +697,7 @@ impl Output {
         Values::new(name, self.memory.dtype, &self.memory.shape, self.bytes()?)
     }
 
-    /// The memory, to be read in place.
+    /// The memory, read in place.
     ///
     /// # Errors
     /// A run that writes the output is in flight.

@@ -1,11 +1,11 @@
-//! Devices that are hotter than the policy allows: left out of a plan, which says so.
+//! Excludes devices that are hotter than the policy allows, and records an event for each.
 //!
 //! Invariants:
-//! 1. No device is left out without an event that names it, its temperature and the limit.
-//! 2. A device without a temperature is not hot.
+//! 1. Every exclusion has an event with the device, its temperature and the limit.
+//! 2. A device without a temperature reading is never excluded.
 //!
-//! Not here: plans with what has cooled (`planned/thermal_readmission`), when a session looks again (`session/thermal_readmission`), heat while runs go
-//! on (`governor`).
+//! Not here: plans with readmitted devices (`planned/thermal_readmission`), when a session checks
+//! again (`session/thermal_readmission`), heat while runs execute (`governor`).
 
 use polychip_host::Device;
 use polychip_partitioner::{MilliCelsius, Target};
@@ -17,12 +17,12 @@ pub(crate) fn temperature_mc(device: &Device) -> Option<i64> {
     device.telemetry().ok()?.temperature_mc
 }
 
-/// A temperature against its limit.
+/// Formats a temperature with its limit.
 pub(crate) fn words(mc: i64, limit: MilliCelsius) -> String {
     format!("{}, limit {limit}", MilliCelsius::new(mc))
 }
 
-/// Leaves out the devices that are hotter than a limit. Their places in the list of devices, and an event of each.
+/// Excludes devices that are hotter than a limit. Returns their indices and an event for each.
 pub(crate) fn leave_out(
     devices: &[Device],
     targets: &mut [Target],
@@ -43,7 +43,7 @@ pub(crate) fn leave_out(
     }
     if hot.len() == devices.len() {
         let all: Vec<String> = events.iter().map(ToString::to_string).collect();
-        let words = format!("no device is left: {}", all.join("; "));
+        let words = format!("every device is too hot: {}", all.join("; "));
         return Err(Error::new(ErrorKind::NoDevice, words));
     }
     Ok((hot, events))

@@ -1,9 +1,9 @@
-//! When each part of the newest runs ran, for a picture of them.
+//! Traces of part times in recent runs.
 //!
 //! Invariants:
-//! 1. A session that is not traced pays one load of an atomic a run.
-//! 2. At most as many runs are kept as were asked for; later ones are counted.
-//! 3. Times are on the runtime's clock, as the devices state them.
+//! 1. An untraced session pays one atomic load per run.
+//! 2. At most the requested number of runs is kept; later runs are counted.
+//! 3. Times are on the runtime's clock, as the devices report them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +18,18 @@ use crate::session::deadline_miss::{Outcome, Submitted};
 use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
 
-/// One run.
+/// The trace of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedRun {
-    /// The parts that stated their times, in the plan's order.
+    /// The parts with reported times, in the plan's order.
     pub parts: Vec<TracedPart>,
     /// Tensors that crossed between parts of the run.
     pub crossings: Vec<TracedCrossing>,
-    /// When it was submitted, in nanoseconds.
+    /// Submit time in nanoseconds.
     pub submitted_ns: u64,
-    /// From then to the end of its last part.
+    /// Time from submit to the end of its last part, in nanoseconds.
     pub latency_ns: u64,
-    /// By how much it was late; none where it was in time, or had no deadline.
+    /// Lateness in nanoseconds; none if it was in time, or had no deadline.
     pub late_ns: Option<u64>,
 }
 
@@ -40,59 +40,59 @@ pub struct TracedPart {
     pub id: String,
     /// Device, `plugin:index`.
     pub device: String,
-    /// The device is emulated: its times are those of the computer that emulates it.
+    /// Whether the device is emulated: its times are those of the emulating computer.
     pub emulated: bool,
     /// Number of nodes.
     pub nodes: usize,
     /// When the device began to compute, in nanoseconds.
     pub start_ns: u64,
-    /// When it was done.
+    /// When the device finished, in nanoseconds.
     pub end_ns: u64,
-    /// Energy in microjoules, where the device states it.
+    /// Energy in microjoules, if the device reports it.
     pub energy_uj: Option<u64>,
-    /// Its steps, where they were asked for ([`Session::start_op_trace`](crate::Session::start_op_trace)) and the device
-    /// measures them.
+    /// Its steps, if requested ([`Session::start_op_trace`](crate::Session::start_op_trace)) and
+    /// measured by the device.
     pub steps: Vec<TracedStep>,
 }
 
 /// A step of a part: one kernel, for one node or for several that it fuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedStep {
-    /// The nodes that it computes; none where it serves the whole part.
+    /// The nodes that it computes; empty if it serves the whole part.
     pub nodes: Vec<TracedNode>,
-    /// The kernel, in the plugin's words.
+    /// The plugin's name of the kernel.
     pub kernel: String,
     /// Its time, in nanoseconds.
     pub time_ns: u64,
-    /// Arithmetic operations, where the device says so: a multiplication and an addition are two.
+    /// Arithmetic operations, if the device reports them; a multiply-add counts as two.
     pub operations: Option<u64>,
-    /// Bytes read and written, where the device says so.
+    /// Bytes read and written, if the device reports them.
     pub moved_bytes: Option<u64>,
-    /// Plain loops stand in for a kernel.
+    /// Whether plain loops replace a kernel.
     pub is_reference: bool,
 }
 
 /// A node of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedNode {
-    /// Its name; that of its first output where it has none.
+    /// Its name, or the name of its first output if it has none.
     pub name: String,
     /// Its operator.
     pub op: String,
 }
 
-/// A tensor that crossed.
+/// A tensor that crossed between parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedCrossing {
     /// Name of the tensor.
     pub tensor: String,
-    /// Bytes, where known before the run.
+    /// Size in bytes, if known before the run.
     pub bytes: Option<u64>,
-    /// native, imported or copy.
+    /// How it travelled: native, imported or copy.
     pub mode: &'static str,
-    /// The part that wrote it, by its place in `parts`.
+    /// Index in `parts` of the part that wrote it.
     pub from: usize,
-    /// The part that read it.
+    /// Index in `parts` of the part that read it.
     pub to: usize,
 }
 

@@ -1,9 +1,10 @@
-//! What of a plan's prices is to be doubted: predictions that measurements contradict, measurements that exist at other
-//! settings only, and energies that are a model's.
+//! Doubtful costs in a plan: predictions that measurements contradict, measurements at other
+//! settings only, and modelled energies.
 //!
 //! Invariants:
-//! 1. A prediction that is more than twice as long or short as what was measured is a warning, with the nodes to blame.
-//! 2. A measurement at other settings is named and changes no price.
+//! 1. A prediction more than 2× above or below its measurement gives a warning that names suspect
+//!    nodes.
+//! 2. A measurement at other settings is reported and changes no cost.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -23,27 +24,27 @@ use serde::Serialize;
 
 use crate::policy::Settings;
 
-/// A plan with what it was priced on.
+/// A plan with the evidence behind its costs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Priced<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) plan: &'a Plan,
     pub(crate) devices: &'a [Device],
-    /// Costs of nodes as the plugins state them, and as the plan took them.
+    /// Node costs as the plugins estimate them, and as the plan uses them.
     pub(crate) stated: &'a CostTable,
     pub(crate) costs: &'a CostTable,
-    /// What the profile said, by device and nodes.
+    /// Measurements from the profile, by device and nodes.
     pub(crate) measured: &'a BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
     pub(crate) profile: &'a Profile,
     pub(crate) settings: Settings,
 }
 
-/// As far as a prediction may be from what was measured, either way.
+/// Largest ratio between prediction and measurement, either way, without a warning.
 const FAR: u64 = 2;
-/// Nodes that are named at most.
+/// Largest number of nodes to list.
 const NAMED: usize = 3;
 
-/// Something to know of a plan's prices.
+/// A doubtful cost in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -54,55 +55,56 @@ pub enum Warning {
         part: usize,
         /// Device, `plugin:index`.
         device: String,
-        /// What was predicted, in nanoseconds.
+        /// Predicted time in nanoseconds.
         predicted_ns: u64,
         /// Where the prediction comes from.
         provenance: &'static str,
-        /// What was measured, in nanoseconds.
+        /// Measured time in nanoseconds.
         measured_ns: u64,
-        /// Nodes to blame, the worst first.
+        /// Suspect nodes, the worst first.
         nodes: Vec<BlamedNode>,
     },
-    /// Energy counts for the plan, and that of a device is neither measured nor stated: a model of its power stands for
-    /// it.
+    /// Energy counts for the plan, and the energy of a device is neither measured nor stated by its
+    /// plugin: a power model stands in.
     EnergyModelled {
         /// Device, `plugin:index`.
         device: String,
         /// Where the power comes from: `family` (the nearest known chip) or `default` (a device of its class).
         provenance: &'static str,
-        /// Why nothing better is known.
+        /// Why no better figure is known.
         reason: String,
-        /// What it is taken to draw while it computes, in milliwatts.
+        /// Modelled power while it computes, in milliwatts.
         power_mw: u64,
-        /// The least that this may be, in milliwatts.
+        /// Lower bound of the power, in milliwatts.
         low_mw: u64,
-        /// The most that this may be, in milliwatts.
+        /// Upper bound of the power, in milliwatts.
         high_mw: u64,
-        /// The command that settles it.
+        /// The command that measures it.
         command: String,
     },
-    /// A part was measured at other settings, and its price here is no measurement.
+    /// A part was measured at other settings only, so its cost here is not a measurement.
     MeasuredElsewhere {
         /// Number of the plan's part.
         part: usize,
         /// Device, `plugin:index`.
         device: String,
-        /// In what the settings differ, and what was measured.
+        /// The differing settings, and the measurement.
         words: String,
     },
 }
 
-/// A node to blame for a wrong prediction.
+/// A node suspected of a wrong prediction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BlamedNode {
     /// Name in the model.
     pub name: String,
     /// The op.
     pub op: String,
-    /// What was predicted of it and what is fused with it, in nanoseconds.
+    /// Predicted time of the node and the nodes fused with it, in nanoseconds.
     pub predicted_ns: u64,
-    /// What was measured of these by themselves, in nanoseconds; none where nobody measured them (`polychip profile
-    /// --ops` does): they are then named because their figures are the weakest and largest.
+    /// Measured time of the same nodes by themselves, in nanoseconds; none if they were not
+    /// measured (`polychip profile --ops` does), and are listed because their figures are the
+    /// weakest and largest.
     pub measured_ns: Option<u64>,
 }
 
@@ -125,7 +127,7 @@ impl fmt::Display for Warning {
                     time(*measured_ns)
                 )?;
                 for (at, node) in nodes.iter().enumerate() {
-                    f.write_str(if at == 0 { "; to blame: " } else { ", " })?;
+                    f.write_str(if at == 0 { "; suspects: " } else { ", " })?;
                     write!(
                         f,
                         "{} ({}, {} predicted",
@@ -152,8 +154,8 @@ impl fmt::Display for Warning {
                 let [power, low, high] = [power_mw, low_mw, high_mw].map(|mw| Milliwatts::new(*mw));
                 write!(
                     f,
-                    "warning: energy of {device}: {reason}; it is taken to draw {power} ({provenance}, {low} to {high}); \
-                     where a sensor tells, this settles it: {command}"
+                    "warning: energy of {device}: {reason}: {power} ({provenance}, {low} to {high}); \
+                     to measure it (needs a power sensor): {command}"
                 )
             }
             Warning::MeasuredElsewhere { part, device, words } => {
@@ -168,9 +170,9 @@ fn is_far(predicted_ns: u64, measured_ns: u64) -> bool {
     most > least.saturating_mul(FAR)
 }
 
-/// Devices whose energy counts for a plan, used or not, and is a model's.
+/// Devices whose energy counts for a plan, used or not, and is modelled.
 pub(crate) fn of_energy(model: &Path, objective: &Objective, targets: &[Target]) -> Vec<Warning> {
-    if !objective.needs_energy() && objective.temperature_limit.is_none() {
+    if !objective.needs_energy() && objective.max_predicted_temperature.is_none() {
         return Vec::new();
     }
     let could_run = |target: &&Target| {
@@ -181,13 +183,13 @@ pub(crate) fn of_energy(model: &Path, objective: &Objective, targets: &[Target])
         let power = target.power?;
         let what = match power.provenance {
             EnergyProvenance::Measured | EnergyProvenance::Fitted | EnergyProvenance::Vendor => return None,
-            EnergyProvenance::Family => "that of the nearest known chip stands for it",
-            EnergyProvenance::Default => "that of a device of its class stands for it",
+            EnergyProvenance::Family => "modelled on the nearest known chip",
+            EnergyProvenance::Default => "modelled on its device class",
         };
         Some(Warning::EnergyModelled {
             device: target.name.clone(),
             provenance: power.provenance.word(),
-            reason: format!("its plugin states none and none was measured, {what}"),
+            reason: format!("not measured and not stated by its plugin, {what}"),
             power_mw: power.active.milliwatts(),
             low_mw: power.low.milliwatts(),
             high_mw: power.high.milliwatts(),
@@ -201,8 +203,8 @@ pub(crate) fn of_energy(model: &Path, objective: &Objective, targets: &[Target])
     modelled.collect()
 }
 
-/// What is to be said of a plan when it has just been made: the estimates of its parts beside what the profile says, and
-/// measurements of other settings.
+/// Warnings for a new plan: estimates of its parts that the profile contradicts, and measurements
+/// at other settings.
 pub(crate) fn of_plan(priced: Priced<'_>) -> Vec<Warning> {
     let Priced {
         profile, settings, ..
@@ -265,7 +267,7 @@ pub(crate) fn of_runs(priced: Priced<'_>, measured_ns: impl Fn(usize) -> Option<
         .collect()
 }
 
-/// The warning of a part, where its prediction is far from what was measured.
+/// The warning for a part if its prediction is far from its measurement.
 fn mispredicted(
     priced: Priced<'_>,
     (at, part): (usize, &Part),
@@ -284,12 +286,12 @@ fn mispredicted(
     })
 }
 
-/// The fusion groups of a graph by their first nodes, made when the first part is to blame.
+/// The fusion groups of a graph by their first nodes, computed for the first suspect part.
 #[derive(Default)]
 struct Groups(OnceCell<BTreeMap<u32, Vec<u32>>>);
 
 impl Groups {
-    /// Those that lie in a part whole.
+    /// The groups that lie entirely in a part.
     fn within<'a>(&'a self, graph: &Graph, part: &'a Part) -> impl Iterator<Item = &'a [u32]> {
         let first = |nodes: Vec<u32>| Some((*nodes.first()?, nodes));
         let all = || fusion_groups(graph).into_iter().filter_map(first).collect();
@@ -316,8 +318,8 @@ fn sum(costs: &CostTable, device: DeviceIndex, nodes: &[u32]) -> Option<(u64, Pr
     Some((picoseconds / 1_000, provenance))
 }
 
-/// The nodes to blame: of groups that were measured by themselves those whose prediction is far from that, else those
-/// whose figures rest on the least, the largest first.
+/// The suspect nodes: the groups whose own measurement is far from the prediction; if there are
+/// none, the groups with the weakest figures, largest first.
 fn blamed(
     priced: Priced<'_>,
     part: &Part,
@@ -378,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twice_as_long_or_short_is_still_no_warning() {
+    fn factor_of_two_gives_no_warning() {
         assert!(!is_far(100, 200) && !is_far(200, 100) && !is_far(0, 0));
         assert!(is_far(100, 201) && is_far(201, 100) && is_far(0, 1));
     }

@@ -1,4 +1,4 @@
-//! Sessions that were admitted, on virtual time: no frame is late, what is cut and what comes back, and what a refusal says.
+//! Admitted sessions on virtual time: no late frame, cuts and their removal, and refusals.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn three(runtime: &Runtime) -> [Wanted; 3] {
 }
 
 #[test]
-fn of_thousands_of_frames_of_an_admitted_set_none_is_late() {
+fn admitted_set_misses_no_deadline() {
     let runtime = runtime("");
     let admission = runtime.admit(three(&runtime)).unwrap();
     let certificate = admission.certificate().unwrap().clone();
@@ -134,7 +134,7 @@ fn of_thousands_of_frames_of_an_admitted_set_none_is_late() {
 }
 
 #[test]
-fn the_same_set_misses_where_it_is_not_cut() {
+fn uncut_set_misses_deadlines() {
     let runtime = runtime("");
     // as admitted but for the cut
     let session = |ops, policy| runtime.session(&chain(&runtime, ops), policy).unwrap();
@@ -155,7 +155,7 @@ fn the_same_set_misses_where_it_is_not_cut() {
 }
 
 #[test]
-fn a_certificate_says_what_it_rests_on() {
+fn certificate_lists_its_evidence() {
     let runtime = runtime("");
     let certificate = |admission: &Admission| admission.certificate().unwrap().clone();
     let admission = runtime.admit(three(&runtime)).unwrap();
@@ -192,7 +192,7 @@ fn a_certificate_says_what_it_rests_on() {
     let words = admission.to_string();
     for word in [
         "admitted",
-        "null:0: deadlines take 46.",
+        "null:0: utilisation by deadlines at most 46.",
         "camera, urgent",
         "endless",
         "emulated device",
@@ -211,7 +211,7 @@ fn a_certificate_says_what_it_rests_on() {
 }
 
 #[test]
-fn a_plan_is_cut_no_more_than_it_must_be() {
+fn plan_is_cut_only_as_needed() {
     let runtime = runtime("");
     let counts = [34, 60, 150].map(|period| {
         let camera = wanted(&runtime, "camera", CAMERA, urgent(ms(period)));
@@ -224,7 +224,7 @@ fn a_plan_is_cut_no_more_than_it_must_be() {
 }
 
 #[test]
-fn a_refusal_names_device_instant_demand_and_supply_and_what_would_fit() {
+fn refusal_names_device_demand_supply_and_fits() {
     let runtime = runtime("");
     let camera = || wanted(&runtime, "camera", CAMERA, urgent(FRAME));
     // a single node is not cut
@@ -240,11 +240,11 @@ fn a_refusal_names_device_instant_demand_and_supply_and_what_would_fit() {
     assert_eq!(refusal.proof, Proof::Misses);
     let words = admission.to_string();
     for word in [
-        "refused: null:0, urgent: within 33.3 ms there may be 69 ms to do",
-        "60.5 ms of long that was begun before",
+        "refused: null:0, urgent: demand within 33.3 ms may reach 69 ms",
+        "60.5 ms of long already begun",
         "would fit: parts of long on null:0 no longer than 21.145 ms",
         "would fit: without long",
-        "camera came at 0 ms, was due at 33.3 ms and ended at",
+        "camera arrived at 0 ms, was due at 33.3 ms and ended at",
     ] {
         assert!(words.contains(word), "{word:?} is not in: {words}");
     }
@@ -260,7 +260,7 @@ fn a_refusal_names_device_instant_demand_and_supply_and_what_would_fit() {
 }
 
 #[test]
-fn what_was_cut_for_a_session_is_whole_again_when_that_is_gone() {
+fn cut_plan_is_restored_after_session_drop() {
     // the seventh compilation and all after it fail
     let runtime = runtime("fault = [{ kind = \"compile\", at = 6, times = 1000, class = \"persistent\" }]");
     let camera = || wanted(&runtime, "camera", CAMERA, urgent(FRAME));
@@ -314,7 +314,7 @@ fn what_was_cut_for_a_session_is_whole_again_when_that_is_gone() {
 }
 
 #[test]
-fn sessions_whose_best_plans_do_not_fit_together_have_others() {
+fn conflicting_best_plans_are_replaced() {
     let runtime = runtime("");
     // both devices run it, the first one faster
     let either: &[(&str, &str)] = &[("Abs", "c1")];
@@ -340,7 +340,7 @@ fn sessions_whose_best_plans_do_not_fit_together_have_others() {
 }
 
 #[test]
-fn a_part_is_due_when_its_subtask_is_and_not_with_its_run() {
+fn part_deadline_is_its_subtask_deadline() {
     let runtime = runtime("");
     let set = [
         wanted(
@@ -376,7 +376,7 @@ fn a_part_is_due_when_its_subtask_is_and_not_with_its_run() {
 }
 
 #[test]
-fn memory_of_cut_and_uncut_plans_counts() {
+fn cut_and_uncut_plans_both_count_memory() {
     // tensors of 16 bytes: an uncut plan holds two, that in three parts four
     let held = |limit: u64| {
         let runtime = runtime(&format!("memory_bytes = {limit}"));
@@ -393,14 +393,11 @@ fn memory_of_cut_and_uncut_plans_counts() {
     assert_eq!(admitted, Some(both), "{words}");
     let (refused, words) = held(both - 1);
     assert_eq!(refused, None, "{words}");
-    assert!(
-        words.contains("null:0: 128 bytes are held, there are 127"),
-        "{words}"
-    );
+    assert!(words.contains("null:0: 128 bytes needed, limit 127"), "{words}");
 }
 
 #[test]
-fn what_no_certificate_can_be_about_is_an_error() {
+fn uncertifiable_sets_are_errors() {
     let runtime = runtime("");
     let refused = |policy: Policy, words: &str| {
         let error = runtime
@@ -425,7 +422,7 @@ fn what_no_certificate_can_be_about_is_an_error() {
 }
 
 #[test]
-fn admitted_sessions_come_and_go_on_the_machines_clock() {
+fn admitted_sessions_come_and_go_on_real_time() {
     let runtime = runtime_with("", |builder| builder);
     let camera = || wanted(&runtime, "camera", CAMERA, urgent(FRAME));
     let background = wanted(&runtime, "background", BACKGROUND, batch());

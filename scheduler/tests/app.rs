@@ -1,4 +1,4 @@
-//! The API as apps use it: waiting for a place, chained tensors, runs that tasks await, arrays.
+//! The API as apps use it: waiting for a run slot, chained tensors, awaited runs, arrays.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]

@@ -1,4 +1,5 @@
-//! Memory of the app at any address runs on every plan: what a device cannot import is copied and counted, nothing else.
+//! App memory at any address works on every plan: only memory that a device cannot import is copied
+//! and counted.
 
 #![cfg(target_os = "linux")]
 
@@ -73,7 +74,7 @@ fn floats(value: f32, elements: usize) -> Vec<u8> {
 }
 
 #[test]
-fn arrays_at_every_address_run_and_exactly_what_cannot_be_imported_is_copied() {
+fn only_unimportable_arrays_are_copied() {
     // type, the bytes of 3, the bytes of -3
     let types: [(u64, &[u8], &[u8]); 4] = [
         (F32, &3f32.to_le_bytes(), &(-3f32).to_le_bytes()),
@@ -114,7 +115,7 @@ fn arrays_at_every_address_run_and_exactly_what_cannot_be_imported_is_copied() {
 }
 
 #[test]
-fn each_run_sees_what_the_app_has_written_since() {
+fn runs_see_new_app_writes() {
     let session = session(F32, 9, "import_alignment = 64", true);
     let (x, a) = (at(4, &floats(0.0, 9)), at(12, &floats(0.0, 9)));
     let input = session.input_from("x", &[9], &x).unwrap();
@@ -136,7 +137,7 @@ fn each_run_sees_what_the_app_has_written_since() {
 }
 
 #[test]
-fn runs_in_flight_share_one_copy_of_an_input() {
+fn runs_in_flight_share_one_input_copy() {
     let device = "import_alignment = 4096\nlaunch_ns = 20000000";
     for kinds in ["", "\nimports = []"] {
         let session = session(F32, 9, &format!("{device}{kinds}"), false);
@@ -155,7 +156,7 @@ fn runs_in_flight_share_one_copy_of_an_input() {
 }
 
 #[test]
-fn the_cpu_takes_arrays_at_every_address() {
+fn cpu_accepts_arrays_at_any_address() {
     for (elements, value) in [(5, 2f32), (67, 3.0), (1025, 4.0)] {
         let session = session(F32, elements, ON_CPU, false);
         for offset in 0..=130 {
@@ -173,7 +174,7 @@ fn the_cpu_takes_arrays_at_every_address() {
 }
 
 #[test]
-fn tensors_over_memory_of_the_app_go_on_with_the_plan_that_replaces_another() {
+fn app_memory_tensors_survive_a_new_plan() {
     // the first device takes the memory as it lies; the other one does not, and has it copied
     let script = "import_alignment = 4\nfault = [{ kind = \"lost\", at = 1, times = 1000 }]\n\
                   [[device]]\nops = [\"Neg\"]\ncost = { fixed_ns = 1000000 }\nimport_alignment = 64";
@@ -204,7 +205,7 @@ fn tensors_over_memory_of_the_app_go_on_with_the_plan_that_replaces_another() {
 }
 
 #[test]
-fn tensors_over_memory_of_the_app_go_along_when_a_faster_plan_is_adopted() {
+fn app_memory_tensors_survive_an_adopted_plan() {
     // the second device is stated to be slower, is truly faster, and takes pages only
     let device = |ns: u64, actual: u32, alignment: u32| {
         format!(

@@ -1,5 +1,5 @@
-//! Parts of a run on several devices at once: each starts when what it reads is there, as the plan's schedule says where
-//! devices take what they state, and none waits for a slow one that it reads nothing of.
+//! Parts of a run on concurrent devices: each starts when its inputs are ready, as the plan's
+//! schedule states if devices take their stated times, and none waits for an unrelated slow one.
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ fn patient(of_null: &str) -> (Session, TracedRun) {
 }
 
 #[test]
-fn a_part_keeps_its_turn_while_it_is_in_time_and_a_slow_one_stalls_no_other() {
+fn slow_part_does_not_stall_other_devices() {
     let (session, run) = patient("");
     let predicted = session.plan().unwrap().time().nanoseconds();
     let ms = |ns: u64| ns as f64 / MS as f64;
@@ -182,7 +182,7 @@ fn a_part_keeps_its_turn_while_it_is_in_time_and_a_slow_one_stalls_no_other() {
 }
 
 #[test]
-fn runs_of_a_chain_follow_each_other_at_the_pace_of_its_slowest_device() {
+fn pipelined_runs_keep_pace_with_the_slowest_device() {
     let times = [("Neg", 8.0), ("Abs", 10.0)];
     let script = device("b*", &times, "name = \"first\"") + &device("a*", &times, "name = \"second\"");
     let runtime = Runtime::builder()
@@ -226,7 +226,7 @@ fn runs_of_a_chain_follow_each_other_at_the_pace_of_its_slowest_device() {
 }
 
 #[test]
-fn the_next_run_starts_on_one_plugin_while_the_last_is_on_another() {
+fn runs_overlap_across_plugins() {
     // the machine's clock: each run is driven by a thread of its own, which no virtual clock waits for
     let times = [("Neg", 2.0), ("Abs", 300.0)];
     let runtime = two_plugins(&times, "", false);
@@ -294,7 +294,7 @@ fn nodes(picks: &[(usize, usize, usize, bool)]) -> (Vec<Message>, Vec<(String, f
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn a_run_takes_what_its_plan_predicts(
+    fn run_time_matches_the_prediction(
         picks in proptest::collection::vec((0usize..6, 0usize..64, 0usize..64, any::<bool>()), 3..16),
     ) {
         let times = [

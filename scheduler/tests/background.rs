@@ -1,4 +1,4 @@
-//! Plans made in the background: runs of new sizes are answered by the CPU until the plan over all devices is there.
+//! Background planning: runs of new sizes use the CPU until the plan over all devices is ready.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -71,7 +71,7 @@ fn settled(session: &Session) {
 }
 
 #[test]
-fn a_run_is_answered_before_the_compilation_ends_and_the_next_one_takes_its_plan() {
+fn run_returns_before_background_compile_ends() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let session = session(&waiting(&go), Policy::latency().background_planning());
@@ -101,14 +101,13 @@ fn a_run_is_answered_before_the_compilation_ends_and_the_next_one_takes_its_plan
     assert_eq!(whole.count(EventKind::TookOver), 1);
     let words = whole.to_string();
     assert!(
-        words.contains("took over: a plan for null:0")
-            && words.contains("3 runs were answered by the CPU alone"),
+        words.contains("took over: a plan for null:0") && words.contains("3 runs used the CPU-only plan"),
         "{words}"
     );
 }
 
 #[test]
-fn to_prepare_waits_for_the_plan_over_all_devices() {
+fn prepare_waits_for_the_plan_over_all_devices() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let session = session(&waiting(&go), Policy::latency().background_planning());
@@ -128,7 +127,7 @@ fn to_prepare_waits_for_the_plan_over_all_devices() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_made_is_an_event_and_runs_go_on() {
+fn failed_background_plan_is_an_event() {
     let refuses = "fault = [{ kind = \"compile\", times = 1000, class = \"persistent\" }]";
     let session = session(refuses, Policy::latency().background_planning().replan(false));
     run(&session, 2);
@@ -147,7 +146,7 @@ fn a_plan_that_cannot_be_made_is_an_event_and_runs_go_on() {
 }
 
 #[test]
-fn the_thread_ends_with_the_session() {
+fn background_thread_ends_with_the_session() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let session = session(&waiting(&go), Policy::latency().background_planning());
@@ -162,7 +161,7 @@ fn the_thread_ends_with_the_session() {
 }
 
 #[test]
-fn where_the_cpu_is_all_there_is_a_run_waits_for_its_plan() {
+fn cpu_only_machine_waits_for_its_plan() {
     let session = session("", Policy::latency().devices(["cpu"]).background_planning());
     run(&session, 2);
     run(&session, 2);
@@ -174,7 +173,7 @@ fn where_the_cpu_is_all_there_is_a_run_waits_for_its_plan() {
 }
 
 #[test]
-fn threads_have_right_answers_while_plans_take_over() {
+fn outputs_are_right_while_plans_take_over() {
     let policy = Policy::latency()
         .background_planning()
         .in_flight(4)

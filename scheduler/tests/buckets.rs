@@ -1,4 +1,4 @@
-//! Buckets: runs of sizes between are padded, and answer as the runs without.
+//! Buckets: runs of intermediate sizes are padded, and match unpadded runs.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -90,7 +90,7 @@ fn shapes(session: &Session) -> ShapesReport {
 }
 
 #[test]
-fn sizes_between_take_the_next_bucket_and_answer_the_same() {
+fn intermediate_sizes_use_the_next_bucket() {
     let padded = session(&rows(), "cpu", Policy::latency().shapes("n", [16, 4])).unwrap();
     let plain = session(&rows(), "cpu", Policy::latency()).unwrap();
     for n in [1, 4, 3, 16, 7, 2, 5, 20, 1] {
@@ -104,12 +104,12 @@ fn sizes_between_take_the_next_bucket_and_answer_the_same() {
     // inputs of 19 rows of 4, and transposed outputs of 3 columns of so many
     assert_eq!(report.padded_bytes, 19 * 4 * 4 + 19 * 3 * 4);
     let words = padded.report().to_string();
-    assert!(words.contains("6 runs were padded"), "{words}");
+    assert!(words.contains("6 runs padded"), "{words}");
     assert_eq!(shapes(&plain).padded_runs, 0);
 }
 
 #[test]
-fn a_device_compiles_once_per_bucket() {
+fn device_compiles_once_per_bucket() {
     // the fourth compilation fails
     let runtime = runtime("fault = [{ kind = \"compile\", at = 3, times = 99, class = \"persistent\" }]");
     let model = runtime.load_bytes("made.onnx", rows().bytes()).unwrap();
@@ -130,7 +130,7 @@ fn a_device_compiles_once_per_bucket() {
 }
 
 #[test]
-fn outputs_are_cut_into_memory_of_the_app_also_where_nobody_waits() {
+fn padded_outputs_are_cut_into_app_memory_without_a_wait() {
     let session = session(&rows(), "cpu", Policy::latency().shapes("n", [8])).unwrap();
     let wanted = run(&session, "x", 3, &[4]);
     let (mut y, mut t) = (session.output("y").unwrap(), session.output("t").unwrap());
@@ -178,7 +178,7 @@ fn outputs_are_cut_into_memory_of_the_app_also_where_nobody_waits() {
 }
 
 #[test]
-fn runs_in_flight_and_kept_outputs_have_memory_of_their_own() {
+fn padded_runs_have_separate_memory() {
     let session = session(&rows(), "cpu", Policy::latency().shapes("n", [8]).in_flight(3)).unwrap();
     let mut x = session.input("x").unwrap();
     x.resize(&[2, 4]).unwrap();
@@ -197,7 +197,7 @@ fn runs_in_flight_and_kept_outputs_have_memory_of_their_own() {
 }
 
 #[test]
-fn what_mixes_positions_is_refused_by_name() {
+fn bucket_error_names_the_mixing_node() {
     let conv = model::Model {
         nodes: vec![
             node("Relu", "relu", &["x"], &["r"]),
@@ -236,7 +236,7 @@ fn what_mixes_positions_is_refused_by_name() {
     );
     for sizes in [vec![], vec![0, 4]] {
         let words = refused(&rows(), Policy::latency().shapes("n", sizes));
-        assert!(words.contains("sizes above 0"), "{words}");
+        assert!(words.contains("all above 0"), "{words}");
     }
     let known = model::Model {
         inputs: vec![port("x", F32, &["2", "4"])],
@@ -244,11 +244,11 @@ fn what_mixes_positions_is_refused_by_name() {
         ..rows()
     };
     let words = refused(&known, Policy::latency().shapes("n", [4]));
-    assert!(words.contains("no size open"), "{words}");
+    assert!(words.contains("no open dimension"), "{words}");
 }
 
 #[test]
-fn a_state_whose_size_has_buckets_is_refused() {
+fn state_with_buckets_is_refused() {
     let counter = model::Model {
         nodes: vec![
             node("Add", "add", &["x", "before"], &["after"]),
@@ -267,7 +267,7 @@ fn a_state_whose_size_has_buckets_is_refused() {
 }
 
 #[test]
-fn sizes_that_break_a_rule_of_the_model_fail_as_they_do_without_buckets() {
+fn invalid_sizes_fail_the_same_with_buckets() {
     // an even number of columns only
     let target: Vec<u8> = [-1i64, 2].iter().flat_map(|size| size.to_le_bytes()).collect();
     let pairs = model::Model {
@@ -351,7 +351,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn padded_runs_of_random_graphs_answer_as_the_runs_without(genes in prop::collection::vec(any::<u8>(), 1..7)) {
+    fn padded_runs_of_random_graphs_match_unpadded_runs(genes in prop::collection::vec(any::<u8>(), 1..7)) {
         let model = chain(&genes);
         for device in ["null", "cpu"] {
             let padded = session(&model, device, Policy::latency().shapes("n", [2, 6])).unwrap();

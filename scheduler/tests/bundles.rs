@@ -1,4 +1,4 @@
-//! Bundles as apps load them: by whom they trust, never an older one, and what they say of other chips.
+//! Bundles as apps load them: trusted signers, no older versions, and figures for other chips.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn bundle(folder: &Path, version: u64, profile: &ProfileFile) -> PathBuf {
 }
 
 #[test]
-fn an_unknown_chip_is_priced_by_the_bundles_until_it_is_measured() {
+fn unknown_chip_uses_bundle_costs_until_measured() {
     let folder = tempfile::tempdir().unwrap();
     let path = bundle(folder.path(), 1, &of_another_chip());
     let runtime = Runtime::builder()
@@ -70,7 +70,7 @@ fn an_unknown_chip_is_priced_by_the_bundles_until_it_is_measured() {
 }
 
 #[test]
-fn an_older_bundle_is_refused_by_the_next_process_too() {
+fn older_bundle_is_refused_by_later_processes() {
     let folder = tempfile::tempdir().unwrap();
     let rows = of_another_chip();
     let (first, second) = (bundle(folder.path(), 1, &rows), bundle(folder.path(), 2, &rows));
@@ -108,7 +108,7 @@ fn an_older_bundle_is_refused_by_the_next_process_too() {
 }
 
 #[test]
-fn a_bundle_that_is_missing_or_cut_off_leaves_the_database_in_use() {
+fn missing_or_truncated_bundle_keeps_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let (database, cut) = (folder.path().join("app.db"), folder.path().join("cut"));
     let missing = folder.path().join("soc.bundle");

@@ -1,4 +1,5 @@
-//! Plans for the app's own cadence, on a scripted device whose clock falls between runs beside one whose clock stays.
+//! Plans for the app's cadence, on a scripted device whose clock falls between runs and one whose
+//! clock stays.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -79,7 +80,7 @@ fn used(planned: &polychip::Planned) -> String {
 }
 
 #[test]
-fn a_plan_is_for_the_cadence_that_is_asked_for() {
+fn plan_uses_the_requested_cadence() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     measure(&profile, Duration::ZERO);
@@ -109,7 +110,7 @@ fn a_plan_is_for_the_cadence_that_is_asked_for() {
 }
 
 #[test]
-fn what_was_measured_at_another_cadence_is_inherited_and_never_measured() {
+fn other_cadence_figures_are_inherited_not_measured() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     measure(&profile, Duration::ZERO);
@@ -131,7 +132,7 @@ fn what_was_measured_at_another_cadence_is_inherited_and_never_measured() {
 }
 
 #[test]
-fn longer_periods_never_bring_the_gpu_back() {
+fn longer_periods_never_select_the_gpu_again() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     let periods = [0, 5, 10, 20, 33, 66, 100, 200, 500, 1_000].map(Duration::from_millis);
@@ -151,7 +152,7 @@ fn longer_periods_never_bring_the_gpu_back() {
 }
 
 #[test]
-fn a_session_whose_cadence_changes_settles_again() {
+fn cadence_change_reopens_learning() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     let (runtime, model) = runtime(&profile);
@@ -185,7 +186,7 @@ fn a_session_whose_cadence_changes_settles_again() {
 }
 
 #[test]
-fn the_next_start_is_planned_for_the_cadence_of_the_last() {
+fn next_start_plans_for_the_last_cadence() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     for start in 0..3 {
@@ -223,7 +224,7 @@ fn the_next_start_is_planned_for_the_cadence_of_the_last() {
 }
 
 #[test]
-fn a_profile_is_measured_at_a_period() {
+fn profiling_uses_the_period() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     for period in [Duration::ZERO, FRAME] {

@@ -1,4 +1,5 @@
-//! Calibration before a plan is made: devices whose plugins state what is not true, on virtual time; and the CPU on its own.
+//! Calibration before planning: devices with wrong stated figures, on virtual time; and the CPU
+//! alone.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -41,7 +42,7 @@ fn used(planned: &polychip::Planned) -> (String, &'static str) {
 }
 
 #[test]
-fn a_device_that_is_slower_than_stated_loses_its_place_once_it_is_calibrated() {
+fn calibration_moves_work_off_an_overstated_device() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     let policy = || Policy::latency().devices(["null"]);
@@ -66,7 +67,7 @@ fn a_device_that_is_slower_than_stated_loses_its_place_once_it_is_calibrated() {
 }
 
 #[test]
-fn the_cpu_is_calibrated_alone() {
+fn cpu_is_calibrated_alone() {
     let runtime = Runtime::builder().only_given_folders().build().unwrap();
     let model = runtime.load(SHAPES).unwrap();
     let before = runtime.plan(&model, &Policy::latency()).unwrap();

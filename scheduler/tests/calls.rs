@@ -1,5 +1,5 @@
-//! The calls that a session makes of a plugin, in their order and by their threads, as a scripted device writes them down: held against
-//! the page that tells vendors of them.
+//! The plugin calls of a session, in order and by thread, as a scripted device records them,
+//! compared with the vendor page.
 
 use std::path::Path;
 

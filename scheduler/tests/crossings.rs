@@ -102,7 +102,7 @@ fn chain(folder: &Path, nodes: usize) -> String {
 }
 
 #[test]
-fn planning_crosses_the_contract_as_often_for_many_nodes_as_for_few() {
+fn planning_calls_do_not_grow_with_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = Runtime::builder()
         .link(polychip_sdk::plugin_query::<Counting>)

@@ -1,4 +1,4 @@
-//! Devices that say nothing of energy are planned for by a model of their power, which says so.
+//! Devices without energy figures use a power model, which is labelled.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -46,7 +46,7 @@ fn devices(script: &str, policy: Policy) -> (Vec<String>, Vec<Warning>) {
 }
 
 #[test]
-fn a_device_that_states_no_energy_is_used_where_energy_counts_and_a_warning_says_why() {
+fn device_with_modelled_energy_is_used_with_a_warning() {
     for policy in [Policy::balanced(), Policy::energy()] {
         let (used, warnings) = devices(SILENT, policy);
         assert_eq!(used, ["null:0"]);
@@ -73,9 +73,15 @@ fn a_device_that_states_no_energy_is_used_where_energy_counts_and_a_warning_says
 }
 
 #[test]
-fn a_limit_of_power_counts_the_most_that_a_device_may_draw() {
+fn power_limit_uses_the_upper_bound() {
     // an NPU that nobody knows draws 2 W, and may draw 10
-    let limited = |milliwatts| devices(SILENT, Policy::latency().power_limit(Milliwatts::new(milliwatts))).0;
+    let limited = |milliwatts| {
+        devices(
+            SILENT,
+            Policy::latency().max_predicted_power(Milliwatts::new(milliwatts)),
+        )
+        .0
+    };
     assert_eq!(limited(10_000), ["null:0"]);
     assert_ne!(limited(9_000), ["null:0"]);
     let heat = polychip::Heat {
@@ -84,14 +90,18 @@ fn a_limit_of_power_counts_the_most_that_a_device_may_draw() {
     };
     let warm = |degrees| {
         let policy = Policy::latency().heat("null:0", heat);
-        devices(SILENT, policy.temperature_limit(MilliCelsius::new(degrees))).0
+        devices(
+            SILENT,
+            policy.max_predicted_temperature(MilliCelsius::new(degrees)),
+        )
+        .0
     };
     assert_eq!(warm(75_000), ["null:0"]);
     assert_ne!(warm(74_000), ["null:0"]);
 }
 
 #[test]
-fn a_balanced_plan_is_at_most_half_as_slow_again_unless_somebody_sets_the_price() {
+fn balanced_plan_is_at_most_1_5_times_slower_without_a_price() {
     let (used, _) = devices(STATED, Policy::balanced());
     assert_eq!(used, ["null:0"], "the other one takes twice as long");
     let (used, _) = devices(
@@ -114,7 +124,7 @@ const BACKGROUND: &str = "
 ";
 
 #[test]
-fn in_the_background_an_npu_that_states_no_energy_is_used_beside_a_slow_cpu() {
+fn background_uses_npu_with_unknown_energy() {
     let (runtime, model) = runtime(BACKGROUND);
     let policy = Policy::latency().devices(["null"]).background();
     let session = runtime.session(&model, policy).unwrap();
@@ -142,7 +152,7 @@ fn in_the_background_an_npu_that_states_no_energy_is_used_beside_a_slow_cpu() {
 }
 
 #[test]
-fn every_figure_of_a_plan_has_an_energy_with_its_interval() {
+fn every_plan_figure_has_an_energy_interval() {
     let (runtime, model) = runtime(SILENT);
     for policy in [Policy::latency(), Policy::makespan(), Policy::throughput()] {
         let planned = runtime.plan(&model, &policy.devices(["null"])).unwrap();

@@ -1,4 +1,5 @@
-//! Sessions with several plans ready: the governor changes between them, no run is lost and each answer is right.
+//! Governed sessions: the governor switches between ready plans, no run is lost and every output is
+//! right.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -80,7 +81,7 @@ fn drive(session: &Session, seconds: u64) -> Vec<i64> {
 }
 
 #[test]
-fn the_portfolio_has_each_device_alone_and_no_plan_twice() {
+fn portfolio_has_single_device_plans_without_duplicates() {
     let session = session(HOT, governed());
     let report = session.governed().unwrap();
     let names: Vec<&str> = report
@@ -112,7 +113,7 @@ fn the_portfolio_has_each_device_alone_and_no_plan_twice() {
 }
 
 #[test]
-fn precisions_that_the_policy_allows_are_told_apart() {
+fn allowed_precisions_are_separate_candidates() {
     let session = session(HOT, governed().precision(Precision::Reduced));
     let report = session.governed().unwrap();
     let names: Vec<&str> = report
@@ -130,7 +131,7 @@ fn precisions_that_the_policy_allows_are_told_apart() {
 }
 
 #[test]
-fn a_lost_device_is_left_at_once_and_comes_back_after_its_reset() {
+fn lost_device_is_left_at_once_and_used_after_reset() {
     let devices = HOT.replacen("heat =", "fault = [{ kind = \"lost\", at = 2 }]\nheat =", 1);
     let session = session(&devices, governed());
     for value in 1..=2 {
@@ -169,7 +170,7 @@ fn a_lost_device_is_left_at_once_and_comes_back_after_its_reset() {
 }
 
 #[test]
-fn where_every_device_was_lost_a_recovery_brings_the_session_back() {
+fn session_recovers_after_losing_every_device() {
     let devices = HOT.replace("heat =", "fault = [{ kind = \"lost\", at = 1 }]\nheat =");
     let session = session(&devices, governed().retry(4));
     for value in 1..=6 {
@@ -192,7 +193,7 @@ fn where_every_device_was_lost_a_recovery_brings_the_session_back() {
 }
 
 #[test]
-fn it_leaves_a_device_before_its_limit_and_comes_back() {
+fn governor_leaves_a_device_before_its_limit_and_returns() {
     // one that follows its power within 20 s, and one within a minute
     leaves_and_comes_back(HOT);
     leaves_and_comes_back(&HOT.replace("settle_ms = 20000", "settle_ms = 60000"));
@@ -220,7 +221,7 @@ fn leaves_and_comes_back(devices: &str) {
 }
 
 #[test]
-fn a_power_limit_is_held_by_the_frugal_plan() {
+fn frugal_plan_holds_the_power_limit() {
     let session = session(HOT, governed());
     assert_eq!(devices_of(&session), ["null:0"]);
     session.hint(Hint::MaxPower(Some(Milliwatts::new(2000))));
@@ -283,7 +284,7 @@ fn readings(session: &Session, place: Place) -> Vec<i64> {
 }
 
 #[test]
-fn a_limit_of_the_surface_is_held_by_what_its_sensor_says() {
+fn surface_limit_is_held_by_its_sensor() {
     let limit = MilliCelsius::new(42_000);
     // it settles at 30 °C and 4 K a watt, within minutes: at 46 °C under the fast device
     let mut degrees = 39.5;
@@ -307,7 +308,7 @@ fn a_limit_of_the_surface_is_held_by_what_its_sensor_says() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_held_is_said_with_how_often_it_was_missed() {
+fn missed_limit_is_reported_with_its_count() {
     let limit = MilliCelsius::new(42_000);
     // the sun shines on it: a degree in ten seconds, up to 44 °C
     let sun = |sample: u64, _: bool| (36_000 + 100 * sample).min(44_000);
@@ -331,13 +332,13 @@ fn a_limit_that_cannot_be_held_is_said_with_how_often_it_was_missed() {
     assert!(
         report
             .to_string()
-            .contains("limit missed: surface above 42.0 °C in 60 of 120 samples, at most 44.0 °C"),
+            .contains("limit missed: surface above 42.0 °C in 60 of 120 samples, highest 44.0 °C"),
         "{report}"
     );
 }
 
 #[test]
-fn a_hint_limits_the_temperature_of_the_surface() {
+fn hint_limits_the_surface_temperature() {
     let session = session(HOT, governed());
     session.hint(Hint::MaxSurfaceTemperature(Some(MilliCelsius::new(42_000))));
     let log = session.decisions().unwrap();
@@ -348,7 +349,7 @@ fn a_hint_limits_the_temperature_of_the_surface() {
 }
 
 #[test]
-fn the_governor_is_told_which_runs_were_late() {
+fn governor_observes_late_runs() {
     let devices = HOT.replacen(
         "heat =",
         "fault = [{ kind = \"slow\", at = 4, times = 2 }]\nheat =",
@@ -388,7 +389,7 @@ fn late_runs(session: &Session) -> u64 {
 }
 
 #[test]
-fn a_late_run_is_told_without_a_look_at_the_sensors() {
+fn late_run_is_observed_without_reading_sensors() {
     let session = session(HOT, governed().deadline(Duration::from_micros(1)));
     run(&session, 1.0);
     assert_eq!(
@@ -412,7 +413,7 @@ fn a_late_run_is_told_without_a_look_at_the_sensors() {
 }
 
 #[test]
-fn on_real_time_a_late_run_wakes_the_governor_before_the_next_sample() {
+fn late_run_wakes_the_governor_before_the_next_sample() {
     let (runtime, model) = scripted::runtime_of(polychip::Runtime::builder(), HOT);
     let policy = governed()
         .deadline(Duration::from_micros(1))

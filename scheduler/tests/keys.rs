@@ -1,4 +1,5 @@
-//! Keys hold all that changes a figure: two settings of a device share neither measured times nor compiled parts.
+//! Keys contain everything that changes a figure: two settings of a device share neither measured
+//! times nor compiled parts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -45,7 +46,7 @@ fn run(folder: &Path, settings: &[(&str, &str)], policy: Policy) -> (bool, bool,
 }
 
 #[test]
-fn each_setting_that_changes_speed_is_a_key_of_its_own() {
+fn every_speed_setting_is_part_of_the_key() {
     let folder = tempfile::tempdir().unwrap();
     let exact = Policy::latency;
     assert_eq!(run(folder.path(), &[], exact()), (false, false, Vec::new()));
@@ -82,7 +83,7 @@ fn each_setting_that_changes_speed_is_a_key_of_its_own() {
 }
 
 #[test]
-fn the_rates_of_a_plan_are_stated_until_they_are_measured() {
+fn rates_are_stated_until_measured() {
     let folder = tempfile::tempdir().unwrap();
     let measured_s = |runtime: &Runtime| runtime.devices()[0].info().rates_measured_s;
     let rate = |runtime: &Runtime| runtime.devices()[0].info().peak_macs_per_s;

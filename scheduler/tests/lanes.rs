@@ -1,5 +1,4 @@
-//! Several sessions on one device, on virtual time: whose turn it is, that nobody waits for ever, and what becomes of
-//! frames that are late.
+//! Several sessions on one device, on virtual time: order of turns, no starvation, and late frames.
 
 use std::time::Duration;
 
@@ -104,7 +103,7 @@ fn three(policies: [Policy; 3]) -> [Stream; 3] {
 }
 
 #[test]
-fn classes_and_deadlines_keep_a_camera_and_speech_in_time_beside_an_endless_background() {
+fn camera_and_speech_meet_deadlines_beside_background_work() {
     let urgent = |deadline| null().priority(Priority::Urgent).deadline(deadline);
     let [camera, speech, background] = three([
         urgent(Duration::from_micros(33_300)),
@@ -142,7 +141,7 @@ fn part_starts(session: &Session) -> Vec<u64> {
 }
 
 #[test]
-fn the_earliest_deadline_goes_first_inside_a_class_and_the_higher_class_before_it() {
+fn queue_orders_by_class_then_deadline() {
     let runtime = runtime("");
     let make = |policy: Policy| {
         let session = session(&runtime, CAMERA, policy);
@@ -178,7 +177,7 @@ fn batch_and_urgent(more: &str) -> [u64; 2] {
 }
 
 #[test]
-fn an_urgent_part_is_given_at_once_where_parts_give_way() {
+fn urgent_part_preempts_on_preemptible_devices() {
     let [batch, urgent] = batch_and_urgent("");
     assert_eq!(urgent - batch, 20 * MS);
     let [batch, urgent] = batch_and_urgent("preemption = \"any_time\"\npreemption_bound_ns = 1_000_000");
@@ -189,7 +188,7 @@ fn an_urgent_part_is_given_at_once_where_parts_give_way() {
 }
 
 #[test]
-fn a_device_has_as_many_parts_as_it_says_it_gains_from() {
+fn device_gets_its_stated_number_of_parts() {
     let [batch, urgent] = batch_and_urgent("serial = false\nqueue_depth = 2");
     assert_eq!(urgent, batch);
     for depth in [0, 1] {
@@ -199,7 +198,7 @@ fn a_device_has_as_many_parts_as_it_says_it_gains_from() {
 }
 
 #[test]
-fn a_deadline_of_one_run_counts_and_frames_of_a_session_keep_their_order() {
+fn run_deadline_counts_and_frames_stay_in_order() {
     let runtime = runtime("");
     let (first, other, own) = (
         session(&runtime, CAMERA, null()),
@@ -220,7 +219,7 @@ fn a_deadline_of_one_run_counts_and_frames_of_a_session_keep_their_order() {
 }
 
 #[test]
-fn a_late_run_that_waited_for_its_turn_was_queued() {
+fn late_run_that_waited_is_counted_as_queued() {
     let runtime = runtime("");
     let (long, short) = (
         session(&runtime, SPEECH, null()),
@@ -235,7 +234,7 @@ fn a_late_run_that_waited_for_its_turn_was_queued() {
 }
 
 #[test]
-fn a_background_gets_its_share_under_urgent_runs_without_end() {
+fn background_gets_its_share_under_endless_urgent_runs() {
     let runtime = runtime("");
     let urgent = session(&runtime, CAMERA, null().priority(Priority::Urgent));
     let batch = session(&runtime, CAMERA, null().priority(Priority::Batch));
@@ -254,7 +253,7 @@ fn a_background_gets_its_share_under_urgent_runs_without_end() {
 }
 
 #[test]
-fn who_no_longer_wants_a_turn_holds_nobody_up() {
+fn cancelled_request_does_not_block_the_queue() {
     let runtime = runtime("");
     let [first, second, third] = [0; 3].map(|_| session(&runtime, SPEECH, null()));
     for _ in 0..3 {
@@ -275,7 +274,7 @@ fn who_no_longer_wants_a_turn_holds_nobody_up() {
 }
 
 #[test]
-fn a_turn_that_nobody_makes_use_of_goes_to_who_waits() {
+fn unused_turn_goes_to_the_next_waiter() {
     let runtime = runtime("");
     let [first, second, third] = [0; 3].map(|_| session(&runtime, CAMERA, null()));
     let (holds, given, last) = (submit(&first), submit(&second), submit(&third));
@@ -285,7 +284,7 @@ fn a_turn_that_nobody_makes_use_of_goes_to_who_waits() {
 }
 
 #[test]
-fn runs_that_wait_when_their_device_is_lost_end_right() {
+fn waiting_runs_end_correctly_after_device_loss() {
     for at in 0..6 {
         let runtime = runtime(&format!("fault = [{{ kind = \"lost\", at = {at}, times = 1 }}]"));
         let sessions = [0; 3].map(|_| session(&runtime, BACKGROUND, null().retry(3)));
@@ -296,7 +295,7 @@ fn runs_that_wait_when_their_device_is_lost_end_right() {
 }
 
 #[test]
-fn a_run_of_another_session_that_hangs_is_found_by_who_waits_for_it() {
+fn waiter_detects_a_hung_run_of_another_session() {
     let runtime = runtime("fault = [{ kind = \"hang\", at = 2, times = 1 }]");
     let patient = |patience: u64| null().hang_timeout(ms(patience)).retry(2);
     let (first, second) = (
@@ -314,7 +313,7 @@ fn a_run_of_another_session_that_hangs_is_found_by_who_waits_for_it() {
 }
 
 #[test]
-fn a_run_that_waits_for_too_long_behind_runs_that_go_well_is_dropped() {
+fn run_queued_beyond_hang_timeout_is_dropped() {
     let runtime = runtime("");
     let urgent = session(&runtime, SPEECH, null().priority(Priority::Urgent));
     let batch = session(
@@ -347,7 +346,7 @@ fn a_run_that_waits_for_too_long_behind_runs_that_go_well_is_dropped() {
 }
 
 #[test]
-fn late_frames_finish_or_are_dropped_or_the_latest_wins() {
+fn late_policy_finishes_drops_or_keeps_the_latest() {
     let runtime = runtime("");
     let long = session(&runtime, SPEECH, null());
     let camera = session(&runtime, CAMERA, null().deadline(ms(15)));
@@ -390,7 +389,7 @@ fn late_frames_finish_or_are_dropped_or_the_latest_wins() {
 }
 
 #[test]
-fn a_plan_is_cut_so_that_others_get_their_turns() {
+fn plan_is_cut_for_other_sessions() {
     let runtime = runtime("");
     let ops = [("Neg", "a1"), ("Neg", "a2"), ("Neg", "a3")];
     let whole = session(&runtime, &ops, null());
@@ -409,7 +408,7 @@ fn a_plan_is_cut_so_that_others_get_their_turns() {
 }
 
 #[test]
-fn nothing_gets_between_the_parts_of_an_urgent_run() {
+fn urgent_run_is_not_interleaved() {
     let runtime = runtime("");
     let ops = [("Neg", "a1"), ("Neg", "a2"), ("Neg", "a3")];
     let urgent = null().priority(Priority::Urgent).longest_part(ms(25));
@@ -423,7 +422,7 @@ fn nothing_gets_between_the_parts_of_an_urgent_run() {
 }
 
 #[test]
-fn sessions_on_threads_of_their_own_all_get_their_turns() {
+fn sessions_on_separate_threads_all_progress() {
     // the machine's clock: parts of a millisecond, whose ends the devices tell
     let script = "[[device]]\nrefuse = [{ node = \"b*\" }]\ncost = { fixed_ns = 1e6 }\n\
                   [[device]]\nrefuse = [{ node = \"a*\" }]\ncost = { fixed_ns = 1e5 }\n";

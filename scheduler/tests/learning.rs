@@ -53,7 +53,7 @@ fn devices_of(session: &Session) -> Vec<String> {
 }
 
 #[test]
-fn a_session_ends_on_the_plan_that_is_fastest_in_its_own_runs() {
+fn session_settles_on_the_fastest_measured_plan() {
     // stated 100 and 150 µs, truly 200 and 150
     let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
     let learns = session(&script, Policy::latency());
@@ -79,7 +79,7 @@ fn a_session_ends_on_the_plan_that_is_fastest_in_its_own_runs() {
 }
 
 #[test]
-fn a_frozen_session_stays_and_has_no_report_of_it() {
+fn frozen_session_keeps_its_plan_without_a_report() {
     let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
     for (learn, has_report) in [(Learn::No, false), (Learn::Watch, true)] {
         let session = session(&script, Policy::latency().learn(learn));
@@ -90,7 +90,7 @@ fn a_frozen_session_stays_and_has_no_report_of_it() {
 }
 
 #[test]
-fn what_is_right_already_costs_little() {
+fn right_first_plan_costs_few_trials() {
     let script = device("a", 100.0, &permille(1000), "")
         + &device("b", 150.0, &permille(1000), "")
         + &device("c", 120.0, &permille(1100), "");
@@ -104,7 +104,7 @@ fn what_is_right_already_costs_little() {
 }
 
 #[test]
-fn a_device_that_turns_slow_is_left_and_taken_again() {
+fn slowed_device_is_left_and_used_again() {
     // 10 ms, from 10 s on 40 ms, from 30 s on 10 ms again
     let actual =
         "[{ time_permille = 1000 }, { after_ms = 10000, time_permille = 4000 }, { after_ms = 30000 }]";
@@ -129,7 +129,7 @@ fn a_device_that_turns_slow_is_left_and_taken_again() {
 }
 
 #[test]
-fn frames_under_a_deadline_are_not_late_for_a_trial() {
+fn trials_do_not_miss_deadlines() {
     let script = device("a", 10_000.0, &permille(1000), "") + &device("b", 12_000.0, &permille(500), "");
     let policy = Policy::latency().deadline(Duration::from_millis(11));
     let (runtime, model) = runtime(&script);
@@ -146,7 +146,7 @@ fn frames_under_a_deadline_are_not_late_for_a_trial() {
 }
 
 #[test]
-fn a_plan_that_fails_when_tried_is_dropped_and_no_run_is_lost() {
+fn failed_trial_plan_is_dropped_without_losing_a_run() {
     let fails = "fault = [{ kind = \"error\", at = 0, times = 1000 }]";
     let script = device("a", 100.0, &permille(1000), "") + &device("b", 110.0, &permille(500), fails);
     let session = session(&script, Policy::latency());
@@ -158,7 +158,7 @@ fn a_plan_that_fails_when_tried_is_dropped_and_no_run_is_lost() {
 }
 
 #[test]
-fn a_plan_with_other_answers_is_never_used() {
+fn plan_with_other_outputs_is_never_adopted() {
     // it leaves outputs as they are
     let script =
         device("a", 100.0, &permille(1000), "") + &device("b", 110.0, &permille(500), "answers = false");
@@ -171,7 +171,7 @@ fn a_plan_with_other_answers_is_never_used() {
 }
 
 #[test]
-fn the_next_start_begins_where_the_last_one_settled() {
+fn next_start_uses_the_settled_plan() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     // truly 200, 150 and 300 µs, and all stated too low, so that what is unmeasured looks cheap
@@ -202,7 +202,7 @@ fn the_next_start_begins_where_the_last_one_settled() {
 }
 
 #[test]
-fn a_settled_plan_is_questioned_after_a_minute_or_once_it_is_slower() {
+fn settled_plan_is_retried_after_a_minute_or_slowdown() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     let start = |actual: &str, runs: usize| {
@@ -232,7 +232,7 @@ fn a_settled_plan_is_questioned_after_a_minute_or_once_it_is_slower() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_opened_is_an_error_that_names_it() {
+fn unreadable_profile_error_names_the_file() {
     let builder = polychip::Runtime::builder().only_given_folders();
     let error = builder
         .profiles("/no/such/folder/device.profile")
@@ -243,7 +243,7 @@ fn a_profile_that_cannot_be_opened_is_an_error_that_names_it() {
 }
 
 #[test]
-fn learning_is_switched_while_a_session_runs() {
+fn learning_can_change_while_a_session_runs() {
     let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
     let learns = session(&script, Policy::latency().learn(Learn::Watch));
     drive(&learns, 100);
@@ -264,7 +264,7 @@ fn learning_is_switched_while_a_session_runs() {
 }
 
 #[test]
-fn what_a_session_cannot_take_while_it_runs_is_an_error() {
+fn unsupported_runtime_settings_are_errors() {
     let script = device("a", 100.0, &permille(1000), "") + &device("b", 150.0, &permille(1000), "");
     let frozen = session(&script, Policy::latency().learn(Learn::No));
     frozen.set("learn", "no").unwrap();
@@ -274,7 +274,7 @@ fn what_a_session_cannot_take_while_it_runs_is_an_error() {
         ("learn", "yes", "made with learn=no"),
         ("learn", "1%", "2% to 20%"),
         ("max-power", "5W", "governed"),
-        ("threads", "2", "in the policy"),
+        ("threads", "2", "in the session's policy"),
     ] {
         let error = frozen.set(name, value).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
@@ -293,7 +293,7 @@ fn what_a_session_cannot_take_while_it_runs_is_an_error() {
 }
 
 #[test]
-fn what_is_set_holds_for_all_sizes_of_an_open_model() {
+fn settings_apply_to_all_sizes_of_an_open_model() {
     let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
     let (runtime, _) = runtime(&script);
     let folder = tempfile::tempdir().unwrap();

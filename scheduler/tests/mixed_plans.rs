@@ -57,7 +57,7 @@ fn assert_close(found: &[f32], wanted: &[f32]) {
 }
 
 #[test]
-fn a_plan_over_two_plugins_gives_the_answers_of_one() {
+fn plan_over_two_plugins_matches_single_plugin_outputs() {
     let runtime = runtime(&device(CONVOLUTIONS, ""));
     let model = runtime.load(shapes()).unwrap();
     let alone = classify(&on(&runtime, &model, &["cpu"])).unwrap();
@@ -96,7 +96,7 @@ fn a_plan_over_two_plugins_gives_the_answers_of_one() {
 }
 
 #[test]
-fn a_device_that_imports_nothing_gets_explicit_copies() {
+fn device_without_import_gets_explicit_copies() {
     let runtime = runtime(&device(CONVOLUTIONS, "imports = []"));
     let model = runtime.load(shapes()).unwrap();
     let alone = classify(&on(&runtime, &model, &["cpu"])).unwrap();
@@ -148,7 +148,7 @@ fn moved_between(script: &str) -> (Vec<&'static str>, u64) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn devices_that_take_files_or_pages_share_one_buffer_without_copies() {
+fn importable_memory_is_shared_without_copies() {
     // an address on a page, by what GPUs ask for
     let pages = device(CONVOLUTIONS, "kind = \"gpu\"\nimport_alignment = 4096");
     assert_eq!(moved_between(&pages), (vec!["native"], 0));
@@ -157,7 +157,7 @@ fn devices_that_take_files_or_pages_share_one_buffer_without_copies() {
 }
 
 #[test]
-fn a_device_that_asks_for_more_than_a_page_gets_explicit_copies() {
+fn unmet_import_alignment_gets_explicit_copies() {
     let apart = device(CONVOLUTIONS, "imports = [\"host\"]\nimport_alignment = 1048576");
     let (modes, copies) = moved_between(&apart);
     assert_eq!(modes, ["copy"]);
@@ -165,7 +165,7 @@ fn a_device_that_asks_for_more_than_a_page_gets_explicit_copies() {
 }
 
 #[test]
-fn runs_in_flight_do_not_disturb_each_other() {
+fn runs_in_flight_are_independent() {
     let runtime = runtime(&device(CONVOLUTIONS, ""));
     let model = runtime.load(shapes()).unwrap();
     let session = on(&runtime, &model, &["cpu", "null"]);
@@ -217,7 +217,7 @@ fn outputs_bound_by_the_app_are_written_in_place() {
 }
 
 #[test]
-fn wrong_inputs_are_named() {
+fn wrong_input_error_names_the_input() {
     let runtime = runtime("");
     let model = runtime.load(shapes()).unwrap();
     let session = on(&runtime, &model, &["cpu"]);
@@ -259,7 +259,7 @@ fn wrong_inputs_are_named() {
 }
 
 #[test]
-fn a_plan_is_accepted_for_its_own_model_only() {
+fn plan_for_another_model_is_refused() {
     let runtime = runtime(&device(CONVOLUTIONS, ""));
     let model = runtime.load(shapes()).unwrap();
     let policy = Policy::latency().devices(["cpu", "null"]);
@@ -276,7 +276,7 @@ fn a_plan_is_accepted_for_its_own_model_only() {
 }
 
 #[test]
-fn an_unknown_device_is_an_error_that_lists_the_others() {
+fn unknown_device_error_lists_the_devices() {
     let runtime = runtime("");
     let model = runtime.load(shapes()).unwrap();
     let error = runtime
@@ -290,7 +290,7 @@ fn an_unknown_device_is_an_error_that_lists_the_others() {
 }
 
 #[test]
-fn a_model_that_no_given_device_runs_names_the_node_and_the_reasons() {
+fn unsupported_model_error_names_node_and_reasons() {
     let runtime = runtime(&device(CONVOLUTIONS, ""));
     let model = runtime.load(shapes()).unwrap();
     let error = runtime
@@ -310,7 +310,7 @@ fn fault(kind: &str, more: &str) -> (Runtime, Model) {
 }
 
 #[test]
-fn a_lost_device_fails_the_run_by_name_where_nothing_may_be_tried_again() {
+fn lost_device_error_names_the_device_without_retry() {
     let (runtime, model) = fault("lost", "");
     let policy = Policy::latency().devices(["cpu", "null"]).retry(0);
     let session = runtime.session(&model, policy).unwrap();
@@ -331,7 +331,7 @@ fn a_lost_device_fails_the_run_by_name_where_nothing_may_be_tried_again() {
 }
 
 #[test]
-fn a_failing_run_names_the_device_and_the_next_one_works() {
+fn failed_run_names_the_device_and_the_next_run_works() {
     let (runtime, model) = fault("error", "");
     let session = on(&runtime, &model, &["cpu", "null"]);
     let error = classify(&session).unwrap_err();
@@ -341,7 +341,7 @@ fn a_failing_run_names_the_device_and_the_next_one_works() {
 }
 
 #[test]
-fn measured_parts_of_one_session_are_the_costs_of_the_next() {
+fn measured_part_times_are_costs_of_the_next_session() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     let make = || {
@@ -386,7 +386,7 @@ fn measured_parts_of_one_session_are_the_costs_of_the_next() {
 }
 
 #[test]
-fn a_plan_over_two_plugins_is_compiled_ahead_and_refused_where_a_device_is_another() {
+fn precompiled_plan_is_refused_on_another_device() {
     let policy = || Policy::latency().threads(1);
     let script = device(CONVOLUTIONS, "");
     let (made, right) = {
@@ -427,7 +427,7 @@ fn a_plan_over_two_plugins_is_compiled_ahead_and_refused_where_a_device_is_anoth
 }
 
 #[test]
-fn compiled_parts_are_cached_and_a_torn_cache_is_compiled_anew() {
+fn torn_cache_entry_is_compiled_again() {
     let folder = tempfile::tempdir().unwrap();
     let make = || {
         Runtime::builder()
@@ -457,7 +457,7 @@ fn compiled_parts_are_cached_and_a_torn_cache_is_compiled_anew() {
 }
 
 #[test]
-fn times_at_one_thread_count_are_not_taken_for_those_at_another() {
+fn times_at_another_thread_count_are_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = Runtime::builder()
         .only_given_folders()
@@ -482,7 +482,7 @@ fn times_at_one_thread_count_are_not_taken_for_those_at_another() {
 }
 
 #[test]
-fn links_are_measured_on_a_real_clock_only_and_plans_then_say_so() {
+fn measured_links_appear_in_plans() {
     let script = device("\"Relu\", \"Add\", \"Conv\", \"Clip\"", "");
     let (measured, not) = runtime(&script).measure_links(&Policy::latency()).unwrap();
     assert!(measured.is_empty());

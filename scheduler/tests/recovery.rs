@@ -1,5 +1,5 @@
-//! Devices that are lost or hang while a session runs: a right answer or an error that names the device,
-//! tensors of the app that stay valid, and a report of what happened.
+//! Devices that are lost or hang while a session runs: right outputs or an error that names the
+//! device, valid app tensors, and a report of the events.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -67,7 +67,7 @@ const STEPS: [EventKind; 6] = [
 ];
 
 #[test]
-fn a_lost_device_is_reset_and_the_run_tried_again() {
+fn lost_device_is_reset_and_the_run_retried() {
     let session = session(&fault("lost", ", at = 2"), both());
     for value in 1..=4 {
         run(&session, value as f32).unwrap();
@@ -105,7 +105,7 @@ fn without_a_retry_the_run_fails_and_the_next_one_works() {
 }
 
 #[test]
-fn a_device_that_is_lost_again_and_again_is_left_out() {
+fn repeatedly_lost_device_is_excluded() {
     let session = session(&fault("lost", ", at = 1, times = 1000"), both());
     let mut failed = 0;
     for value in 0..8 {
@@ -118,12 +118,12 @@ fn a_device_that_is_lost_again_and_again_is_left_out() {
     assert_eq!(failed, 1, "{report}");
     assert_eq!(counts(&report, &STEPS), [3, 0, 2, 2, 1, 2], "{report}");
     assert_eq!(device_of(&session), "null:1");
-    let words = "replanned: 2 nodes moved from null:0: lost 3 times of late, at last: scripted loss";
+    let words = "replanned: 2 nodes moved from null:0: lost 3 times recently, last: scripted loss";
     assert!(report.to_string().contains(words), "{report}");
 }
 
 #[test]
-fn losses_that_lie_far_apart_do_not_add_up() {
+fn distant_losses_do_not_accumulate() {
     let faults: Vec<String> = (0..5)
         .map(|index| format!("{{ kind = \"lost\", at = {} }}", 20 * index + 5))
         .collect();
@@ -136,7 +136,7 @@ fn losses_that_lie_far_apart_do_not_add_up() {
 }
 
 #[test]
-fn a_device_that_cannot_be_reset_is_left_out_at_once() {
+fn unresettable_device_is_excluded_at_once() {
     let script = "fault = [{ kind = \"lost\", at = 1 }, { kind = \"reset\", times = 1000 }]";
     let other = session(script, both());
     for value in 0..4 {
@@ -164,7 +164,7 @@ fn a_device_that_cannot_be_reset_is_left_out_at_once() {
 }
 
 #[test]
-fn a_hung_run_is_cancelled_or_its_device_reset_and_tried_again() {
+fn hung_run_is_cancelled_or_reset_and_retried() {
     let other = session(&fault("hang", ", at = 1"), both());
     for value in 0..3 {
         run(&other, value as f32).unwrap();
@@ -191,7 +191,7 @@ fn a_hung_run_is_cancelled_or_its_device_reset_and_tried_again() {
 }
 
 #[test]
-fn a_device_that_hangs_again_and_again_is_left_out() {
+fn repeatedly_hung_device_is_excluded() {
     let session = session(&fault("hang", ", times = 1000"), both());
     let failed = (0..6)
         .filter(|value| run(&session, *value as f32).is_err())
@@ -202,7 +202,7 @@ fn a_device_that_hangs_again_and_again_is_left_out() {
 }
 
 #[test]
-fn tensors_of_the_app_outlive_the_plan() {
+fn app_tensors_outlive_the_plan() {
     // a run that never ends and a device that is never reset: its memory is left to it
     let stuck = "fault = [{ kind = \"stuck\", at = 1 }, { kind = \"reset\", times = 1000 }]";
     let lost = "fault = [{ kind = \"lost\", at = 1 }, { kind = \"reset\", times = 1000 }]";
@@ -242,7 +242,7 @@ fn tensors_of_the_app_outlive_the_plan() {
 }
 
 #[test]
-fn an_input_of_a_run_that_failed_for_good_can_be_written_again() {
+fn input_of_a_failed_run_can_be_written() {
     for kind in ["lost", "hang", "stuck"] {
         for reset in ["", ", { kind = \"reset\", times = 1000 }"] {
             let script = format!("fault = [{{ kind = \"{kind}\", at = 1 }}{reset}]");
@@ -257,7 +257,7 @@ fn an_input_of_a_run_that_failed_for_good_can_be_written_again() {
 }
 
 #[test]
-fn an_input_in_flight_cannot_be_written_even_while_the_run_is_tried_again() {
+fn input_in_flight_cannot_be_written_during_retry() {
     let session = session(&fault("lost", ""), both());
     let mut input = filled(&session, 1.0);
     let run = session.submit(&[&input]).unwrap();
@@ -268,7 +268,7 @@ fn an_input_in_flight_cannot_be_written_even_while_the_run_is_tried_again() {
 }
 
 #[test]
-fn all_runs_in_flight_when_a_device_is_lost_end_right() {
+fn runs_in_flight_end_correctly_after_device_loss() {
     for order in [[0, 1, 2], [2, 1, 0]] {
         let session = session(&fault("lost", ", at = 1"), both().in_flight(3));
         let inputs = [1.0, 2.0, 3.0].map(|value| filled(&session, value));
@@ -287,7 +287,7 @@ fn all_runs_in_flight_when_a_device_is_lost_end_right() {
 }
 
 #[test]
-fn a_reset_by_one_session_makes_the_other_load_again() {
+fn reset_by_one_session_reloads_the_other() {
     let (runtime, model) = runtime(&fault("lost", ", at = 2"));
     let (first, second) = (
         runtime.session(&model, both()).unwrap(),
@@ -303,7 +303,7 @@ fn a_reset_by_one_session_makes_the_other_load_again() {
 }
 
 #[test]
-fn a_passing_fault_is_tried_again_on_the_same_plan() {
+fn transient_fault_is_retried_on_the_same_plan() {
     let session = session(&fault("error", ", at = 1, class = \"transient\""), both());
     run(&session, 1.0).unwrap();
     run(&session, 2.0).unwrap();
@@ -312,7 +312,7 @@ fn a_passing_fault_is_tried_again_on_the_same_plan() {
 }
 
 #[test]
-fn threads_that_share_a_session_each_get_an_answer_or_an_error() {
+fn threads_sharing_a_session_get_outputs_or_errors() {
     const THREADS: usize = 4;
     const RUNS: usize = 60;
     let faults: Vec<String> = (0..12)

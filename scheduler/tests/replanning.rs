@@ -1,4 +1,4 @@
-//! A device that refuses a part when it is compiled: a new plan, said in the report, remembered.
+//! A device that refuses a part when it is compiled: a new plan, reported and remembered.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -113,7 +113,7 @@ fn moved(session: &Session) -> Vec<String> {
 }
 
 #[test]
-fn the_offending_node_alone_moves_and_the_report_says_so() {
+fn only_the_refused_node_moves_and_is_reported() {
     for names in [false, true] {
         let script = refuse(&format!(
             "{{ node = \"n7\", code = 6001, detail = \"graph finalize failed\", names_node = {names} }}"
@@ -129,7 +129,7 @@ fn the_offending_node_alone_moves_and_the_report_says_so() {
 }
 
 #[test]
-fn what_a_device_refuses_when_it_is_compiled_ahead_goes_to_others_too() {
+fn refusal_during_precompile_moves_nodes() {
     let script = refuse("{ node = \"n7\", code = 6001, detail = \"graph finalize failed\" }");
     let folder = tempfile::tempdir().unwrap();
     let runtime = builder(&script).build().unwrap();
@@ -149,7 +149,7 @@ fn what_a_device_refuses_when_it_is_compiled_ahead_goes_to_others_too() {
 }
 
 #[test]
-fn nodes_that_are_refused_only_together_move_together() {
+fn jointly_refused_nodes_move_together() {
     let script = refuse("{ node = \"n3\", with = \"n5\", detail = \"not in one graph\" }");
     let session = session(&script, both()).unwrap();
     let found = moved(&session);
@@ -158,7 +158,7 @@ fn nodes_that_are_refused_only_together_move_together() {
 }
 
 #[test]
-fn a_device_that_refuses_everything_is_left_out() {
+fn device_that_refuses_everything_is_excluded() {
     for class in ["persistent", "unsupported", "out_of_memory", "transient"] {
         let script = refuse(&format!(
             "{{ node = \"*\", class = \"{class}\", detail = \"licence expired\" }}"
@@ -178,7 +178,7 @@ fn a_device_that_refuses_everything_is_left_out() {
 }
 
 #[test]
-fn a_passing_fault_moves_nothing() {
+fn transient_fault_moves_no_node() {
     let script = device("fault = [{ kind = \"compile\", at = 0, class = \"transient\" }]");
     let session = session(&script, both()).unwrap();
     assert_eq!(moved(&session), [""; 0]);
@@ -195,7 +195,7 @@ fn a_passing_fault_moves_nothing() {
 }
 
 #[test]
-fn replanning_can_be_forbidden() {
+fn policy_can_forbid_replanning() {
     let script = refuse("{ node = \"n7\", code = 6001, detail = \"graph finalize failed\" }");
     let error = session(&script, both().replan(false)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeviceFailed, "{error}");
@@ -205,7 +205,7 @@ fn replanning_can_be_forbidden() {
 }
 
 #[test]
-fn a_pinned_node_that_is_refused_is_an_error_and_not_a_move() {
+fn refused_pinned_node_is_an_error() {
     let script = refuse("{ node = \"n7\", detail = \"graph finalize failed\" }");
     let error = session(&script, both().pin("n7", "null:0")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoDevice, "{error}");
@@ -221,7 +221,7 @@ fn a_pinned_node_that_is_refused_is_an_error_and_not_a_move() {
 }
 
 #[test]
-fn where_no_device_is_left_the_error_has_the_words_of_the_device() {
+fn error_without_devices_quotes_the_refusal() {
     let script = refuse("{ node = \"n7\", code = 6001, detail = \"graph finalize failed\" }");
     let error = session(&script, both().devices(["null:0"])).unwrap_err();
     for words in ["null:0", "graph finalize failed", "6001"] {
@@ -230,7 +230,7 @@ fn where_no_device_is_left_the_error_has_the_words_of_the_device() {
 }
 
 #[test]
-fn a_refusal_is_remembered_until_it_is_forgotten_or_the_build_changes() {
+fn refusal_is_remembered_until_forgotten_or_new_build() {
     let folder = tempfile::tempdir().unwrap();
     let model = chain(folder.path());
     let profile = folder.path().join("device.profile");
@@ -257,7 +257,7 @@ fn a_refusal_is_remembered_until_it_is_forgotten_or_the_build_changes() {
     assert!(
         report
             .to_string()
-            .contains("refused them before: graph finalize failed"),
+            .contains("refused them earlier: graph finalize failed"),
         "{report}"
     );
     assert_eq!(moved(&session), first);
@@ -270,7 +270,7 @@ fn a_refusal_is_remembered_until_it_is_forgotten_or_the_build_changes() {
 }
 
 #[test]
-fn a_device_that_is_lost_when_it_compiles_is_reset_once_else_left_out() {
+fn device_lost_while_compiling_is_reset_once_then_excluded() {
     for (fault, left_out) in [("", false), ("fault = [{ kind = \"reset\", times = 9 }]", true)] {
         let folder = tempfile::tempdir().unwrap();
         let runtime = builder(&device(fault)).build().unwrap();
@@ -298,7 +298,7 @@ fn a_device_that_is_lost_when_it_compiles_is_reset_once_else_left_out() {
 }
 
 #[test]
-fn a_device_that_is_lost_with_several_parts_is_lost_once() {
+fn loss_with_several_parts_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = builder(&device("")).build().unwrap();
     let model = runtime.load(chain(folder.path())).unwrap();
@@ -322,7 +322,7 @@ fn a_device_that_is_lost_with_several_parts_is_lost_once() {
 }
 
 #[test]
-fn a_device_that_is_lost_while_its_refusal_is_looked_into_is_reset() {
+fn device_lost_during_bisection_is_reset() {
     let script = device(
         "refuse_compile = [{ node = \"n7\", code = 6001, detail = \"no\" }]\n\
          fault = [{ kind = \"compile\", class = \"device_lost\", at = 3 }]",

@@ -1,5 +1,5 @@
-//! Whole copies of a model on scripted devices and virtual time: each run takes one, rates add up, and a slow device
-//! costs nothing.
+//! Replicas of a model on scripted devices and virtual time: each run uses one, rates add up, and a
+//! slow device costs nothing.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -63,7 +63,7 @@ fn shares(session: &Session) -> Vec<u64> {
 }
 
 #[test]
-fn two_equal_devices_end_twice_the_runs_of_one() {
+fn two_equal_devices_double_the_throughput() {
     let one = driven(&planned(&device(500, ""), Policy::throughput()), 400);
     let session = planned(&[device(500, ""), device(500, "")].concat(), Policy::throughput());
     let both = driven(&session, 400);
@@ -79,7 +79,7 @@ fn two_equal_devices_end_twice_the_runs_of_one() {
 }
 
 #[test]
-fn a_slow_third_device_costs_nothing() {
+fn slow_third_device_does_not_reduce_throughput() {
     let two = [device(500, ""), device(500, "")].concat();
     let without = driven(&planned(&two, Policy::throughput().in_flight(6)), 600);
     for slow in [2_000, 20_000, 500_000] {
@@ -95,7 +95,7 @@ fn a_slow_third_device_costs_nothing() {
 }
 
 #[test]
-fn a_device_that_refuses_a_node_gets_no_copy_but_may_share_one() {
+fn device_that_refuses_a_node_shares_a_replica() {
     let script = [device(500, "refuse = [{ node = \"neg\" }]"), device(500, "")].concat();
     let session = planned(&script, Policy::throughput());
     driven(&session, 60);
@@ -104,7 +104,7 @@ fn a_device_that_refuses_a_node_gets_no_copy_but_may_share_one() {
 }
 
 #[test]
-fn one_copy_is_what_the_policy_may_ask_for() {
+fn policy_can_disable_replicas() {
     let script = [device(500, ""), device(500, "")].concat();
     let session = planned(&script, Policy::throughput().replicas(false));
     driven(&session, 40);
@@ -112,7 +112,7 @@ fn one_copy_is_what_the_policy_may_ask_for() {
 }
 
 #[test]
-fn states_keep_to_one_copy() {
+fn stateful_session_has_one_replica() {
     let script = [device(500, ""), device(500, "")].concat();
     let session = planned(&script, Policy::throughput());
     session.bind_state("x", "a").unwrap();
@@ -128,7 +128,7 @@ fn bytes(value: f32) -> Vec<u8> {
 }
 
 #[test]
-fn outputs_of_the_app_are_written_by_every_copy() {
+fn every_replica_writes_bound_outputs() {
     for imports in ["", "imports = []"] {
         let script = [device(500, imports), device(500, imports)].concat();
         let session = planned(&script, Policy::throughput());
@@ -145,7 +145,7 @@ fn outputs_of_the_app_are_written_by_every_copy() {
 }
 
 #[test]
-fn a_lost_device_loses_its_copy_and_no_run() {
+fn lost_device_removes_its_replica_and_no_run() {
     let lost = "fault = [{ kind = \"lost\", at = 10 }, { kind = \"reset\", at = 0, times = 9 }]";
     let script = [device(500, lost), device(500, "")].concat();
     let session = planned(&script, Policy::throughput().retry(2));

@@ -1,4 +1,4 @@
-//! What a sampler says of scripted devices, of the CPU of a machine that is written down, and of none.
+//! Samples of scripted devices, of a recorded machine's CPU, and of a machine without sensors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn runtime(script: &str) -> Runtime {
 }
 
 #[test]
-fn figures_name_their_sensor_and_absent_ones_their_reason() {
+fn figures_name_their_sensor_or_the_reason() {
     let folder = machine("laptop");
     let runtime =
         runtime("[[device]]\nname = \"npu\"\nheat = { ambient_mc = 25000 }\n[[device]]\nkind = \"cpu\"\n");
@@ -56,7 +56,7 @@ fn figures_name_their_sensor_and_absent_ones_their_reason() {
     );
     assert_eq!(
         (cpu.power_mw.value, cpu.power_mw.from.as_str()),
-        (None, "powercap/package-0: it needs a second of energy")
+        (None, "powercap/package-0: needs a second of energy readings")
     );
     assert!(!cpu.emulated && !cpu.lost);
     let npu = state("null:0");
@@ -76,7 +76,7 @@ fn figures_name_their_sensor_and_absent_ones_their_reason() {
 }
 
 #[test]
-fn a_counter_that_may_not_be_read_leaves_energy_unknown() {
+fn unreadable_counter_leaves_energy_unknown() {
     let folder = machine("laptop");
     let path = folder.path().join("sys/class/powercap/intel-rapl:0/energy_uj");
     std::fs::remove_file(&path).unwrap();
@@ -95,7 +95,7 @@ fn a_counter_that_may_not_be_read_leaves_energy_unknown() {
 }
 
 #[test]
-fn an_apps_rule_gives_a_sensor_to_a_device() {
+fn app_rule_assigns_a_sensor_to_a_device() {
     let folder = machine("board");
     let rules = Rules::default().with("hwmon/ina226/*", Subject::Device("cpu:0".into()));
     let runtime = runtime("");
@@ -108,7 +108,7 @@ fn an_apps_rule_gives_a_sensor_to_a_device() {
 }
 
 #[test]
-fn a_machine_without_sensors_says_so() {
+fn machine_without_sensors_reports_reasons() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime("[[device]]\nname = \"npu\"\n");
     let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
@@ -127,7 +127,7 @@ fn a_machine_without_sensors_says_so() {
 }
 
 #[test]
-fn a_counter_of_energy_gives_the_power_of_the_last_second() {
+fn energy_counter_gives_mean_power() {
     let folder = machine("laptop");
     let runtime = runtime("");
     let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
@@ -153,7 +153,7 @@ fn a_counter_of_energy_gives_the_power_of_the_last_second() {
 }
 
 #[test]
-fn clocks_that_are_allowed_and_places_that_are_no_device_have_figures() {
+fn clock_limits_and_package_sensors_have_figures() {
     let folder = machine("phone");
     let runtime = runtime("");
     let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
@@ -177,7 +177,7 @@ fn clocks_that_are_allowed_and_places_that_are_no_device_have_figures() {
 }
 
 #[test]
-fn what_other_programs_take_of_the_cores_is_without_our_own() {
+fn other_load_excludes_own_process() {
     let folder = machine("phone");
     let runtime = runtime("");
     // user, nice, system, idle

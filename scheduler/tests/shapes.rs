@@ -1,4 +1,4 @@
-//! Sessions of models whose sizes the inputs give: plans per sizes, states between runs, memory of the app.
+//! Sessions of models with open sizes: plans per size, states between runs, app memory.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -54,7 +54,7 @@ fn right(rows: usize) -> Vec<f32> {
 }
 
 #[test]
-fn a_session_takes_every_shape_that_its_model_allows_and_says_what_it_keeps() {
+fn session_accepts_all_model_shapes_and_reports_the_cache() {
     let session = session(&add_relu(), Policy::latency());
     assert_eq!(session.inputs().next().unwrap().open, [(0, "n".to_owned())]);
     assert!(session.plan().is_none() && session.report().parts.is_empty());
@@ -77,7 +77,7 @@ fn a_session_takes_every_shape_that_its_model_allows_and_says_what_it_keeps() {
 }
 
 #[test]
-fn sizes_of_outputs_are_known_before_the_run() {
+fn output_sizes_are_known_before_the_run() {
     let session = session(&add_relu(), Policy::latency());
     let outputs = session.outputs_for([("x", [7, 3])]).unwrap();
     let y = outputs[0].as_ref().unwrap();
@@ -89,7 +89,7 @@ fn sizes_of_outputs_are_known_before_the_run() {
 }
 
 #[test]
-fn an_output_that_no_run_writes_is_not_written_in_silence() {
+fn binding_an_unwritten_output_is_refused() {
     let made = model::Model {
         nodes: vec![
             node("Shape", "shape", &["x"], &["y"]),
@@ -107,7 +107,7 @@ fn an_output_that_no_run_writes_is_not_written_in_silence() {
     let mut x = session.input("x").unwrap();
     x.resize(&[7, 3]).unwrap();
     let error = session.submit_into(&[&x], &[&y]).unwrap_err();
-    assert!(error.to_string().contains("which no run writes"), "{error}");
+    assert!(error.to_string().contains("so no run writes it"), "{error}");
     let outputs = session.submit(&[&x]).unwrap().wait(PATIENCE).unwrap();
     assert_eq!(outputs.get("y").unwrap().values::<i64>().unwrap()[..], [7, 3]);
 }
@@ -132,7 +132,7 @@ fn texts() -> model::Model {
 }
 
 #[test]
-fn strings_say_themselves_how_many_they_are() {
+fn string_count_comes_from_the_value() {
     let session = session(&texts(), Policy::latency());
     assert!(session.is_open());
     let strings = |texts: &[&str]| Packed::Tensor(Literal::from_strings(texts).unwrap());
@@ -158,7 +158,7 @@ fn strings_say_themselves_how_many_they_are() {
 }
 
 #[test]
-fn strings_whose_sizes_are_wrong_or_not_there_are_refused_by_name() {
+fn wrong_string_sizes_are_refused_by_name() {
     let made = session(&texts(), Policy::latency());
     let (mut a, mut b) = (made.input("a").unwrap(), made.input("b").unwrap());
     let mut x = made.input("x").unwrap();
@@ -199,7 +199,7 @@ fn strings_whose_sizes_are_wrong_or_not_there_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_kept_stays_below_the_limit() {
+fn specialization_cache_stays_below_its_limit() {
     let session = session(&add_relu(), Policy::latency().specialization_cache_bytes(1));
     for rows in [3, 4, 3] {
         assert_eq!(run(&session, rows), right(rows));
@@ -209,7 +209,7 @@ fn what_is_kept_stays_below_the_limit() {
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_refused_by_name() {
+fn unfitting_shapes_are_refused_by_name() {
     let session = session(&counter("w"), Policy::latency());
     let (mut x, mut before) = (session.input("x").unwrap(), session.input("before").unwrap());
     let words = |error: polychip::Error| {
@@ -239,7 +239,7 @@ fn shapes_that_do_not_fit_are_refused_by_name() {
 }
 
 #[test]
-fn outputs_of_the_app_take_the_shape_of_the_run() {
+fn bound_outputs_get_the_shape_of_the_run() {
     let session = session(&add_relu(), Policy::latency());
     let (mut x, mut y) = (session.input("x").unwrap(), session.output("y/out:0").unwrap());
     for rows in [2, 5] {
@@ -255,7 +255,7 @@ fn outputs_of_the_app_take_the_shape_of_the_run() {
 }
 
 #[test]
-fn a_state_is_fed_back_reset_saved_and_loaded_without_a_copy() {
+fn state_is_fed_back_reset_saved_and_loaded_in_place() {
     for width in ["3", "w"] {
         let session = session(&counter(width), Policy::latency());
         session.bind_state("before", "after").unwrap();
@@ -294,12 +294,18 @@ fn a_state_is_fed_back_reset_saved_and_loaded_without_a_copy() {
         assert_eq!(outputs.get("y").unwrap().values::<f32>().unwrap()[0], -4.0);
         let wrong = session.set_state("before", &[2, 3], &[0; 3]).unwrap_err();
         assert!(wrong.to_string().contains("24 bytes"), "{wrong}");
-        assert!(session.state("x").unwrap_err().to_string().contains("no state"));
+        assert!(
+            session
+                .state("x")
+                .unwrap_err()
+                .to_string()
+                .contains("not a state")
+        );
     }
 }
 
 #[test]
-fn runs_with_a_state_follow_each_other_and_a_dropped_one_counts() {
+fn stateful_runs_are_serial_and_dropped_ones_count() {
     let session = session(&counter("3"), Policy::latency().in_flight(4));
     session.bind_state("before", "after").unwrap();
     let mut x = session.input("x").unwrap();
@@ -326,7 +332,7 @@ fn runs_with_a_state_follow_each_other_and_a_dropped_one_counts() {
 }
 
 #[test]
-fn an_output_of_unknown_size_grows() {
+fn data_dependent_output_grows() {
     let model = model::Model {
         nodes: vec![node("ConstantOfShape", "fill", &["shape"], &["y"])],
         inputs: vec![port("shape", model::I64, &["2"])],
@@ -349,7 +355,7 @@ fn an_output_of_unknown_size_grows() {
 }
 
 #[test]
-fn kept_outputs_hold_no_run_up() {
+fn held_outputs_do_not_block_runs() {
     let session = session(&add_relu(), Policy::latency().in_flight(2));
     let mut kept = Vec::new();
     for rows in [2, 2, 2, 2, 3, 3, 3, 2] {
@@ -369,7 +375,7 @@ fn kept_outputs_hold_no_run_up() {
 }
 
 #[test]
-fn threads_that_submit_get_their_turns_and_every_run_is_answered() {
+fn submitting_threads_all_get_outputs() {
     let session = session(&add_relu(), Policy::latency().in_flight(3));
     let answered = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -406,7 +412,7 @@ fn threads_that_submit_get_their_turns_and_every_run_is_answered() {
 }
 
 #[test]
-fn inputs_and_outputs_lie_in_memory_of_the_app() {
+fn inputs_and_outputs_use_app_memory() {
     let session = session(&add_relu(), Policy::latency());
     let x = Memory::of_vec(vec![1.0f32; 6]);
     let y = Memory::of_vec(vec![0.0f32; 6]);
@@ -433,14 +439,14 @@ fn inputs_and_outputs_lie_in_memory_of_the_app() {
     assert!(
         small
             .to_string()
-            .contains("takes 36 bytes, the memory given has 24"),
+            .contains("needs 36 bytes, the given memory has 24"),
         "{small}"
     );
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_frame_in_a_memory_file_is_read_where_it_lies() {
+fn frame_in_a_memory_file_is_read_in_place() {
     use std::os::fd::OwnedFd;
     let file = rustix::fs::memfd_create("frame", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     rustix::fs::ftruncate(&file, 8192).unwrap();
@@ -461,7 +467,7 @@ fn a_frame_in_a_memory_file_is_read_where_it_lies() {
 }
 
 #[test]
-fn models_come_from_memory_and_from_inside_an_open_file() {
+fn models_load_from_memory_and_from_a_file_range() {
     let runtime = runtime();
     let made = add_relu().bytes();
     let folder = tempfile::tempdir().unwrap();

@@ -73,7 +73,7 @@ fn soon<T>(mut attempt: impl FnMut() -> Result<T, polychip::Error>) -> T {
 }
 
 #[test]
-fn a_failed_part_does_not_take_the_slot_from_the_parts_that_go_on() {
+fn failed_part_keeps_the_slot_for_running_parts() {
     let script = two("fault = [{ kind = \"error\", at = 0 }]", 300);
     let session = session(branches(), &["a", "b"], &script, &["null"]);
     let input = filled(&session, [1.0, -2.0, 3.0, -4.0]);
@@ -97,7 +97,7 @@ fn a_failed_part_does_not_take_the_slot_from_the_parts_that_go_on() {
 }
 
 #[test]
-fn an_input_is_free_again_once_a_dropped_run_has_ended() {
+fn input_is_free_after_a_dropped_run_ends() {
     for devices in [&["cpu"][..], &["null"], &["cpu", "null:1"]] {
         let session = session(branches(), &["a", "b"], &two("", 2), devices);
         let mut input = filled(&session, [1.0; 4]);
@@ -109,7 +109,7 @@ fn an_input_is_free_again_once_a_dropped_run_has_ended() {
 }
 
 #[test]
-fn an_output_of_the_app_belongs_to_one_run_at_a_time() {
+fn bound_output_is_used_by_one_run_at_a_time() {
     let session = session(branches(), &["a", "b"], &two("", 200), &["null"]);
     let input = filled(&session, [1.0; 4]);
     let (own, other) = (session.output("b").unwrap(), session.output("b").unwrap());
@@ -125,7 +125,7 @@ fn an_output_of_the_app_belongs_to_one_run_at_a_time() {
 }
 
 #[test]
-fn copies_go_to_the_output_of_this_run_only() {
+fn copies_target_only_the_output_of_their_run() {
     // `a` is written by a device that shares no memory, and read by the CPU
     let nodes = vec![
         node("Neg", "neg", &["x"], &["a"]),
@@ -171,7 +171,7 @@ fn copies_go_to_the_output_of_this_run_only() {
 }
 
 #[test]
-fn memory_of_the_app_is_written_whichever_device_computed() {
+fn app_memory_is_written_by_any_device() {
     let imports = |kinds: &str| {
         format!("[[device]]\nops = [\"Neg\"]\nimports = [{kinds}]\ncost = {{ fixed_ns = 1 }}\n")
     };
@@ -212,7 +212,7 @@ fn memory_of_the_app_is_written_whichever_device_computed() {
 }
 
 #[test]
-fn a_run_fails_where_the_app_holds_the_memory_open_that_its_output_is_copied_to() {
+fn run_fails_while_the_app_holds_its_output_open() {
     let script = "[[device]]\nops = [\"Neg\"]\nimports = []\ncost = { fixed_ns = 1 }\n";
     let session = session(
         vec![node("Neg", "neg", &["x"], &["a"])],
@@ -260,7 +260,7 @@ fn endless(policy: Policy) -> Session {
 }
 
 #[test]
-fn a_run_without_end_can_be_cancelled_and_does_not_hold_its_session_back() {
+fn endless_run_can_be_cancelled_and_does_not_block_the_session() {
     let session = endless(Policy::latency());
     let input = filled(&session, [1.0; 4]);
     let mut run = session.submit(&[&input]).unwrap();
@@ -274,7 +274,7 @@ fn a_run_without_end_can_be_cancelled_and_does_not_hold_its_session_back() {
 }
 
 #[test]
-fn a_run_that_takes_longer_than_the_policy_allows_ends_with_an_error() {
+fn run_beyond_hang_timeout_fails() {
     let patience = Duration::from_millis(50);
     let session = endless(Policy::latency().hang_timeout(patience).retry(1));
     let mut input = filled(&session, [1.0; 4]);

@@ -1,4 +1,5 @@
-//! A turn on a shared device allocates nothing, however many sessions wait. What it takes says the benchmark `turns`.
+//! A queue grant on a shared device allocates nothing, regardless of the number of waiting
+//! sessions. The benchmark `turns` measures its time.
 
 #![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
 
@@ -45,7 +46,7 @@ static ALLOCATOR: Counting = Counting;
 
 // one test: what other threads allocate would be counted too
 #[test]
-fn a_turn_allocates_nothing() {
+fn queue_grant_allocates_nothing() {
     let live = live::Live::new();
     for count in [1, 2, 8, 64] {
         let sessions = live.sessions(count);

@@ -1,14 +1,14 @@
 //! `cargo xtask arm`: the tests on aarch64, cross-built once and run by qemu's emulation of several processors.
 //!
 //! Invariants:
-//! 1. What is missing on this machine is named with how to get it; nothing is installed here.
-//! 2. The processors differ in what they have: NEON alone (cortex-a53), dot products and f16 (cortex-a76), all (max). That
-//!    the first catches an instruction whose guard is missing is tried each time before any test ([`unguarded`]).
-//! 3. A package that is not run stands in the summary with its reason, and so does a test that was skipped.
-//! 4. Only a program that passed before, as it is now and by the same numbers, is left out of another run (`--resume`).
+//! 1. Missing programs are reported with instructions; nothing is installed.
+//! 2. The processors differ in features: NEON only (cortex-a53), dot products and f16 (cortex-a76), all (max). Each
+//!    run first proves that the first one catches an unguarded instruction ([`unguarded`]).
+//! 3. The summary lists every skipped package and test with its reason.
+//! 4. `--resume` skips only programs that passed before with the same build and options.
 //!
-//! Not here: speed, of which an emulator says nothing; which packages cannot run ([`packages`]).
-//! Start reading at [`run`].
+//! Not here: speed, which is meaningless under emulation; packages that cannot run ([`packages`]). Start reading at
+//! [`run`].
 
 mod binfmt;
 mod build;
@@ -35,49 +35,49 @@ pub(crate) use build::missing;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Processors to emulate, as `qemu-aarch64 -cpu help` names them
+    /// Processors to emulate, named as in `qemu-aarch64 -cpu help`
     #[arg(long, value_delimiter = ',', default_value = "cortex-a53,cortex-a76,max")]
     cpu: Vec<String>,
-    /// Run the tests of these packages only
+    /// Run only the tests of these packages
     #[arg(long, value_delimiter = ',', value_name = "PACKAGE")]
     only: Vec<String>,
-    /// Leave these packages out, beside those that cannot run
+    /// Skip these packages, in addition to those that cannot run
     #[arg(long, value_delimiter = ',', value_name = "PACKAGE")]
     without: Vec<String>,
-    /// Of the ONNX backend suite, take each Nth case only
+    /// Run only every Nth case of the ONNX backend suite
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// Cases of each property test that does not say how many it wants
+    /// Cases of each property test without a number of its own
     #[arg(long, default_value_t = 64)]
     cases: u32,
-    /// Minutes after which a program of tests is ended, and counts as failed
+    /// Minutes after which a test program is stopped and counts as failed
     #[arg(long, default_value_t = 40)]
     minutes: u64,
-    /// Build and run only the tests within libraries, no suites and no tests of integration
+    /// Build and run only unit tests of libraries, no suites and no integration tests
     #[arg(long)]
     lib: bool,
-    /// Build and run only these tests of integration of the packages, and no tests within libraries
+    /// Build and run only these integration tests, and no unit tests
     #[arg(long, value_delimiter = ',', value_name = "TEST", conflicts_with = "lib")]
     test: Vec<String>,
-    /// Of all that is built, run these programs only, as the summary names them: `polychip-farm::boards`
+    /// Run only these test programs, named as in the summary: `polychip-farm::boards`
     #[arg(long, value_delimiter = ',', value_name = "PROGRAM", conflicts_with_all = ["lib", "test"])]
     program: Vec<String>,
-    /// Try only that an unguarded instruction is caught, and run no tests
+    /// Only check that an unguarded instruction is caught, and run no tests
     #[arg(long)]
     unguarded: bool,
-    /// Run so many programs of tests at once
+    /// Number of test programs to run concurrently
     #[arg(long, default_value_t = 1, value_name = "N")]
     jobs: usize,
-    /// Leave out what passed before (target/arm/results.json) and was not built anew since
+    /// Skip programs that passed before (target/arm/results.json) and were not rebuilt since
     #[arg(long)]
     resume: bool,
-    /// Build, and run nothing
+    /// Build without running
     #[arg(long, conflicts_with = "unguarded")]
     no_run: bool,
-    /// Print the last results of all programs, and do nothing else
+    /// Only print the last results of all programs
     #[arg(long)]
     table: bool,
-    /// Run only the tests whose name holds one of these
+    /// Run only the tests whose name contains one of these texts
     #[arg(last = true, value_name = "NAME")]
     names: Vec<String>,
 }
@@ -144,7 +144,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             .iter()
             .find(|name| built.iter().all(|one| one.name() != **name))
         {
-            bail!("--program {name}: no such program is built; `--table` names those that ran before");
+            bail!("--program {name}: no such program is built; `--table` lists those that ran before");
         }
         built.retain(|one| options.program.is_empty() || options.program.contains(&one.name()));
         built
@@ -195,7 +195,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     summarise(&summaries, &left_out, &target.join("logs"));
     if !options.unguarded {
         let results = results.lock().expect("invariant: no thread panics with it");
-        eprintln!("\nthe last results of all programs:\n{}", results.table());
+        eprintln!("\nlast results of all programs:\n{}", results.table());
     }
     Ok(all)
 }
@@ -249,8 +249,8 @@ fn one(
 ) -> Result<End> {
     if emulator.starts == Starts::Nothing && packages::starts_programs(program) {
         return Ok(End::Skipped(
-            "needs binfmt: it starts programs of ours, and this kernel was not told to start those of aarch64, nor can a \
-             user namespace tell it (Debian: qemu-user-binfmt; or Linux 6.7 and unshare)"
+            "needs binfmt: it starts aarch64 programs, which this kernel cannot run, even through a user namespace \
+             (install Debian's qemu-user-binfmt, or use Linux 6.7 and unshare)"
                 .to_owned(),
         ));
     }
@@ -270,7 +270,7 @@ fn one(
             .of(&emulator.cpu, &name)
             .is_some_and(|last| last.holds(&trial))
     {
-        return Ok(End::Skipped("it passed before (--resume)".to_owned()));
+        return Ok(End::Skipped("passed before (--resume)".to_owned()));
     }
     let end = emulator.run(program, &options.names)?;
     // some tests of a program say nothing of the whole
@@ -296,7 +296,7 @@ fn commit() -> String {
 }
 
 fn summarise(summaries: &[Summary], left_out: &[packages::LeftOut], logs: &std::path::Path) {
-    eprintln!("\n== summary; every processor was emulated by qemu-user");
+    eprintln!("\n== summary; all processors were emulated by qemu-user");
     for (package, why) in left_out {
         eprintln!("not run  {package}: {why}");
     }

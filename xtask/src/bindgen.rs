@@ -15,7 +15,7 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Compare the committed files with what the headers give; write nothing
+    /// Compare the committed files with the generated ones, without writing
     #[arg(long)]
     check: bool,
 }
@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             let committed =
                 fs::read_to_string(&path).with_context(|| format!("reading {}", binding.output))?;
             if committed == made {
-                eprintln!("bindgen: {} is what {} gives", binding.output, binding.header);
+                eprintln!("bindgen: {} matches {}", binding.output, binding.header);
             } else {
                 stale.push(binding.output);
             }
@@ -126,7 +126,7 @@ pub(crate) fn missing() -> Option<String> {
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !version.starts_with(&format!("bindgen {RELEASE}")) {
         return Some(format!(
-            "{version} is installed, the committed files are those of {RELEASE}x (cargo install --locked bindgen-cli@0.73.2)"
+            "{version} is installed, but the committed files are from {RELEASE}x (cargo install --locked bindgen-cli@0.73.2)"
         ));
     }
     // only a run opens libclang
@@ -185,7 +185,7 @@ fn bindgen(binding: &Binding) -> Result<String> {
         binding.header,
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8(output.stdout).context("bindgen's output is no UTF-8")
+    String::from_utf8(output.stdout).context("bindgen's output is not UTF-8")
 }
 
 fn format(text: &str) -> Result<String> {
@@ -206,5 +206,5 @@ fn format(text: &str) -> Result<String> {
     if !output.status.success() {
         bail!("rustfmt failed on bindgen's output");
     }
-    String::from_utf8(output.stdout).context("rustfmt's output is no UTF-8")
+    String::from_utf8(output.stdout).context("rustfmt's output is not UTF-8")
 }

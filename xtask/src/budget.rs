@@ -1,12 +1,11 @@
-//! `cargo xtask budget`: what a first build and the programs cost, held to bars.
+//! `cargo xtask budget`: cost of a first build and sizes of programs, compared with their limits.
 //!
 //! Invariants:
-//! 1. A first build begins without anything built, in a folder of its own that is removed behind it.
-//! 2. A program's size is what is left when its symbols are stripped, whether they are or not.
-//! 3. What cannot be measured here is listed as skipped with the reason, never as held.
+//! 1. A first build starts empty, in its own folder, which is removed afterwards.
+//! 2. A program's size excludes symbols, whether they are stripped or not.
+//! 3. Values that cannot be measured here are listed as skipped with the reason, never as met.
 //!
-//! `--built` leaves out what has to be built: CI runs that.
-//! Not here: what CI costs (`ci`), and lines of code (`size`).
+//! `--built` skips values that need a build, as in CI. Not here: CI's cost (`ci`), lines of code (`size`).
 
 mod elf;
 
@@ -25,10 +24,10 @@ const FOLDER: &str = "target/budget";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Measure only what has this text in its name, or one of several
+    /// Measure only budgets whose name contains this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Leave out what has to be built for it
+    /// Skip budgets that need a build
     #[arg(long)]
     built: bool,
     /// Print JSON
@@ -150,7 +149,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if wanted.is_empty() {
         let names = BUDGETS.map(|budget| budget.name).join(", ");
         bail!(
-            "no budget has {} in its name; they are {names}",
+            "no budget name contains {}; the budgets are {names}",
             options.only.join(" or ")
         );
     }
@@ -208,7 +207,7 @@ fn measure(what: &What) -> Result<Measured> {
         What::Built(file) => {
             let file = root().join(file);
             if !file.is_file() {
-                let why = format!("{} is not there: `cargo xtask ci` builds it", file.display());
+                let why = format!("{} is missing: build it with `cargo xtask ci`", file.display());
                 return Ok(Measured::Skipped(why));
             }
             size(&file)
@@ -234,7 +233,7 @@ fn first_build() -> Result<Measured> {
     cargo(&FIRST)?;
     Ok(match meter.read().processor() {
         Some(time) => Measured::Value(time.as_secs_f64()),
-        None => Measured::Skipped("this system does not tell times of children".to_owned()),
+        None => Measured::Skipped("this system does not report the times of child processes".to_owned()),
     })
 }
 
@@ -279,7 +278,7 @@ fn size(file: &Path) -> Result<Measured> {
     let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
     Ok(match elf::loaded(&bytes) {
         Some(loaded) => Measured::Value(loaded as f64 / 1e6),
-        None => Measured::Skipped(format!("{} is no program of Linux for 64 bits", file.display())),
+        None => Measured::Skipped(format!("{} is not a 64-bit Linux program", file.display())),
     })
 }
 
@@ -314,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_above_its_bar_breaks_the_budget_and_a_missing_one_holds_nothing() {
+    fn value_above_its_limit_breaks_the_budget() {
         let verdict = |measured| BUDGETS[0].row(measured).verdict;
         assert_eq!(verdict(Measured::Value(400.0)), "held");
         assert_eq!(verdict(Measured::Value(400.1)), "broken");
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_build_is_what_readme_begins_with() {
+    fn first_build_matches_the_readme() {
         let text = fs::read_to_string(root().join("README.md")).unwrap();
         let first = text.lines().find(|line| line.starts_with("cargo ")).unwrap();
         let words = FIRST[1..].join(" ");

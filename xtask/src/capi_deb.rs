@@ -22,7 +22,7 @@ const VARIANTS: [Option<&str>; 2] = [None, Some("dev")];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Install the packages into a root of their own (needs the rights of root), compile an example against them and run it
+    /// Install the packages into a separate root (needs root rights), then compile and run an example against them
     #[arg(long)]
     check: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             deb.args(["--variant", variant]);
         }
         call(deb.current_dir(root()))
-            .context("`cargo deb` makes the packages: `cargo install cargo-deb` installs it")?;
+            .context("cargo-deb is missing: install it with `cargo install cargo-deb`")?;
     }
     let mut packages = Vec::new();
     for entry in fs::read_dir(&made).with_context(|| format!("reading {}", made.display()))? {
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     packages.sort();
     ensure!(
         packages.len() == VARIANTS.len(),
-        "{} packages were made, of {}",
+        "built {} of {} packages",
         packages.len(),
         VARIANTS.len()
     );

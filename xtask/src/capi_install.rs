@@ -12,13 +12,13 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Folder that `include` and `lib` are made in, `/usr/local` say
+    /// Folder to create `include` and `lib` in, such as `/usr/local`
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// Lay out the unoptimised library
+    /// Install the unoptimised library
     #[arg(long)]
     debug: bool,
-    /// The static library, too: some hundred megabytes
+    /// Also install the static library (some hundred megabytes)
     #[arg(long = "static")]
     with_static: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(
         cfg!(target_os = "linux"),
-        "this lays out what Linux looks for; elsewhere build the library with cargo (--package polychip-capi) or cargo-c"
+        "this installs the Linux layout; on other systems build the library with cargo (--package polychip-capi) or cargo-c"
     );
     let prefix = std::path::absolute(&options.prefix).context("the prefix")?;
     let mut libraries = vec![library(options.debug)?];
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_package_is_laid_out_twice_in_one_place() {
+    fn package_can_be_installed_twice_in_one_place() {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("built.so");
         fs::write(&library, "library").unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_library_is_found_by_what_does_not_change() {
+    fn library_is_found_by_its_stable_name() {
         assert_eq!(soversion("0.1.2"), "0.1");
         assert_eq!(soversion("2.3.4"), "2");
     }

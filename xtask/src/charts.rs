@@ -1,8 +1,8 @@
 //! `cargo xtask charts`: the charts of `docs/benchmarks/charts`, drawn from the raw files beside them.
 //!
 //! Invariants:
-//! 1. A chart has no number of its own: each is read from a committed raw file, which its foot names.
-//! 2. The same raw files give the same bytes; `--check` fails where a committed chart is another, or is of no raw file.
+//! 1. Every number of a chart is read from a committed raw file, which its footer names.
+//! 2. The same raw files give the same bytes; `--check` fails if a committed chart differs or has no raw file.
 //! 3. Every chart stands on the page of charts.
 //!
 //! Start reading at [`CHARTS`]; a further chart is a row of it.
@@ -25,7 +25,7 @@ const PAGE: &str = "docs/charts.md";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Compare the committed charts with what would be drawn, and write none
+    /// Compare the committed charts with the drawn ones, without writing
     #[arg(long)]
     check: bool,
 }
@@ -44,67 +44,67 @@ struct Chart {
 const CHARTS: [Chart; 11] = [
     Chart {
         name: "cpu-1",
-        title: "f32 on one thread, AMD EPYC (Zen 5): time of a run over Polychip's",
+        title: "f32, one thread, AMD EPYC (Zen 5): run time relative to Polychip",
         raw: "cpu/float-1.json",
         read: data::floats,
     },
     Chart {
         name: "cpu-2",
-        title: "f32 on two threads, AMD EPYC (Zen 5): time of a run over Polychip's",
+        title: "f32, two threads, AMD EPYC (Zen 5): run time relative to Polychip",
         raw: "cpu/float-2.json",
         read: data::floats,
     },
     Chart {
         name: "cpu-xeon-1",
-        title: "f32 on one thread, Intel Xeon: time of a run over Polychip's",
+        title: "f32, one thread, Intel Xeon: run time relative to Polychip",
         raw: "cpu-xeon/float-1.json",
         read: data::floats,
     },
     Chart {
         name: "cpu-xeon-2",
-        title: "f32 on two threads, Intel Xeon: time of a run over Polychip's",
+        title: "f32, two threads, Intel Xeon: run time relative to Polychip",
         raw: "cpu-xeon/float-2.json",
         read: data::floats,
     },
     Chart {
         name: "cpu-avx2-1",
-        title: "f32 on one thread, Polychip held to AVX2: time of a run over Polychip's",
+        title: "f32, one thread, Polychip limited to AVX2: run time relative to Polychip",
         raw: "cpu-avx2/float-1.json",
         read: data::floats,
     },
     Chart {
         name: "cpu-avx2-2",
-        title: "f32 on two threads, Polychip held to AVX2: time of a run over Polychip's",
+        title: "f32, two threads, Polychip limited to AVX2: run time relative to Polychip",
         raw: "cpu-avx2/float-2.json",
         read: data::floats,
     },
     Chart {
         name: "int8-1",
-        title: "8 bits on one thread, AMD EPYC (Zen 5): time of a run over Polychip's",
+        title: "int8, one thread, AMD EPYC (Zen 5): run time relative to Polychip",
         raw: "cpu/int8-1.json",
         read: data::bytes,
     },
     Chart {
         name: "int8-2",
-        title: "8 bits on two threads, AMD EPYC (Zen 5): time of a run over Polychip's",
+        title: "int8, two threads, AMD EPYC (Zen 5): run time relative to Polychip",
         raw: "cpu/int8-2.json",
         read: data::bytes,
     },
     Chart {
         name: "gpu",
-        title: "NVIDIA H200: time of a run over Polychip's",
+        title: "NVIDIA H200: run time relative to Polychip",
         raw: "gpu/peers.json",
         read: data::gpu,
     },
     Chart {
         name: "language-1",
-        title: "SmolLM2-135M, Q4_0, one thread: time of a token over that of Polychip, reduced",
+        title: "SmolLM2-135M, Q4_0, one thread: token time relative to Polychip, reduced",
         raw: "language-models/smollm2-q4_0.json",
         read: |raw| data::tokens(raw, 1),
     },
     Chart {
         name: "language-2",
-        title: "SmolLM2-135M, Q4_0, two threads: time of a token over that of Polychip, reduced",
+        title: "SmolLM2-135M, Q4_0, two threads: token time relative to Polychip, reduced",
         raw: "language-models/smollm2-q4_0.json",
         read: |raw| data::tokens(raw, 2),
     },
@@ -137,7 +137,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if !options.check {
             fs::write(&path, svg).with_context(|| file.clone())?;
         } else if fs::read_to_string(&path).ok().as_deref() != Some(svg.as_str()) {
-            wrong.push(format!("{file} is not what docs/benchmarks/{} gives", chart.raw));
+            wrong.push(format!("{file} differs from docs/benchmarks/{}", chart.raw));
         }
         if !page.contains(&format!("](benchmarks/charts/{}.svg)", chart.name)) {
             wrong.push(format!("{PAGE} does not show {file}"));
@@ -147,15 +147,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for file in files("svg")? {
         let file = file.display().to_string();
         if file.starts_with(FOLDER) && !known.contains(&file) {
-            wrong.push(format!("{file} is drawn by nothing"));
+            wrong.push(format!("{file} belongs to no chart"));
         }
     }
     ensure!(
         wrong.is_empty(),
-        "{}\n`cargo xtask charts` draws them",
+        "{}\nredraw them with `cargo xtask charts`",
         wrong.join("\n")
     );
-    eprintln!("{} charts are those of their raw files", CHARTS.len());
+    eprintln!("{} charts match their raw files", CHARTS.len());
     Ok(())
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charts_have_names_of_their_own_and_are_drawn_the_same_twice() {
+    fn charts_have_unique_names_and_are_deterministic() {
         let names: BTreeSet<&str> = CHARTS.iter().map(|chart| chart.name).collect();
         assert_eq!(names.len(), CHARTS.len());
         let chart = &CHARTS[0];

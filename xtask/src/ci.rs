@@ -1,14 +1,15 @@
-//! Every check of CI in one command, each by the program that a person would call; the quick ones by another.
+//! Every CI check in one command, each run by the program that a developer would call; another command runs the quick
+//! ones.
 //!
 //! Invariants:
-//! 1. A check that cannot run here is listed as skipped with the reason, and so is each test within one; where
-//!    `POLYCHIP_EXPECT` says that what it needs is here, it fails.
-//! 2. All checks run even where one fails; the exit status says whether any did.
-//! 3. What a check printed is in `target/ci`, and the last lines of all say what failed.
-//! 4. The workspace is built once, whole ([`programs`]): built package by package, dependencies have other features
-//!    each time, and are built anew.
-//! 5. Checks in a row that keep one processor busy for minutes run beside each other; what each printed is shown when it
-//!    ends, in one piece.
+//! 1. A check or test that cannot run here is listed as skipped with the reason; if `POLYCHIP_EXPECT` lists its need,
+//!    it fails.
+//! 2. All checks run even if one fails; the exit status reports any failure.
+//! 3. The output of each check is in `target/ci`, and the final lines summarize failures.
+//! 4. The workspace is built once as a whole ([`programs`]): package by package, dependencies would be rebuilt with
+//!    different features.
+//! 5. Consecutive checks that keep one processor busy for minutes run concurrently; each one's output is shown as a
+//!    whole when it ends.
 //!
 //! Start reading at `checks`.
 
@@ -83,17 +84,17 @@ const BAR: Duration = Duration::from_secs(35 * 60);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Run only the checks whose name contains this text, or one of several
+    /// Run only the checks whose name contains this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Seconds of fuzzing per target
+    /// Fuzzing time per target in seconds
     #[arg(long, default_value_t = 20)]
     fuzz_seconds: u32,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct QuickOptions {
-    /// Run only the checks whose name contains this text, or one of several
+    /// Run only the checks whose name contains this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
 }
@@ -163,7 +164,7 @@ fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> V
             };
             let beside = match shown {
                 Shown::AsItComes => "",
-                Shown::AtTheEnd => ", beside others: what it prints comes when it ends",
+                Shown::AtTheEnd => ", concurrently: its output follows when it ends",
             };
             eprintln!("\n== {}{}{beside}", check.name, room());
             let (name, meter) = (check.name, Meter::start());
@@ -220,7 +221,7 @@ fn expected(said: &str) -> Result<Vec<String>> {
     for name in &names {
         ensure!(
             NEEDS.contains(&name.as_str()),
-            "{EXPECT} names {name:?}; it may name {}",
+            "{EXPECT} contains {name:?}; allowed names are {}",
             NEEDS.join(", ")
         );
     }
@@ -242,7 +243,7 @@ fn one(check: Check, shown: Shown, expected: &[String], programs: &Mutex<Program
     if let Some((need, why)) = check.skip {
         eprintln!("skipped, needs {need}: {why}");
         if expected.iter().any(|name| name == need) {
-            let words = format!("{EXPECT} says that {need} is here: {why}");
+            let words = format!("{EXPECT} lists {need}, but it is missing: {why}");
             return Ok(done(Outcome::Failed(None, words), Tally::default()));
         }
         return Ok(done(
@@ -389,7 +390,7 @@ fn summary(results: &[Done], whole: Cost) -> Result<bool> {
     }
     let mut dearest: Vec<&Done> = results.iter().collect();
     dearest.sort_by_key(|done| std::cmp::Reverse(done.cost.weight()));
-    eprintln!("\n== the dearest of {} checks ({whole})", results.len());
+    eprintln!("\n== the slowest of {} checks ({whole})", results.len());
     for done in dearest.iter().take(DEAREST) {
         eprintln!("{}  {}", done.cost.aligned(), done.name);
     }
@@ -404,7 +405,7 @@ fn summary(results: &[Done], whole: Cost) -> Result<bool> {
         };
         failed = true;
         let file = log.as_ref().map_or_else(String::new, |log| {
-            format!(" (all of its output: {})", log.path().display())
+            format!(" (full output: {})", log.path().display())
         });
         eprintln!("\n== what failed in {}{file}\n{words}", done.name);
     }
@@ -416,7 +417,7 @@ fn above_bar(wall: Duration) -> Option<String> {
     (wall > BAR).then(|| {
         let minutes = |time: Duration| time.as_secs_f64() / 60.0;
         format!(
-            "above budget: all checks took {:.1} minutes, and their bar is {:.0}",
+            "above budget: all checks took {:.1} minutes; the limit is {:.0}",
             minutes(wall),
             minutes(BAR)
         )
@@ -428,14 +429,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_that_take_longer_than_their_bar_say_so() {
+    fn checks_over_their_limit_are_reported() {
         assert_eq!(above_bar(BAR), None);
         let words = above_bar(BAR + Duration::from_secs(90)).unwrap();
-        assert!(words.contains("36.5 minutes, and their bar is 35"), "{words}");
+        assert!(words.contains("36.5 minutes; the limit is 35"), "{words}");
     }
 
     #[test]
-    fn checks_beside_each_other_all_run_and_are_told_of_in_order() {
+    fn concurrent_checks_all_run_and_report_in_order() {
         let check = |name, program: &str| Check {
             name,
             skip: None,
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn every_need_of_a_test_may_be_expected_and_no_other_word() {
+    fn only_known_needs_can_be_expected() {
         let text = std::fs::read_to_string(root().join("device-tests/test-requirements/src/lib.rs")).unwrap();
         let names: Vec<&str> = text
             .lines()

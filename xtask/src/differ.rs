@@ -1,7 +1,7 @@
 //! `cargo xtask differ`: random graphs on Polychip's CPU and in ONNX Runtime.
 //!
-//! Invariant: prints what `polychip-differ` prints, and fails where it does: a difference that no class of
-//! `device-tests/expectations/differ.toml` is of.
+//! Invariant: prints the output of `polychip-differ`, and fails on a difference outside the classes of
+//! `device-tests/expectations/differ.toml`.
 
 use std::process::Command;
 
@@ -12,31 +12,31 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many graphs
+    /// Number of graphs
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     graphs: usize,
-    /// Other graphs for each number
+    /// Random seed
     #[arg(long, default_value_t = 1, value_name = "S")]
     seed: u64,
-    /// Index of the first graph: with the seed it says which graph that is
+    /// Index of the first graph; the seed and the index identify a graph
     #[arg(long, default_value_t = 0, value_name = "INDEX")]
     first: usize,
-    /// Only graphs with these ops, by their names
+    /// Use only graphs with these ops
     #[arg(long, num_args = 1.., value_name = "OP")]
     only: Vec<String>,
-    /// Also change a value of every graph that is equal, and count the changes that a class excuses
+    /// Also change a value in every equal graph, and count the changes that a known class excuses
     #[arg(long)]
     plant: bool,
-    /// Write every figure and every difference to this file, as JSON
+    /// Write all figures and differences to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<std::path::PathBuf>,
-    /// Keep the models and inputs that differ in this folder
+    /// Save differing models and inputs in this folder
     #[arg(long, value_name = "DIR")]
     save: Option<std::path::PathBuf>,
-    /// Print the smallest part of each unknown difference in ONNX's text form
+    /// Print the smallest part of each unknown difference as ONNX text
     #[arg(long)]
     verbose: bool,
-    /// Take the program that the tests have built in target/debug, and build none
+    /// Use the test build in target/debug, without building
     #[arg(long)]
     built: bool,
 }
@@ -75,12 +75,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         command.arg("--verbose");
     }
     let status = command.status().context("starting polychip-differ")?;
-    ensure!(status.code().is_some(), "polychip-differ was ended by a signal");
+    ensure!(status.code().is_some(), "polychip-differ was killed by a signal");
     Ok(status.success())
 }
 
 /// Why CI cannot run it here.
 pub(crate) fn missing() -> Option<String> {
     let venv = root().join("target/venv");
-    (!venv.is_dir()).then(|| "target/venv is not there (`cargo xtask models` makes it)".to_owned())
+    (!venv.is_dir()).then(|| "target/venv is missing (create it with `cargo xtask models`)".to_owned())
 }

@@ -1,12 +1,12 @@
-//! `cargo xtask doors`: the demo through every door, by the program that the door's page names.
+//! `cargo xtask doors`: the demo through every binding, with the program that the binding's page names.
 //!
 //! Invariants:
-//! 1. Every door says the label and the probability that the command line says, digit by digit.
-//! 2. A page that does not show its door's command fails: what is tested is what a person types, of an unoptimised build.
-//! 3. C and C++ are built against the installed tree alone, found by pkg-config and by CMake.
-//! 4. What a door needs and this machine lacks is *skipped* by its name; where `POLYCHIP_EXPECT` has that name, it fails.
+//! 1. Every binding prints the label and probability of the command line, digit by digit.
+//! 2. A page without its binding's command fails: the test runs what users type, with an unoptimised build.
+//! 3. C and C++ are built only against the installed tree, found by pkg-config and CMake.
+//! 4. A binding with a missing need is *skipped* by the need's name, or fails if `POLYCHIP_EXPECT` contains it.
 //!
-//! A further door is a row of [`DOORS`]. A session that learns, through every door: `learn`.
+//! A further binding is a row of [`DOORS`]. Learning sessions through every binding: `learn`.
 
 mod learn;
 
@@ -39,7 +39,7 @@ const PACKAGES: [&str; 7] = [
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Take what the tests have built in target/debug, and build none
+    /// Use the test build in target/debug, without building
     #[arg(long)]
     built: bool,
 }
@@ -152,21 +152,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for door in &DOORS {
         if let Some((need, why)) = missing(door) {
             if ci::is_expected(need)? {
-                wrong.push(format!("{}: {need} should be here: {why}", door.name));
+                wrong.push(format!("{}: {need} should be available: {why}", door.name));
             } else {
                 skipped += 1;
-                eprintln!("door {} (skipped, needs {need}: {why}) ... ignored", door.name);
+                eprintln!("binding {} (skipped, needs {need}: {why}) ... ignored", door.name);
             }
             continue;
         }
         match answer(door, &built) {
             Ok(said) if wanted.as_ref().is_none_or(|wanted| *wanted == said) => {
                 passed += 1;
-                eprintln!("door {} ... ok: {said}", door.name);
+                eprintln!("binding {} ... ok: {said}", door.name);
                 wanted.get_or_insert(said);
             }
             Ok(said) => wrong.push(format!(
-                "{}: it says {said:?}, the command line {:?}",
+                "{}: it printed {said:?}, but the command line printed {:?}",
                 door.name,
                 wanted.as_deref().unwrap_or_default()
             )),
@@ -209,13 +209,13 @@ fn label(said: &str) -> Result<String> {
     let line = said.lines().next().unwrap_or_default();
     let (label, probability) = line
         .split_once(": probability ")
-        .with_context(|| format!("it names no label, but says {said:?}"))?;
+        .with_context(|| format!("it printed no label, but {said:?}"))?;
     let number: f64 = probability
         .parse()
         .with_context(|| format!("the probability of {line:?}"))?;
     ensure!(
         !label.is_empty() && number > 0.0 && number <= 1.0,
-        "{line:?} is no label with its probability"
+        "{line:?} is not a label with a probability"
     );
     Ok(line.to_owned())
 }
@@ -248,7 +248,7 @@ fn missing(door: &Door) -> Option<(&'static str, String)> {
         let why = match *need {
             "python" => python::missing(),
             _ if cfg!(not(target_os = "linux")) => {
-                Some("the C library is installed on Linux only".to_owned())
+                Some("the C library is installed only on Linux".to_owned())
             }
             program => lacks(program),
         };
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_shows_a_command_with_the_demos_model() {
+    fn binding_page_shows_a_command_with_the_demo_model() {
         let page = format!("text\n./label {}  more\n", DEMO[0]);
         assert!(shows(&page, "./label"));
         assert!(!shows("./label other.onnx", "./label"));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn every_doors_page_shows_its_command() {
+    fn every_binding_page_shows_its_command() {
         for door in &DOORS {
             let page = fs::read_to_string(root().join(door.page)).unwrap();
             assert!(shows(&page, door.command), "{}: {}", door.page, door.command);

@@ -3,9 +3,9 @@
 //! opened in a browser.
 //!
 //! Invariants:
-//! 1. Nothing is installed and nothing of the machine is changed: what is fetched lies below `target/farm-desk`.
-//! 2. Nothing that was started is left, however the chore ends: it lives in namespaces that end with it.
-//! 3. What is missing on this machine is named with how to get it, and fails the chore.
+//! 1. Nothing is installed or changed on the machine: fetched files are under `target/farm-desk`.
+//! 2. No started process survives, however the command ends: all run in namespaces that end with it.
+//! 3. Missing programs are reported with instructions, and fail the command.
 //!
 //! Not here: the desk itself and what must come of it (`device-tests/farm-desk`), what the page must show
 //! (`apps/cli/page/test/farm-desk.test.js`).
@@ -31,10 +31,10 @@ const LABGRID: &str = "labgrid==26.0.1";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only the places over ssh: without emulated boards, and so without what they need
+    /// Use only places over ssh, without emulated boards and their requirements
     #[arg(long)]
     without_boards: bool,
-    /// Models to measure, in place of the usual four
+    /// Models to measure instead of the default four
     #[arg(long = "model", value_name = "FILE")]
     models: Vec<PathBuf>,
 }
@@ -67,7 +67,7 @@ fn missing(options: &Options) -> Option<String> {
     }
     let id = Command::new("id").arg("-u").output();
     if !id.is_ok_and(|output| output.stdout == b"0\n") {
-        lacking.push("the rights of root, for namespaces and a bridge".to_owned());
+        lacking.push("root rights, for namespaces and a bridge".to_owned());
     }
     if !options.without_boards && !is_there(LINKER) {
         lacking.push(format!(
@@ -121,7 +121,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     call(command.args(models))?;
     ensure!(
         left(&work)?.is_empty(),
-        "processes of the desk are left: {:?}",
+        "processes of the desk are still running: {:?}",
         left(&work)?
     );
     page::open_farm_desk(&work)
@@ -145,7 +145,7 @@ fn models(options: &Options) -> Result<Vec<PathBuf>> {
         .collect();
     if let Some(model) = models.iter().find(|model| !model.is_file()) {
         bail!(
-            "{} is not there (`cargo xtask models` makes it, --model names others)",
+            "{} is missing (create it with `cargo xtask models`, or name others with --model)",
             model.display()
         );
     }
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_is_left_is_found_by_its_namespace() {
+    fn leftover_process_is_found_by_its_namespace() {
         let work = tempfile::tempdir().unwrap();
         let name = work.path().join("namespace");
         let own = fs::read_link("/proc/self/ns/pid").unwrap();

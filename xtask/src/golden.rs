@@ -1,4 +1,4 @@
-//! Committed files that are made from the source: the C headers, and the plugin contract's layout table.
+//! Committed generated files: the C headers, and the plugin contract's layout table.
 //!
 //! Invariant: a check never writes; `--bless` does, and the diff is then reviewed like code.
 
@@ -19,7 +19,7 @@ const HEADERS: [(&str, &str); 2] = [
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Write the committed file anew instead of comparing it
+    /// Write the committed file instead of comparing it
     #[arg(long)]
     bless: bool,
 }
@@ -56,7 +56,7 @@ fn one_header(package: &str, file: &str, options: &Options) -> Result<()> {
     if committed != output.stdout {
         bail!("{file} differs from the Rust source: run `cargo xtask header --bless` and review the diff");
     }
-    eprintln!("header: {file} is what cbindgen makes of {package}");
+    eprintln!("header: {file} matches {package}");
     Ok(())
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn layout(options: &Options) -> Result<()> {
     }
     ensure!(
         command.status()?.success(),
-        "the layout test failed: `cargo xtask layout --bless` writes the table anew"
+        "the layout test failed: update the table with `cargo xtask layout --bless`"
     );
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! `cargo xtask guest`: the tests of dma-bufs in a virtual machine, whose Linux makes dma-bufs and whose Vulkan driver
-//! in software takes them.
+//! `cargo xtask guest`: the dma-buf tests in a virtual machine, whose Linux provides dma-bufs and whose software
+//! Vulkan driver imports them.
 //!
 //! Invariants:
-//! 1. The chore passes only where every test of the suite ran in the guest and passed; one that was skipped fails it.
-//! 2. Nothing of this machine is changed, and the guest has no network and no disk: all is in its memory.
+//! 1. The command passes only if every test of the suite ran in the guest and passed; a skipped test fails it.
+//! 2. The machine is unchanged, and the guest has no network and no disk: everything is in its memory.
 //!
 //! Not here: the tests (`device-tests/tests/gpu_zero_copy.rs`), the kernel and the driver (`vendor`).
 
@@ -54,10 +54,10 @@ pub(crate) fn missing() -> Option<String> {
         return Some("busybox is not installed (Debian: busybox-static)".to_owned());
     }
     if debian::mesa_library().is_none() {
-        return Some("Mesa 25 is not there (`cargo xtask vendor mesa` fetches it)".to_owned());
+        return Some("Mesa 25 is missing (fetch it with `cargo xtask vendor mesa`)".to_owned());
     }
     if debian::kernel().is_none() {
-        return Some("the kernel is not there (`cargo xtask vendor kernel` fetches it)".to_owned());
+        return Some("the kernel is missing (fetch it with `cargo xtask vendor kernel`)".to_owned());
     }
     None
 }
@@ -103,7 +103,7 @@ pub(crate) fn run() -> Result<()> {
         Some("0") => {}
         Some(status) => bail!("the tests ended with status {status} in the guest"),
         None => bail!(
-            "the guest came to no end within {PATIENCE} s, or its kernel stopped {BOOTS} times: {}",
+            "the guest did not finish within {PATIENCE} s, or its kernel stopped {BOOTS} times: {}",
             console.display()
         ),
     }
@@ -202,7 +202,7 @@ fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
     let missing = said.lines().find(|line| line.contains("not found"));
     ensure!(
         missing.is_none(),
-        "{} needs a library that is not there: {}",
+        "{} needs a missing library: {}",
         binary.display(),
         missing.unwrap_or_default().trim()
     );

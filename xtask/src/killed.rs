@@ -1,10 +1,10 @@
-//! `cargo xtask killed`: what apps that are killed without a warning keep of what they measured.
+//! `cargo xtask killed`: the measurements that survive when apps are killed without warning.
 //!
 //! Invariants:
-//! 1. An app is `polychip bench` with a profile file, and ends by SIGKILL; nothing of it is asked to write.
-//! 2. What it must keep is what a profile holds at most ([`NEWEST`]) and what it measured up to 30 s before its end.
+//! 1. An app is `polychip bench` with a profile file, killed by SIGKILL without a chance to write.
+//! 2. It must keep at most the profile's capacity ([`NEWEST`]), with measurements up to 30 s before its end.
 //!
-//! Not here: what a start after that takes (`plans --starts`).
+//! Not here: the time of the next start (`plans --starts`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,16 +27,16 @@ const PERIOD: &str = "100ms";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The model that the apps run
+    /// Model that the apps run
     #[arg(default_value = "examples/shapes/shapes.onnx")]
     model: PathBuf,
-    /// How many apps are killed
+    /// Number of apps to kill
     #[arg(long, default_value_t = 100)]
     times: usize,
-    /// How many run at once
+    /// Number of concurrent apps
     #[arg(long, default_value_t = 50)]
     at_once: usize,
-    /// Folder of plugins
+    /// Plugin folder
     #[arg(long, default_value = "target/release")]
     plugins: PathBuf,
 }
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             let ran = app.child.try_wait()?;
             ensure!(
                 ran.is_none(),
-                "{}: the app ended by itself",
+                "{}: the app exited by itself",
                 app.profile.display()
             );
             app.child.kill()?;
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             }
         }
         println!(
-            "{kept} of {} kept what they had measured 30 s before",
+            "{kept} of {} kept their measurements from 30 s before",
             kept + lost.len()
         );
     }

@@ -1,8 +1,7 @@
-//! `cargo xtask`: the chores of the repository, the same on a laptop and in CI.
+//! `cargo xtask`: the repository's tasks, identical on a laptop and in CI.
 //!
-//! Invariant: every check that CI makes can be run here by one command, and a check that cannot run on
-//! this machine says *skipped* with the reason, never *passed*.
-//! Start reading at [`ci`].
+//! Invariant: one command runs every CI check here, and a check that cannot run on this machine reports *skipped*
+//! with the reason, never *passed*. Start reading at [`ci`].
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +47,7 @@ mod vendor;
 mod walk;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Chores of the Polychip repository")]
+#[command(name = "cargo xtask", about = "Repository tasks of Polychip")]
 struct Arguments {
     #[command(subcommand)]
     chore: Chore,
@@ -56,75 +55,79 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Run every check of CI that this machine can run; say which were skipped and why
+    /// Run every CI check that this machine supports, and report skipped ones with the reason
     Ci(ci::Options),
-    /// Run the quick checks: format, conventions, every test that needs no Python, no vendor's library and no minutes
+    /// Run the quick checks: format, conventions, and every short test that needs neither Python nor a vendor library
     Test(ci::QuickOptions),
-    /// Check the conventions: crate edges, circles of imports, what ARCHITECTURE.md states, words, dependencies, files
+    /// Check the conventions: crate edges, import cycles, statements of ARCHITECTURE.md, words, dependencies, files
     Tidy(tidy::Options),
-    /// Compare the committed C headers, of the plugin contract and of the C library, with the Rust source
+    /// Compare the committed C headers of the plugin contract and the C library with the Rust source
     Header(golden::Options),
     /// Compare the committed sizes and offsets of the plugin contract with the build
     Layout(golden::Options),
-    /// Make the declarations of the vendors' libraries from our own C headers, or compare them
+    /// Generate the declarations of vendor libraries from our own C headers, or compare them
     Bindgen(bindgen::Options),
-    /// Make the witnesses' data: Python packages, models, ONNX Runtime's outputs, the ONNX backend suite
+    /// Generate test data: Python packages, models, ONNX Runtime outputs, the ONNX backend suite
     Models(models::Options),
-    /// Fetch a vendor's library for tests: explains its licence first
+    /// Fetch a vendor library for tests, after explaining its licence
     Vendor(vendor::Options),
-    /// Run the tests on aarch64 processors that qemu emulates; say which were skipped and why
+    /// Run the tests on aarch64 processors emulated by qemu, and report skipped ones with the reason
     Arm(arm::Options),
-    /// Run the tests of dma-bufs in a virtual machine that makes them
+    /// Run the dma-buf tests in a virtual machine that provides dma-bufs
     Guest,
-    /// Compare with the other CPU runtimes in one interleaved run, and write docs/benchmarks/cpu.md
+    /// Compare with other CPU runtimes in one interleaved run, and write docs/benchmarks/cpu.md
     Peers(peers::Options),
-    /// Run random graphs on the CPU and in ONNX Runtime, with ONNX's reference as referee: every difference is known or fails
+    /// Compare random graphs on the CPU with ONNX Runtime, with the ONNX reference as referee; unknown differences
+    /// fail
     Differ(differ::Options),
-    /// Run models of one op each beside ONNX Runtime, by turns; say how far predictions without a profile are off
+    /// Compare single-op models with ONNX Runtime, interleaved, and report the error of predictions without a profile
     Ops(ops::Options),
-    /// Sessions as apps use them beside ONNX Runtime: inputs of many widths, streams with a state, sessions at once
+    /// Compare typical app sessions with ONNX Runtime: many input widths, stateful streams, concurrent sessions
     Sessions(sessions::Options),
-    /// Run trained models of public packages beside ONNX Runtime: answers, time, memory
+    /// Compare pretrained models of public packages with ONNX Runtime: outputs, time, memory
     Trained(trained::Options),
-    /// Try mutated models by the thousand: each is refused by name or runs, in bounded time and memory
+    /// Run thousands of mutated models: each must be refused with a reason or run, in bounded time and memory
     Mutants(mutants::Options),
-    /// Predict models from what others teach, measure them in the same minutes, and write docs/benchmarks/prediction.md
+    /// Predict models from measurements of others, measure them at the same time, and write
+    /// docs/benchmarks/prediction.md
     Predict(predict::Options),
-    /// Compare plans with other rules and proved optima, and time planning, on an open corpus
+    /// Compare plans with other heuristics and proven optima, and time planning, on an open corpus
     PlacementBench(placement_bench::Options),
-    /// Time the whole of `polychip partition` on models of growing size, and say how it grows
+    /// Time `polychip partition` on models of growing size, and report how the time grows
     PlanningBench(planning_bench::Options),
-    /// Kill apps that measure, and check what their profiles kept
+    /// Kill measuring apps, and check what their profiles kept
     Killed(killed::Options),
-    /// Time plans over several devices beside the best device alone: at once, after 200 runs, after `measure`
+    /// Time multi-device plans against the best single device: the first plan, after 200 runs, after `measure`
     Plans(plans::Options),
-    /// Make the page of `polychip partition --html` again, and open one in a browser
+    /// Rebuild the page of `polychip partition --html`, and open one in a browser
     Page(page::Options),
-    /// Run the demo through every door (command line, Rust, C, C++, Python); each must give the same answer
+    /// Run the demo through every binding (command line, Rust, C, C++, Python); all must give the same answer
     Doors(doors::Options),
-    /// Walk README.md, docs/cli.md and the tutorials: run each command that they show, in a fresh copy of the tree, by what is built
+    /// Run each command of README.md, docs/cli.md and the tutorials in a fresh copy of the tree, with the built
+    /// programs
     Walk(walk::Options),
-    /// Test the Python module in Python, or make its wheel and test that
+    /// Test the Python module in Python, or build its wheel and test that
     Python(python::Options),
-    /// Test the provider of ONNX Runtime in ONNX Runtime, or make its wheel and test that
+    /// Test the ONNX Runtime execution provider in ONNX Runtime, or build its wheel and test that
     Onnxruntime(onnxruntime::Options),
-    /// Make a device farm on this machine (labgrid, places over ssh, emulated boards over adb), measure on it, open the report
+    /// Set up a device farm on this machine (labgrid, places over ssh, emulated boards over adb), measure on it, and
+    /// open the report
     FarmDesk(farm_desk::Options),
-    /// Draw the charts of docs/benchmarks/charts from the raw files beside them, or compare them
+    /// Draw docs/benchmarks/charts from the raw files, or compare the committed charts
     Charts(charts::Options),
-    /// Simulate the governor on the emulated SoC and compare it with every plan by itself
+    /// Simulate the governor on the emulated SoC, and compare it with every static plan
     Soc(soc::Options),
-    /// Build the C library and lay it out with header, pkg-config and CMake files
+    /// Build the C library and install it with header, pkg-config and CMake files
     CapiInstall(capi_install::Options),
-    /// Make Debian packages of the C library
+    /// Build Debian packages of the C library
     CapiDeb(capi_deb::Options),
-    /// Make the site of all pages with mdBook, and follow each of its links
+    /// Build the documentation site with mdBook, and check each of its links
     Site(site::Options),
-    /// Hold the first build's time and programs' sizes to their budgets
+    /// Check the first build's time and the program sizes against their budgets
     Budget(budget::Options),
     /// Print lines of code per crate
     Size,
-    /// Write a new plugin that works, to be made one's own
+    /// Create a working plugin as a starting point
     NewPlugin(new_plugin::Options),
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: mutated models by the thousand.
 //!
-//! Invariant: prints what `polychip-mutants run` prints, of the models of the repository and of those that
-//! `cargo xtask models` makes; where these are not there, it says so.
+//! Invariant: prints the output of `polychip-mutants run` for the models of the repository and of `cargo xtask
+//! models`, and reports if the latter are missing.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// What `polychip-mutants run` takes: `--count 100000`, `--seed 7`, `--device null:0`, `--json FILE`
+    /// Options of `polychip-mutants run`, such as `--count 100000`, `--seed 7`, `--device null:0`, `--json FILE`
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .into_iter()
         .partition(|folder| root().join(folder).is_dir());
     for folder in missing {
-        eprintln!("mutants: no models of {folder}, which is not there (`cargo xtask models` makes it)");
+        eprintln!("mutants: no models of {folder}, which is missing (create it with `cargo xtask models`)");
     }
     let status = Command::new(cargo)
         .current_dir(root())
@@ -47,6 +47,6 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(&options.arguments)
         .status()
         .context("cargo run")?;
-    ensure!(status.code().is_some(), "polychip-mutants was ended by a signal");
+    ensure!(status.code().is_some(), "polychip-mutants was killed by a signal");
     Ok(status.success())
 }

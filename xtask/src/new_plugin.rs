@@ -1,10 +1,10 @@
-//! `cargo xtask new-plugin NAME`: writes a plugin that works, to be made one's own: into this tree, or with `--out` into a folder
-//! of its own.
+//! `cargo xtask new-plugin NAME`: creates a working plugin as a starting point, in this tree, or with `--out` in its
+//! own folder.
 //!
 //! Invariants:
 //! 1. A plugin is one folder: the workspace takes members by pattern and `tidy` derives its edges, so no other
 //!    file changes. Outside it is the same folder in a workspace of its own (`outside`), so that it can move in.
-//! 2. Nothing is written over: a name that is taken is refused, and a failed attempt leaves no folder behind.
+//! 2. Nothing is overwritten: a taken name is refused, and a failed attempt leaves no folder.
 //! 3. The templates (`xtask/templates/plugin`) are the plugin `xyz`; its name in them is the only placeholder.
 
 use std::fs;
@@ -20,12 +20,12 @@ mod outside;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Name of the plugin, after the SDK it loads: lower-case letters, digits and _
+    /// Name of the plugin, after the SDK that it loads: lower-case letters, digits and _
     name: String,
-    /// The tree to write it into, where it is not this one
+    /// Tree to write the plugin into; default: this one
     #[arg(long, value_name = "FOLDER")]
     tree: Option<PathBuf>,
-    /// A new folder outside of this tree, which becomes a workspace with the plugin, built against this tree
+    /// New folder outside this tree, created as a workspace with the plugin and built against this tree
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     out: Option<PathBuf>,
 }
@@ -112,7 +112,7 @@ fn check_name(name: &str) -> Result<()> {
     );
     ensure!(
         !name.starts_with("plugin_"),
-        "plugin name {name}: polychip_plugin_… is what libraries of plugins are called"
+        "plugin name {name}: polychip_plugin_… is reserved for plugin libraries"
     );
     ensure!(
         name.len() <= MOST_LETTERS,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_no_crate_can_have_are_refused() {
+    fn invalid_crate_names_are_refused() {
         for name in ["npu", "my_npu2", "x"] {
             check_name(name).unwrap();
         }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_refused_and_nothing_changes() {
+    fn taken_name_is_refused_without_changes() {
         for name in ["cpu", "graph", "abi"] {
             let error = run(&Options {
                 name: name.into(),

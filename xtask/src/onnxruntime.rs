@@ -1,10 +1,10 @@
 //! `cargo xtask onnxruntime`: the provider of ONNX Runtime, tested in ONNX Runtime as it is published, of several releases.
 //!
 //! Invariants:
-//! 1. ONNX Runtime is never changed: the library is registered as a person does it.
-//! 2. A release that cannot be fetched is said.
+//! 1. ONNX Runtime is never changed: the library is registered as users do.
+//! 2. A release that cannot be fetched is reported.
 //!
-//! Not here: what is tested (`bindings/onnxruntime/tests`).
+//! Not here: the tests (`bindings/onnxruntime/tests`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,16 +25,16 @@ const RELEASES: [&str; 3] = ["1.23.2", "1.26.0", "1.32.0"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Test the library that the tests have built in target/debug, and build none
+    /// Use the test build in target/debug, without building
     #[arg(long, conflicts_with = "wheel")]
     built: bool,
-    /// Make the wheel by maturin, optimised, in target/wheels, and test that
+    /// Build an optimised wheel with maturin in target/wheels, and test that
     #[arg(long)]
     wheel: bool,
-    /// Test in other releases of ONNX Runtime too, which are fetched
+    /// Also fetch other ONNX Runtime releases and test with them
     #[arg(long)]
     releases: bool,
-    /// Run the tests whose names match this alone, as pytest's option of this name does
+    /// Run only the tests whose names match this, as with the same option of pytest
     #[arg(short = 'k', value_name = "EXPRESSION")]
     named: Option<String>,
 }
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         match fetched(&python, release) {
             Ok(folder) => test(&python, &paths(Some(folder)), options)?,
             Err(error) => {
-                eprintln!("onnxruntime: SKIPPED release {release}, which cannot be fetched: {error:#}")
+                eprintln!("onnxruntime: SKIPPED release {release}: cannot be fetched: {error:#}")
             }
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn assembled() -> Result<PathBuf> {
     let library = root.join("target/debug/libpolychip_ort.so");
     ensure!(
         library.is_file(),
-        "{} is not there; leave `--built` out to build it",
+        "{} is missing; omit `--built` to build it",
         library.display()
     );
     let folder = root.join("target/onnxruntime/package");

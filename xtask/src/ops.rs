@@ -1,6 +1,6 @@
-//! `cargo xtask ops`: models of one op each on the CPU, beside ONNX Runtime by turns.
+//! `cargo xtask ops`: single-op models on the CPU, interleaved with ONNX Runtime.
 //!
-//! Invariant: prints what `polychip-ops-bench` prints.
+//! Invariant: prints the output of `polychip-ops-bench`.
 
 use std::process::Command;
 
@@ -11,13 +11,14 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The profile of the build: `dev` has optimised kernels too, and builds sooner
+    /// Build profile: `dev` also has optimised kernels, and builds faster
     #[arg(long, default_value = "release")]
     profile: String,
-    /// Without ONNX Runtime: what was predicted, and what we take
+    /// Compare predictions with our own times, without ONNX Runtime
     #[arg(long)]
     alone: bool,
-    /// What `polychip-ops-bench` takes: `--only LSTM`, `--sizes small usual large`, `--threads 1 2`, `--predict`, `--json FILE`
+    /// Options of `polychip-ops-bench`, such as `--only LSTM`, `--sizes small usual large`, `--threads 1 2`,
+    /// `--predict`, `--json FILE`
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let status = command.status().context("cargo run")?;
     ensure!(
         status.code().is_some(),
-        "polychip-ops-bench was ended by a signal"
+        "polychip-ops-bench was killed by a signal"
     );
     Ok(status.success())
 }

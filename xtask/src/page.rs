@@ -2,12 +2,12 @@
 //! `polychip farm report --html` opened there, too.
 //!
 //! Invariants:
-//! 1. The committed page is what `apps/cli/page` makes of its source and its locked libraries.
-//! 2. The pages that are opened are of plans of MobileNetV2 on three emulated devices; where that model is not there, of
-//!    the model that ships, and it says so.
-//! 3. A browser or Node.js that is not there is *skipped* in CI, with the reason; this chore fails then.
+//! 1. The committed page matches the build of `apps/cli/page` from its source and locked libraries.
+//! 2. The opened pages show plans of MobileNetV2 on three emulated devices, or of the shipped model if that one is
+//!    missing, with a message.
+//! 3. A missing browser or Node.js is *skipped* in CI with the reason; this command fails.
 //!
-//! Not here: what is looked at in the browser (`apps/cli/page/test`).
+//! Not here: the browser tests (`apps/cli/page/test`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,13 +30,13 @@ const NODE: u32 = 18;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only compare the committed page with what its source makes
+    /// Only compare the committed page with the built one
     #[arg(long)]
     check: bool,
-    /// Open a page of the program and the plugin that the tests have built in target/debug, and build none
+    /// Use the test build of program and plugin in target/debug, without building
     #[arg(long)]
     built: bool,
-    /// Make the pictures of the guide anew, in docs/pictures
+    /// Take the guide's screenshots again, into docs/pictures
     #[arg(long)]
     pictures: bool,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Options {
 pub(crate) fn missing() -> Option<String> {
     no_node().or_else(|| {
         let none = browser().is_none();
-        none.then(|| "Chromium is not installed (or POLYCHIP_CHROMIUM names none)".to_owned())
+        none.then(|| "Chromium is not installed, and POLYCHIP_CHROMIUM names no program".to_owned())
     })
 }
 
@@ -64,7 +64,9 @@ fn no_node() -> Option<String> {
     };
     match (version("node"), version("npm")) {
         (None, _) => Some("Node.js is not installed".to_owned()),
-        (Some(found), _) if found < NODE => Some(format!("Node.js is version {found}, {NODE} is needed")),
+        (Some(found), _) if found < NODE => {
+            Some(format!("Node.js {found} is too old: version {NODE} is required"))
+        }
         (_, None) => Some("npm is not installed".to_owned()),
         _ => None,
     }
@@ -92,11 +94,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let npm = |arguments: &[&str]| call(Command::new("npm").args(arguments).current_dir(&source));
     npm(&["ci", "--no-audit", "--no-fund", "--loglevel=error"])?;
     npm(&["run", "--silent", "check"])?;
-    eprintln!("apps/cli/src/page/page.html is what apps/cli/page makes");
+    eprintln!("apps/cli/src/page/page.html matches apps/cli/page");
     if options.check {
         return Ok(());
     }
-    let browser = browser().context("Chromium is not installed (or POLYCHIP_CHROMIUM names none)")?;
+    let browser = browser().context("Chromium is not installed, and POLYCHIP_CHROMIUM names no program")?;
     let out = root().join("target/page");
     fs::create_dir_all(&out)?;
     let pages = reports(&out, options.built)?;
@@ -123,7 +125,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Opens the report of `cargo xtask farm-desk`, which lies in this folder with what it must show.
 pub(crate) fn open_farm_desk(work: &Path) -> Result<()> {
-    let browser = browser().context("Chromium is not installed (or POLYCHIP_CHROMIUM names none)")?;
+    let browser = browser().context("Chromium is not installed, and POLYCHIP_CHROMIUM names no program")?;
     let source = root().join("apps/cli/page");
     call(
         Command::new("npm")
@@ -175,7 +177,7 @@ fn reports(out: &Path, is_built: bool) -> Result<Pages> {
     let mut model = root().join("device-tests/generated/models/mobilenet_v2.onnx");
     if !model.is_file() {
         eprintln!(
-            "{} is not there (`cargo xtask models` makes it): the model that ships instead",
+            "{} is missing (create it with `cargo xtask models`): using the shipped model instead",
             model.display()
         );
         model = root().join("examples/shapes/shapes.onnx");

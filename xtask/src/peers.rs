@@ -5,7 +5,7 @@
 //! `docs/benchmarks/cpu.md` with the raw files in `docs/benchmarks/cpu/`.
 //!
 //! Invariants:
-//! 1. A table says machine, versions, date and command, and comes from one interleaved run per number of threads.
+//! 1. A table states machine, versions, date and command, and comes from one interleaved run per number of threads.
 //! 2. A peer is compared within its precision: f32 with f32, 16 bits with 16 bits, 8 bits with 8 bits.
 //! 3. A peer that cannot be installed or cannot run a model has no figure; it is never counted as slower.
 
@@ -25,28 +25,28 @@ use table::{Group, Run};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these models, as `device-tests/generated/models/models.json` names them
+    /// Run only these models, named as in `device-tests/generated/models/models.json`
     #[arg(long, num_args = 1..)]
     only: Vec<String>,
-    /// Only these groups
+    /// Run only these groups
     #[arg(long, value_enum, num_args = 1..)]
     groups: Vec<Group>,
-    /// Only loading and threads, none of the groups
+    /// Run only loading and threads, and no groups
     #[arg(long, conflicts_with = "groups")]
     costs: bool,
     /// Numbers of threads
     #[arg(long, num_args = 1.., default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// Turns of each runner
+    /// Rounds per runner
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Seconds of inference per turn
+    /// Seconds of inference per round
     #[arg(long, default_value_t = 0.2)]
     turn: f64,
-    /// Hold every runner, ours too, to this instruction set, as on a machine that has no more; the table is cpu-ISA.md
+    /// Limit every runner, including ours, to this instruction set; the table is cpu-ISA.md
     #[arg(long, value_enum)]
     isa: Option<Isa>,
-    /// Where the table and the raw files go
+    /// Folder for the table and the raw files
     #[arg(long, default_value = "docs/benchmarks")]
     out: PathBuf,
 }
@@ -300,7 +300,7 @@ fn python(folder: &Path) -> Result<PathBuf> {
         return Ok(python);
     }
     let system = system_python()?;
-    eprintln!("peers: making {} (downloads about 250 MB)", venv.display());
+    eprintln!("peers: creating {} (downloads about 250 MB)", venv.display());
     call(
         Command::new(&system).args(["-m", "venv", "--clear"]).arg(&venv),
         "making the environment",

@@ -15,23 +15,23 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these sections
+    /// Run only these sections
     #[arg(value_parser = ["speed", "front", "makespan", "explain", "quality", "public", "throughput"])]
     sections: Vec<String>,
-    /// Only families of growing graphs whose name holds this
+    /// Run only families of growing graphs whose name contains this text
     #[arg(long)]
     only: Option<String>,
-    /// So many seeds of the corpus; all of them without
+    /// Number of corpus seeds; default: all
     #[arg(long)]
     seeds: Option<usize>,
-    /// Where the figures go
+    /// JSON file to write the figures to
     #[arg(long, default_value = "target/placement-bench.json")]
     json: PathBuf,
-    /// A folder for the instances, which `device-tests/witness/placement.py` and `throughput.py` solve by HiGHS
+    /// Folder for the instances, which `device-tests/witness/placement.py` and `throughput.py` solve with HiGHS
     #[arg(long)]
     dump: Option<PathBuf>,
-    /// A folder of public device-placement inputs, `latency-inputs` of a checkout of msr-fiddle/dnn-partitioning say;
-    /// those that `partitioner/benches/corpus/public` holds without
+    /// Folder of public device-placement inputs, such as `latency-inputs` of a checkout of
+    /// msr-fiddle/dnn-partitioning; default: `partitioner/benches/corpus/public`
     #[arg(long)]
     inputs: Option<PathBuf>,
 }

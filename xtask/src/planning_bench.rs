@@ -46,22 +46,22 @@ fn script(devices: u8) -> String {
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Shapes of models
+    /// Model shapes
     #[arg(value_enum, default_values = ["chain", "resnet"])]
     shapes: Vec<Shape>,
     /// Numbers of nodes
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     nodes: Vec<usize>,
-    /// Devices: the CPU and scripted ones
+    /// Number of devices: the CPU and scripted ones
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST)))]
     devices: u8,
-    /// Calls per model, of which the median counts
+    /// Calls per model; the median counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
     repeats: u8,
-    /// The command that is timed
+    /// Command to time
     #[arg(long, default_value = "partition", value_parser = ["partition", "explain", "html"])]
     command: String,
-    /// Where the figures go
+    /// JSON file to write the figures to
     #[arg(long, default_value = "target/planning-bench.json")]
     json: PathBuf,
 }
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             );
             ensure!(
                 timed.is_optimal,
-                "the plan of {} is not proved optimal",
+                "the plan of {} is not proven optimal",
                 path.display()
             );
             figures.push(json!({
@@ -118,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         if let Some(slope) = slope(&points) {
             println!(
-                "{:<10} grows with the nodes to the power of {slope:.2}",
+                "{:<10} time grows with the number of nodes to the power of {slope:.2}",
                 shape.word()
             );
             figures.push(json!({ "model": shape.word(), "slope": slope }));
@@ -229,7 +229,7 @@ impl OnnxRuntime {
             .status();
         OnnxRuntime(match found {
             Ok(status) if status.success() => Ok(python),
-            Ok(_) => Err(format!("{} has no onnxruntime", python.display())),
+            Ok(_) => Err(format!("{} lacks onnxruntime", python.display())),
             Err(_) => Err("no Python of `cargo xtask models`".to_owned()),
         })
     }

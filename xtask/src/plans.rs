@@ -1,9 +1,9 @@
-//! `cargo xtask plans`: what plans over several devices take beside the best of these devices alone, as an app meets them:
-//! at once, at once with calibrated devices, after 200 runs, and after `polychip measure`.
+//! `cargo xtask plans`: times of multi-device plans against the best single device, as an app sees them: the first
+//! plan, the first plan with calibrated devices, after 200 runs, and after `polychip measure`.
 //!
 //! Invariants:
-//! 1. What is timed is `polychip bench` as a user types it; rounds of all kinds take turns, and medians count.
-//! 2. A model that a command does not take is listed with its error; no time fails the chore.
+//! 1. The timed command is `polychip bench` as users type it; rounds of all kinds alternate, and medians count.
+//! 2. A model that a command refuses is listed with its error; no time fails the command.
 //!
 //! Not here: which plan is best on paper (`placement_bench`), answers (`trained`).
 
@@ -18,27 +18,28 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Models to time, by default those that `cargo xtask models` and `cargo xtask trained --fetch` have left
+    /// Models; default: the existing ones of `cargo xtask models` and `cargo xtask trained --fetch`
     models: Vec<PathBuf>,
-    /// Folder of plugins
+    /// Plugin folder
     #[arg(long, default_value = "target/release")]
     plugins: PathBuf,
-    /// The devices, each also alone
+    /// Devices, each also measured alone
     #[arg(long, value_delimiter = ',', default_value = "cpu:0,openvino:0")]
     devices: Vec<String>,
-    /// Threads of the CPU
+    /// CPU threads
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<u32>,
-    /// Rounds, of whose medians the median counts
+    /// Rounds; the median of their medians counts
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Seconds of each round
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Instead of that, so many starts of one app whose sessions learn into one profile file: each beside the first
+    /// Instead, start one app this many times, with sessions that learn into one profile file, and compare each start
+    /// with the first
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
     starts: Option<u32>,
-    /// Where the figures go
+    /// JSON file to write the figures to
     #[arg(long, default_value = "target/plans.json")]
     json: PathBuf,
 }
@@ -95,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return started(&polychip, options, &models, starts);
     }
     println!(
-        "| model | threads | best alone, ms | at once | calibrated | after 200 runs | after measure | plan then |"
+        "| model | threads | best single device, ms | first plan | calibrated | after 200 runs | after measure | final plan |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     let mut rows = Vec::new();
@@ -117,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if let (Some(most), false) = (ratios.last(), ratios.is_empty()) {
             let product: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
             let mean = (product / ratios.len() as f64).exp();
-            println!("{figure}: geometric mean {mean:.3} of the best device alone, at most {most:.3}");
+            println!("{figure}: geometric mean {mean:.3} of the best single device, at most {most:.3}");
         }
     }
     std::fs::write(root().join(&options.json), serde_json::to_vec_pretty(&rows)?)?;
@@ -129,7 +130,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn started(polychip: &Path, options: &Options, models: &[Model], starts: u32) -> Result<()> {
     let mut rows = Vec::new();
     let mut slowest: f64 = 0.0;
-    println!("| model | threads | first start, ms | later ones over it | last plan |\n|---|---|---|---|---|");
+    println!(
+        "| model | threads | first start, ms | later starts relative to it | last plan |\n|---|---|---|---|---|"
+    );
     for (model, &threads) in models
         .iter()
         .flat_map(|model| options.threads.iter().map(move |threads| (model, threads)))
@@ -206,7 +209,11 @@ fn row(polychip: &Path, options: &Options, model: &Model, threads: u32) -> Resul
         call(polychip, options, model, threads, "bench", &arguments).is_ok()
     };
     let able: Vec<&String> = options.devices.iter().filter(runs).collect();
-    ensure!(able.len() > 1, "{} devices run all of it: {able:?}", able.len());
+    ensure!(
+        able.len() > 1,
+        "{} devices can run the whole model: {able:?}",
+        able.len()
+    );
     call(
         polychip,
         options,
@@ -238,7 +245,7 @@ fn row(polychip: &Path, options: &Options, model: &Model, threads: u32) -> Resul
     let best = (0..alone.len())
         .filter(|&device| alone[device].is_finite())
         .min_by(|&a, &b| alone[a].total_cmp(&alone[b]))
-        .context("no device runs it alone")?;
+        .context("no single device can run the model")?;
     let ratio = |index: usize| several[index] / alone[best];
     Ok(json!({
         "model": model.path.file_stem().unwrap_or_default().to_string_lossy(),

@@ -1,4 +1,4 @@
-//! `cargo xtask predict`: models predicted from what others teach, beside what they take.
+//! `cargo xtask predict`: models predicted from measurements of other models, compared with measured times.
 //!
 //! Measures the models, segments of them and their fusion groups in turns by `polychip profile --ops`, on the CPU with one
 //! thread and two, on OpenVINO and on a GPU (Mesa's lavapipe where there is no chip), and writes
@@ -6,10 +6,9 @@
 //! no other use here: nothing was tuned on them, not even by looking.
 //!
 //! Invariants:
-//! 1. A model is predicted by fits that never saw it nor a network like it; the program that does it is the one that
-//!    apps use.
-//! 2. Wholes are measured in batches between those of their segments, so that a drift of the machine is in both.
-//! 3. A device that is not there is skipped with the reason; it has no figure.
+//! 1. A model is predicted by fits that saw neither it nor a similar network, with the code that apps use.
+//! 2. Whole models are measured in batches between those of their segments, so that machine drift affects both.
+//! 3. A missing device is skipped with the reason, without a figure.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -26,28 +25,28 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Folder of models
+    /// Model folder
     #[arg(long, default_value = "device-tests/generated/models")]
     models: PathBuf,
-    /// Only these devices, as the table names them
+    /// Measure only these devices, named as in the table
     #[arg(long, num_args = 1..)]
     only: Vec<String>,
-    /// Seconds of measuring per slice
+    /// Seconds of measurement per slice
     #[arg(long, default_value_t = 80)]
     time: u64,
     /// Slices per device
     #[arg(long, default_value_t = 2)]
     slices: u64,
-    /// A command that each slice runs under, such as one that keeps the machine idle
+    /// Command that runs each slice, such as one that keeps the machine idle
     #[arg(long)]
     under: Option<String>,
-    /// Only write the page anew, from the profiles that are in the folder of `--work`
+    /// Only rewrite the page from the profiles in the `--work` folder
     #[arg(long)]
     page_only: bool,
-    /// Folder of the profiles
+    /// Profile folder
     #[arg(long, default_value = "target/predict")]
     work: PathBuf,
-    /// Where the page and the raw files go
+    /// Folder for the page and the raw files
     #[arg(long, default_value = "docs/benchmarks")]
     out: PathBuf,
 }
@@ -124,7 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let unseen = self::models(&unseen_models()?)?;
         let names: BTreeSet<_> = unseen.iter().filter_map(|path| path.file_stem()).collect();
         if names != UNSEEN.iter().map(OsStr::new).collect() {
-            bail!("{names:?} are made, and {UNSEEN:?} are looked for on the page");
+            bail!("{names:?} are built, but the page expects {UNSEEN:?}");
         }
         models.extend(unseen);
         build("polychip-cli")?;
@@ -144,7 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let profile = work.join(format!("{}.profile", place.name));
         if !profile.is_file() {
             eprintln!(
-                "predict: {} skipped: there is no {}",
+                "predict: {} skipped: {} is missing",
                 place.name,
                 profile.display()
             );
@@ -160,7 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let answer: Value = serde_json::from_slice(&shown.stdout)?;
         let predictions = answer["predictions"].as_array().cloned().unwrap_or_default();
         let Some(prediction) = predictions.into_iter().next() else {
-            eprintln!("predict: {} skipped: too little was measured", place.name);
+            eprintln!("predict: {} skipped: too few measurements", place.name);
             continue;
         };
         let text = serde_json::to_string_pretty(&prediction)? + "\n";
@@ -249,7 +248,7 @@ fn measure(options: &Options, place: &Place, program: &Path, work: &Path, models
             options.slices
         );
         if !command.status()?.success() {
-            bail!("it could not be measured");
+            bail!("the measurement failed");
         }
     }
     Ok(())
@@ -310,17 +309,15 @@ fn quantile(errors: &[f64], percent: usize) -> f64 {
 fn text(tables: &[(&str, Value)]) -> String {
     let mut page = String::from(
         "# Predicted and measured latency\n\n\
-         Written by `cargo xtask predict`; what `polychip profile show --fit --json` says is in [prediction/](prediction/).\n\n\
-         Each model is predicted from what the *other* ones teach: fits leave out the model, and every network that shares\n\
-         more than half of its fusion groups. Measured is the median from submit to outputs at batch 1. **Composed**: segments of\n\
-         the model were measured, the model as a whole was not seen. **By regression**: nothing of the model was seen, and no row\n\
-         that holds one of its fusion groups. **Repeated**: the largest difference of the median of one batch of runs from the\n\
-         median of all, the batches being spread over the minutes in which the segments were measured, too; no prediction\n\
-         can be better than that. Errors in per cent of the measured time; p95 is the nearest rank. What the columns mean\n\
-         is in [profile.md](../profile.md).\n\n\
-         Goal: median error at most 10 %, p95 at most 20 %. The rules by which models are cut and regressions are fitted were chosen\n\
-         on 16 of the models; the other ten (`device-tests/peers/make_unseen.py`) were written after that, and no rule was\n\
-         chosen by looking at them.\n",
+         Written by `cargo xtask predict`; [prediction/](prediction/) holds the output of `polychip profile show --fit --json`.\n\n\
+         Each model is predicted from the *other* models' measurements: fits exclude the model itself and every network that\n\
+         shares more than half of its fusion groups. The measured time is the median from submission to outputs at batch 1.\n\n\
+         - **Composed**: segments of the model were measured, but not the whole model.\n\
+         - **By regression**: no part of the model was measured, and rows with one of its fusion groups are excluded.\n\
+         - **Repeated**: largest difference of one batch's median from the overall median, over the same minutes: a lower bound.\n\n\
+         Errors are percentages of the measured time; p95 is the nearest rank. [profile.md](../profile.md) explains the columns.\n\n\
+         Goal: median error at most 10 %, p95 at most 20 %. The rules for cutting models and fitting regressions were chosen on 16\n\
+         of the models. The other ten (`device-tests/peers/make_unseen.py`) were written afterwards and influenced no rule.\n",
     );
     let columns = [
         ("composed", "composed_ppm"),
@@ -333,7 +330,7 @@ fn text(tables: &[(&str, Value)]) -> String {
         let some = models.iter().filter(|model| !unseen || is_unseen(model));
         some.filter_map(|model| percent(&model[key])).collect()
     };
-    for (words, unseen) in [("all models", false), ("those on which nothing was tuned", true)] {
+    for (words, unseen) in [("all models", false), ("held-out models", true)] {
         let _ = writeln!(
             page,
             "\n{words}:\n\n| device | column | median % | p95 % | models | goal |\n|---|---|---|---|---|---|"
@@ -355,7 +352,7 @@ fn text(tables: &[(&str, Value)]) -> String {
                 all[at].extend(errors);
             }
         }
-        for (words, sums) in [("all", &all), ("all that are not emulated", &real)] {
+        for (words, sums) in [("all", &all), ("all not emulated", &real)] {
             for ((word, _), errors) in columns.iter().zip(sums) {
                 let _ = writeln!(page, "| {words} | {word} | {} |", verdict(word, errors));
             }
@@ -365,7 +362,7 @@ fn text(tables: &[(&str, Value)]) -> String {
         let text = |key: &str| table[key].as_str().unwrap_or_default().to_owned();
         let _ = write!(
             page,
-            "\n## {}\n\n`{}` {}: {} rows taught the models; a launch takes {} µs, wholes {:.3} of the sums of their \
+            "\n## {}\n\n`{}` {}: {} rows fitted; launch {} µs, whole models {:.3}× the sums of their \
              segments.\n\n| model | fusion groups | measured ms | repeated % | composed ms | error % | by regression ms | error % |\n\
              |---|---|---|---|---|---|---|---|\n",
             labelled(name, table),

@@ -1,10 +1,10 @@
 //! `cargo xtask python`: the Python module, tested in Python; as a wheel with `--wheel`.
 //!
 //! Invariants:
-//! 1. What is tested is what a person imports: the package's own files beside the library, or the installed wheel.
-//! 2. The wheel is tested in an environment of its own, first without NumPy being there.
+//! 1. The tests import what users import: the package's own files with the library, or the installed wheel.
+//! 2. The wheel is tested in its own environment, first without NumPy.
 //!
-//! Not here: what is tested (`bindings/python/tests`).
+//! Not here: the tests (`bindings/python/tests`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ const FOLDER: &str = "bindings/python";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Test the library that the tests have built in target/debug, and build none
+    /// Use the test build in target/debug, without building
     #[arg(long, conflicts_with = "wheel")]
     built: bool,
-    /// Make the wheel by maturin, optimised, in target/wheels, and test that
+    /// Build an optimised wheel with maturin in target/wheels, and test that
     #[arg(long)]
     wheel: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) fn assembled() -> Result<PathBuf> {
     let library = root.join("target/debug/lib_polychip.so");
     ensure!(
         library.is_file(),
-        "{} is not there; leave `--built` out to build it",
+        "{} is missing; omit `--built` to build it",
         library.display()
     );
     let folder = root.join("target/python");
@@ -164,7 +164,7 @@ fn newest(folder: &Path) -> Result<PathBuf> {
             .is_some_and(|end| end == "whl")
             .then_some((made, path))
     });
-    let newest = wheels.max().context("maturin made no wheel")?;
+    let newest = wheels.max().context("maturin built no wheel")?;
     Ok(newest.1)
 }
 

@@ -1,4 +1,4 @@
-//! Where the repository lies, and which files it tracks.
+//! The repository's root and its tracked files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! `cargo xtask sessions`: sessions as apps use them, beside ONNX Runtime.
+//! `cargo xtask sessions`: typical app sessions, compared with ONNX Runtime.
 //!
-//! Invariant: a model that is not there is said, and the others are run.
+//! Invariant: a missing model is reported, and the others run.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,8 +15,8 @@ pub(crate) struct Options {
     /// Threads of each session
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// Only these; `at-once` needs OpenVINO (`cargo xtask vendor openvino`) and profiles for minutes, and
-    /// `lanes` measures for minutes, so they are run on request
+    /// Run only these; `at-once` needs OpenVINO (`cargo xtask vendor openvino`) and profiles for minutes, and `lanes`
+    /// measures for minutes, so both run only on request
     #[arg(long, num_args = 1.., value_enum, default_values_t = [Kind::Widths, Kind::Stream, Kind::Beside, Kind::Ocr])]
     only: Vec<Kind>,
     /// Seconds of each measurement of `lanes`
@@ -26,17 +26,18 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
-    /// A recogniser fed lines of text of random widths
+    /// A text recogniser with lines of random widths
     Widths,
-    /// Voice detectors fed a stream of 10,000 chunks, whose state is fed back
+    /// Voice detectors on a stream of 10,000 chunks, with their state fed back
     Stream,
-    /// Two sessions at once, each with one thread, and each alone
+    /// Two concurrent sessions with one thread each, and each session alone
     Beside,
-    /// Plans for two devices at once (ours and OpenVINO's, a core each), beside others and beside each device alone
+    /// Plans for two concurrent devices (ours and OpenVINO's, one core each), against other plans and each device
+    /// alone
     AtOnce,
-    /// A camera's model 30 times a second, one of speech, and one without end, all on one core
+    /// A camera model at 30 Hz, a speech model and an endless background model, all on one core
     Lanes,
-    /// The example that reads the text of a picture, two models at once
+    /// The OCR example, which runs two models concurrently
     Ocr,
 }
 
@@ -115,7 +116,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
                 } else {
                     "trained --fetch"
                 };
-                eprintln!("sessions: {model} is not there: cargo xtask {made}");
+                eprintln!("sessions: {model} is missing: run cargo xtask {made}");
                 right = false;
                 continue;
             }
@@ -144,7 +145,7 @@ fn at_once(python: &Path) -> Result<bool> {
     let given = std::env::var_os("OPENVINO_LIB_DIR").filter(|folder| !folder.is_empty());
     let library = given.map_or_else(|| root().join(OPENVINO), Into::into);
     if !library.is_dir() {
-        eprintln!("sessions: OpenVINO is not there: cargo xtask vendor openvino");
+        eprintln!("sessions: OpenVINO is missing: run cargo xtask vendor openvino");
         return Ok(false);
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -160,7 +161,7 @@ fn at_once(python: &Path) -> Result<bool> {
         .args(BRANCHING)
         .status()
         .context("make_models.py")?;
-    ensure!(status.success(), "the models are not made");
+    ensure!(status.success(), "the models are missing");
     let mut models: Vec<String> = BRANCHING
         .iter()
         .map(|name| format!("{AT_ONCE}/{name}.onnx"))
@@ -169,7 +170,7 @@ fn at_once(python: &Path) -> Result<bool> {
         if root().join(model).is_file() {
             models.push(model.to_owned());
         } else {
-            eprintln!("sessions: {model} is not there: cargo xtask models");
+            eprintln!("sessions: {model} is missing: run cargo xtask models");
         }
     }
     let status = Command::new(root().join(PROGRAM))
@@ -186,7 +187,7 @@ fn at_once(python: &Path) -> Result<bool> {
 /// Three models on the first core: ours, ONNX Runtime's and OpenVINO's one after the other.
 fn lanes(python: &Path, seconds: f64) -> Result<bool> {
     if let Some((_, model)) = LANES.iter().find(|(_, model)| !root().join(model).is_file()) {
-        eprintln!("sessions: {model} is not there: cargo xtask models");
+        eprintln!("sessions: {model} is missing: run cargo xtask models");
         return Ok(false);
     }
     let mut command = Command::new("taskset");
@@ -199,7 +200,7 @@ fn lanes(python: &Path, seconds: f64) -> Result<bool> {
     match root().join(OPENVINO).is_dir() {
         true => command.args(["--openvino", OPENVINO_PACKAGE]),
         false => {
-            eprintln!("sessions: without OpenVINO, which is not there: cargo xtask vendor openvino");
+            eprintln!("sessions: OpenVINO is missing and skipped: run cargo xtask vendor openvino");
             &mut command
         }
     };
@@ -214,7 +215,7 @@ fn lanes(python: &Path, seconds: f64) -> Result<bool> {
 fn ocr(python: &Path, threads: &str) -> Result<bool> {
     if let Some((_, model)) = OCR.iter().find(|(_, model)| !root().join(model).is_file()) {
         eprintln!(
-            "sessions: {model} is not there: cargo xtask trained --fetch --package rapidocr-onnxruntime"
+            "sessions: {model} is missing: run cargo xtask trained --fetch --package rapidocr-onnxruntime"
         );
         return Ok(false);
     }

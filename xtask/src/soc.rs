@@ -14,22 +14,22 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Runs per table; as many as were committed to without
+    /// Runs per table; default: the committed number
     #[arg(long)]
     seeds: Option<u64>,
-    /// Only the shipped table, without those drawn around it
+    /// Use only the shipped table, without the perturbed ones
     #[arg(long)]
     shipped_only: bool,
-    /// Only these tables by their places: 0 is the shipped one, then those drawn around it
+    /// Use only these tables, by index: 0 is the shipped one, followed by the perturbed ones
     #[arg(long, value_name = "N")]
     table: Vec<usize>,
-    /// Another limit of the surface than the tables', in thousandths of a degree
+    /// Surface temperature limit instead of the tables', in thousandths of a degree Celsius
     #[arg(long, value_name = "MC")]
     skin_limit: Option<f64>,
-    /// Only these figures: sustained, ablation, savings or losses
+    /// Compute only these figures: sustained, ablation, savings or losses
     #[arg(long)]
     only: Vec<String>,
-    /// Where the figures go
+    /// JSON file to write the figures to
     #[arg(long, default_value = "target/soc.json")]
     json: PathBuf,
 }
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let status = command.status().context("cargo run")?;
     if !status.success() {
-        bail!("the study of the emulated SoC ended with {status}");
+        bail!("the emulated SoC study ended with {status}");
     }
     Ok(())
 }

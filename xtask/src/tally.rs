@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_harnesses_are_counted_with_what_was_missing() {
+    fn both_harnesses_are_counted_with_missing_needs() {
         let text = "\
             test host/a ... ok\n\
             test b (skipped, needs vulkan: no GPU) ... ignored\n\

@@ -24,7 +24,7 @@ mod words;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Print every name that holds a word which the glossary rules out, also those that are known
+    /// Print every name that contains a ruled-out word, including known ones
     #[arg(long)]
     words: bool,
 }

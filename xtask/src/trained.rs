@@ -18,16 +18,17 @@ use crate::vendor::wheel;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Fetch the packages and run nothing
+    /// Fetch the packages without running anything
     #[arg(long)]
     fetch: bool,
-    /// Fetch only this package, such as `rapidocr-onnxruntime`; may be given again
+    /// Fetch only this package, such as `rapidocr-onnxruntime`; repeatable
     #[arg(long = "package", value_name = "NAME")]
     packages: Vec<String>,
-    /// Train the models of tables too, in a Python environment of their own (downloads about 500 MB)
+    /// Also train the tabular models, in a separate Python environment (downloads about 500 MB)
     #[arg(long)]
     tabular: bool,
-    /// What `polychip-models compare` takes: `--only silero-vad`, `--threads 2`, `--devices cpu:0 gpu:0`, `--json FILE`
+    /// Options of `polychip-models compare`, such as `--only silero-vad`, `--threads 2`, `--devices cpu:0 gpu:0`,
+    /// `--json FILE`
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -79,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(&options.arguments)
         .status()
         .context("polychip-models")?;
-    ensure!(status.code().is_some(), "polychip-models was ended by a signal");
+    ensure!(status.code().is_some(), "polychip-models was killed by a signal");
     Ok(status.success())
 }
 

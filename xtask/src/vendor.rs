@@ -28,41 +28,41 @@ use wheel::{download, remove, unpack};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which vendor's library
+    /// Vendor library to fetch
     #[arg(value_enum)]
     library: Name,
-    /// Another version than the pinned one
+    /// Version to fetch instead of the pinned one
     #[arg(long)]
     version: Option<String>,
-    /// A wheel on this machine, used in place of a download
+    /// Local wheel to use instead of a download
     #[arg(long, value_name = "FILE")]
     wheel: Option<PathBuf>,
-    /// Says that you have read the vendor's licence and accept it, where one binds whoever downloads
+    /// Confirm that you have read and accept the vendor's licence, where downloading requires it
     #[arg(long)]
     accept_licence: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Name {
-    /// Qualcomm's QNN: libQnnHtp.so with the x86 emulator of the neural processor
+    /// Qualcomm QNN: libQnnHtp.so with the x86 emulator of the NPU
     Qnn,
-    /// Intel's OpenVINO
+    /// Intel OpenVINO
     Openvino,
-    /// Google's LiteRT, whose compiler plugins are clients of vendors' libraries, and trained .tflite models
+    /// Google LiteRT, whose compiler plugins are clients of vendor libraries, and pretrained .tflite models
     Litert,
-    /// Apple's coremltools, which judge packages for Core ML
+    /// Apple coremltools, which check Core ML packages
     Coreml,
-    /// Python packages that judge the reading of language models' files, and the language model SmolLM2
+    /// Python packages that check the reading of language model files, and the language model SmolLM2
     Gguf,
-    /// OpenAI's client in Python, which judges `polychip serve`
+    /// OpenAI's Python client, which tests `polychip serve`
     Openai,
-    /// Rockchip's compiler for its NPUs, in a Python environment of its own
+    /// Rockchip's NPU compiler, in a separate Python environment
     Rknn,
-    /// Mesa 25's Vulkan driver in software, beside Debian 12's own
+    /// Mesa 25's software Vulkan driver, next to Debian 12's own
     Mesa,
-    /// A Linux that makes dma-bufs, for `cargo xtask guest`
+    /// A Linux kernel with dma-buf allocation, for `cargo xtask guest`
     Kernel,
-    /// Debian's Rust compiler with the standard library of aarch64, for `cargo xtask arm` where rustup offers none
+    /// Debian's Rust compiler with the aarch64 standard library, for `cargo xtask arm` without rustup
     Aarch64,
 }
 
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_no_path() {
+    fn version_must_not_be_a_path() {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options(Name::Openvino, false, None);
         options.version = Some("../../etc".to_owned());

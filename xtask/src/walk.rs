@@ -34,13 +34,13 @@ const LONGEST: Duration = Duration::from_secs(120);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Walk only this page
+    /// Run only this page
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Take what the tests have built in target/debug, and build none
+    /// Use the test build in target/debug, without building
     #[arg(long)]
     built: bool,
-    /// Print the blocks and what would be done with each, and run none
+    /// Print the blocks and the action for each, without running any
     #[arg(long)]
     list: bool,
 }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_fails_is_named_by_its_line_with_what_it_printed() {
+    fn failing_block_is_reported_with_line_and_output() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path());
         let page = "# A page\n\n```sh\necho before\ntest -e nowhere \\\n    # here\necho after\n```\n";
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_sees_neither_the_home_nor_the_settings_of_who_starts_it() {
+    fn block_runs_without_the_users_home_and_settings() {
         let folder = tempfile::tempdir().unwrap();
         let page = "```sh\ntest \"$HOME\" = \"$PWD\"\nenv\n```\n";
         let said = place(folder.path()).run(&blocks::read(page).unwrap()[0]).unwrap();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_says_what_becomes_of_each_of_its_blocks() {
+    fn every_block_of_a_page_is_accounted_for() {
         for page in pages().unwrap() {
             let text = fs::read_to_string(root().join(&page)).unwrap();
             let blocks = blocks::read(&text).unwrap_or_else(|error| panic!("{}: {error:#}", page.display()));

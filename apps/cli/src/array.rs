@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_every_plain_type() {
+    fn reads_numbers_of_every_plain_type() {
         assert_eq!(numbers(DType::F32, &1.5f32.to_le_bytes()), Some(vec![1.5]));
         assert_eq!(
             numbers(DType::BF16, &bf16::from_f32(-2.0).to_le_bytes()),
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_past_all_memory_has_no_count() {
+    fn oversized_shape_has_no_element_count() {
         assert_eq!(count(&[2, 3]), Some(6));
         assert_eq!(count(&[]), Some(1));
         assert_eq!(count(&[usize::MAX, 2]), None);
     }
 
     #[test]
-    fn floats_become_floats_of_another_size_and_nothing_else() {
+    fn floats_convert_only_to_other_float_sizes() {
         let of = |dtype, bytes: &[u8], shape: &[usize]| Array {
             dtype,
             shape: shape.to_vec(),

@@ -1,10 +1,9 @@
-//! `polychip bench`: latency and throughput of warm runs, late ones counted, with what each part took and how long the start was.
+//! `polychip bench`: latency and throughput of warm runs, late runs, times of parts, and the start time.
 //!
 //! Invariants:
-//! 1. A run's time is from submit to outputs; inputs are written once, before the first run.
-//! 2. So many runs of each session are in flight from the first to the last: the oldest is waited for, and the next one
-//!    submitted.
-//! 3. Sessions run on threads of their own, and none counts a run before all are warm.
+//! 1. A run's time is measured from submission to outputs. Inputs are written once, before the first run.
+//! 2. The number of runs in flight per session is constant: each wait for the oldest run is followed by a submission.
+//! 3. Each session has its own thread, and no run counts before all sessions are warm.
 
 mod answer;
 mod drawn;
@@ -39,33 +38,34 @@ pub(crate) struct Arguments {
     buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Runs of each session before the first that counts; without it 5, and on a GPU for as long as its clock may be that of
-    /// what it did before: half a second, with `--period` 6 s
+    /// Warm-up runs of each session; default: 5, and on a GPU also until its clock has settled: 0.5 s, or 6 s with
+    /// `--period`
     #[arg(long, value_name = "N")]
     warmup: Option<u64>,
-    /// Runs of each session that count
+    /// Timed runs of each session
     #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     iters: u64,
-    /// Run for so many seconds, however many runs these are
+    /// Run for this many seconds instead of a number of runs
     #[arg(long, value_name = "SECONDS", value_parser = crate::profile::seconds)]
     duration: Option<Duration>,
-    /// Sessions of the model at once, each on a thread of its own
+    /// Concurrent sessions of the model, each on its own thread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     sessions: u32,
-    /// Runs of each session in flight at once; without it 1, and with `--policy throughput` one more than the devices of each replica
+    /// Runs in flight per session; default: 1, and with `--policy throughput` one more than the devices of each
+    /// replica
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: Option<u32>,
-    /// Write when each part of the first session ran, and what sensors said meanwhile, in the format that Perfetto and Chrome open;
-    /// with `--per-op` also what each kernel took in runs of their own
+    /// Write a trace of the first session's parts and the sensors for Perfetto or Chrome; with `--per-op` also each
+    /// kernel's time, from separate runs
     #[arg(long, value_name = "FILE")]
     trace: Option<std::path::PathBuf>,
-    /// Afterwards measure what each kernel takes, in runs of their own
+    /// Also measure each kernel's time, in separate runs
     #[arg(long, conflicts_with_all = ["csv", "buckets"])]
     per_op: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Print names of columns and one line of figures, separated by commas
+    /// Print CSV: a header line and one line of figures
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     #[command(flatten)]

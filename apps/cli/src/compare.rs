@@ -1,11 +1,11 @@
-//! `polychip compare`: two models, or one model run in two ways, layer by layer, with their time and memory side by side; also
-//! arrays in files.
+//! `polychip compare`: compares two models, two ways to run one model, or array files, layer by layer, with time and
+//! memory side by side.
 //!
 //! Invariants:
 //! 1. Both sides compute from the same inputs.
-//! 2. The first layer that drifts is the first in the order of the first side's graph, which is one of execution: none of what
-//!    it reads drifts, as far as that is compared.
-//! 3. Runs that are timed take turns, and no tensor inside is kept for them.
+//! 2. The first drifting layer is the first in execution order of the first side's graph: none of its compared inputs
+//!    drifts.
+//! 3. Timed runs alternate, and keep no intermediate tensors.
 //!
 //! Not here: how tensors are paired (`pair`, `rows`) and kept (`side`), what an error is (`measure`).
 
@@ -42,36 +42,37 @@ const BLOCK: u64 = 10;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What is compared with: an ONNX model, a folder of .npy files named after tensors as `run --save` writes them, or one such file
+    /// Reference: an ONNX model, a .npy file, or a folder of .npy files named after tensors, as `run --save` writes
+    /// them
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// What is judged, likewise; without it the model of A, run as the options under "Side B" say
+    /// Candidate: the same kinds; default: the model of A, run with the options under "Side B"
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
-    /// Size of a dimension that a model only names
+    /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = crate::setup::dimension)]
     dims: Vec<(String, usize)>,
-    /// Shape of an input, which gives the dimensions that a model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape)]
     shapes: Vec<(String, Vec<usize>)>,
-    /// A layer drifts where its largest error is above this share of its largest value; without any of these three 0.001, with
-    /// floats of 16 bits 0.05, with integers that stand for reals 0.2
+    /// Report drift where a layer's largest error exceeds this share of its largest value; default without any of
+    /// these three: 0.001, for 16-bit floats 0.05, for quantised integers 0.2
     #[arg(long, value_name = "SHARE", value_parser = limit, help_heading = "Drift")]
     max_error: Option<f64>,
-    /// A layer drifts where the cosine of its values on both sides is below this
+    /// Report drift where the cosine of a layer's values on both sides is below this
     #[arg(long, value_name = "COSINE", value_parser = limit, help_heading = "Drift")]
     min_cosine: Option<f64>,
-    /// A layer drifts where its signal-to-noise ratio is below so many decibels
+    /// Report drift where a layer's signal-to-noise ratio is below this, in decibels
     #[arg(long, value_name = "DB", value_parser = limit, help_heading = "Drift")]
     min_snr: Option<f64>,
-    /// Exit with code 1 where a layer drifts, where an output does, or where the median of B's runs is above that of A's by more
-    /// than so many per cent (0 where left out); may be given several times
+    /// Exit with code 1 if a layer drifts, if an output drifts, or if B's median time exceeds A's by more than
+    /// PERCENT (default: 0); repeatable
     #[arg(long, value_name = "drift|output|slower[=PERCENT]", value_parser = gate)]
     fail_on: Vec<Gate>,
-    /// Runs of each side before the first that counts
+    /// Warm-up runs of each side
     #[arg(long, value_name = "N", default_value_t = 5)]
     warmup: u64,
-    /// Runs of each side that are timed, in turns; 0: none
+    /// Timed runs of each side, alternating; 0 for none
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     iters: u64,
     /// Print all layers
@@ -92,16 +93,16 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Side B")]
 struct SideArguments {
-    /// Devices of B, as `--devices` says those of both
+    /// Devices of B; see `--devices`
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
     b_devices: Vec<String>,
-    /// Plan of B, as `--plan`
+    /// Plan of B; see `--plan`
     #[arg(long, value_name = "FILE", conflicts_with = "b_devices")]
     b_plan: Option<PathBuf>,
-    /// How exactly B is computed, as `--precision`
+    /// Numeric precision of B; see `--precision`
     #[arg(long, value_enum)]
     b_precision: Option<Precision>,
-    /// Threads that a CPU may use for B, as `--threads`
+    /// Maximum number of CPU threads for B; see `--threads`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     b_threads: Option<u32>,
 }
@@ -153,7 +154,7 @@ fn gate(text: &str) -> Result<Gate, String> {
     match percent.parse::<f64>() {
         Ok(value) if (0.0..=100_000.0).contains(&value) => Ok(Gate::Slower(value)),
         _ => Err(format!(
-            "{percent:?} is not a number of per cent from 0 to 100000"
+            "invalid percentage {percent:?}: expected a number from 0 to 100000"
         )),
     }
 }
@@ -183,7 +184,7 @@ impl Gate {
                 let (a, b) = (answer.a.latency_ns?.p50 as f64, answer.b.latency_ns?.p50 as f64);
                 let percent = 100.0 * (b / a.max(1.0) - 1.0);
                 (percent > limit).then(|| {
-                    format!("B takes longer by {percent:.1} %, the limit is {limit} % (--fail-on slower)")
+                    format!("B is slower by {percent:.1} %; the limit is {limit} % (--fail-on slower)")
                 })
             }
         }
@@ -200,7 +201,7 @@ enum Side<'a> {
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     if arguments.b.is_none() && arguments.side.is_empty() {
         return Err(usage(
-            "give B, or what is other where the model of A is run again: --b-precision, --b-devices, --b-plan or --b-threads",
+            "nothing to compare A with: give B, or run A's model another way with --b-precision, --b-devices, --b-plan or --b-threads",
         ));
     }
     let path_b = arguments.b.as_ref().unwrap_or(&arguments.a);
@@ -213,7 +214,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         ));
     }
     if files_b.is_some() && !arguments.side.is_empty() {
-        return Err(usage("options of side B are for a model; B is read from files"));
+        return Err(usage(
+            "the options under \"Side B\" need a model, and B is read from files",
+        ));
     }
     let settings_b = arguments.side.of(&arguments.session);
     // arrays alone need no device
@@ -349,9 +352,9 @@ impl Arguments {
         let (most, why) = if is_any(&|side| side.is_quantised()) {
             (0.2, answer::INTEGERS)
         } else if is_any(&|side| side.is_half()) {
-            (0.05, "floats of 16 bits are computed")
+            (0.05, "16-bit floats are computed")
         } else {
-            (0.001, "neither side rounds to less than 32 bits")
+            (0.001, "neither side rounds below 32 bits")
         };
         let limits = Limits {
             most_relative: Some(most),
@@ -416,7 +419,7 @@ fn compared(
     };
     if rows.is_empty() {
         return Err(bad_input(format!(
-            "the sides have no layer in common; A has {}, B has {}",
+            "the sides have no common layer: A has {}, B has {}",
             some(&alone_a),
             some(&alone_b)
         )));

@@ -1,4 +1,4 @@
-//! `polychip completions`: what a shell completes the command line with.
+//! `polychip completions`: shell completion scripts.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -11,7 +11,7 @@ bash: polychip completions bash > ~/.local/share/bash-completion/completions/pol
 zsh:  polychip completions zsh > _polychip, in a folder of $fpath
 fish: polychip completions fish > ~/.config/fish/completions/polychip.fish")]
 pub(crate) struct Arguments {
-    /// The shell
+    /// Shell to print completions for
     shell: Shell,
 }
 

@@ -1,10 +1,9 @@
-//! Defaults of options, from a person's file, and the command line that they are added to.
+//! Option defaults from the user's file, added to the command line.
 //!
 //! Invariants:
-//! 1. The file holds options that mean the same in every command: those under the headings [`HEADINGS`].
-//! 2. What the command line says goes before the file: an option that it gives, or that one of its options excludes, is not
-//!    taken from the file.
-//! 3. A value of the file is read as if it stood in the command line, and what is wrong with it names the file.
+//! 1. The file holds only options with the same meaning in every command: those under the headings [`HEADINGS`].
+//! 2. The command line takes precedence: an option that it sets or excludes is not taken from the file.
+//! 3. A value of the file is parsed like one on the command line, and its errors name the file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -85,7 +84,7 @@ fn values(command: &Command, file: &Path) -> anyhow::Result<Vec<Value>> {
     let bad = |what: String| usage(format!("{}: {what}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| {
         bad(format!(
-            "{error}; {VARIABLE} names another file, or none where it is empty"
+            "{error}; set {VARIABLE} to another file, or to nothing for no file"
         ))
     })?;
     let table: toml::Table = text.parse().map_err(|error| bad(format!("{error}")))?;
@@ -94,7 +93,7 @@ fn values(command: &Command, file: &Path) -> anyhow::Result<Vec<Value>> {
         if !known.contains(key) {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             return Err(bad(format!(
-                "{key:?} is no option that has a default; they are {}",
+                "unknown option {key:?}; options with a default are {}",
                 known.join(", ")
             )));
         }
@@ -105,7 +104,7 @@ fn values(command: &Command, file: &Path) -> anyhow::Result<Vec<Value>> {
         let values: Option<Vec<String>> = values;
         let values = values.ok_or_else(|| {
             bad(format!(
-                "{key}: write a text, a number, true or false, or a list of them"
+                "{key}: expected a string, a number, a boolean, or a list of them"
             ))
         })?;
         Ok((key.clone(), values))
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_adds_what_the_command_has_and_the_line_does_not_give_or_exclude() {
+    fn defaults_file_adds_only_known_absent_options() {
         let file = "threads = 4\ndevices = [\"cpu\", \"gpu:0\"]\nlocked = true\n";
         let all = ["--devices=cpu", "--devices=gpu:0", "--locked", "--threads=4"];
         assert_eq!(of(&["x", "run"], file).unwrap(), all);
@@ -232,13 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_no_use_is_named_with_what_would_do() {
+    fn unusable_defaults_file_is_reported_with_a_remedy() {
         for (file, part) in [
             (
                 "json = true",
-                "\"json\" is no option that has a default; they are devices, locked, plan, threads",
+                "unknown option \"json\"; they are devices, locked, plan, threads",
             ),
-            ("threads = { a = 1 }", "threads: write a text"),
+            ("threads = { a = 1 }", "threads: expected a string"),
             ("threads =", "TOML"),
         ] {
             let words = of(&["x", "run"], file).unwrap_err();

@@ -1,6 +1,6 @@
-//! `polychip devices`: what was loaded, and what was refused with the reason.
+//! `polychip devices`: loaded plugins and devices, and refused ones with the reason.
 //!
-//! Invariant: a figure that a device does not state, or a sensor that it has not, is null, never zero.
+//! Invariant: an unstated figure or a missing sensor is null, never zero.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::setup::RuntimeArguments;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Forget which nodes the devices refused when parts were compiled, so that they are asked anew
+    /// Forget the nodes that devices refused at compile time, so that they are tried again
     #[arg(long, requires = "profile")]
     forget_refusals: bool,
     /// Print JSON
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     runtime: RuntimeArguments,
 }
 
-/// What `devices --json` prints.
+/// Output of `devices --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// The devices, plugin by plugin.
@@ -51,28 +51,27 @@ struct DeviceLine {
     driver: String,
     /// Its plugin.
     plugin: PluginLine,
-    /// Memory that parts may use, in bytes, where limited.
+    /// Memory limit of parts in bytes, if limited.
     memory_bytes: Option<u64>,
-    /// Peak arithmetic rate for f32, in multiply-adds per second, where stated.
+    /// Peak f32 rate in multiply-adds per second, if stated.
     peak_macs_per_s: Option<u64>,
-    /// Peak memory rate, in bytes per second, where stated.
+    /// Peak memory rate in bytes per second, if stated.
     peak_bytes_per_s: Option<u64>,
-    /// Rate of the bus between memory of the host and the device's own, in bytes per second, where there is one.
+    /// Rate of the bus between host and device memory in bytes per second, if there is one.
     link_bytes_per_s: Option<u64>,
-    /// When these rates were measured, in seconds since 1970; none where they are stated from what the device is.
+    /// Time of the rate measurement in seconds since 1970; null for stated rates.
     rates_measured_s: Option<u64>,
     /// When a part that it has begun gives way to a more urgent one.
     preemption: PreemptionLine,
-    /// Parts that it gains from having at once, where stated; one is given at a time where not.
+    /// Useful number of concurrent parts, if stated; otherwise one.
     queue_depth: Option<u32>,
-    /// Time that it loses where it goes from a part of one plan to one of another, in nanoseconds, where stated.
+    /// Time to switch between parts of different plans in nanoseconds, if stated.
     switch_ns: Option<u64>,
-    /// What else changes its speed: cores, threads, instruction set, configuration. Part of what its figures are kept
-    /// under.
+    /// Other factors of its speed: cores, threads, instruction set, configuration. Part of its profile key.
     settings: String,
     /// Computes on host memory without a copy.
     shares_host_memory: bool,
-    /// Takes host memory by import.
+    /// Imports host memory.
     imports_host_memory: bool,
     /// The figures are not a real chip's.
     emulated: bool,
@@ -82,21 +81,21 @@ struct DeviceLine {
     remembered_refusals: Vec<RememberedLine>,
     /// Settings of clocks that it can be put to.
     operating_points: Vec<OperatingPointLine>,
-    /// What its plugin's sensors say; none where it has none or they failed.
+    /// Readings of its plugin's sensors; null without sensors or on failure.
     telemetry: Option<TelemetryLine>,
     /// Temperature, power, energy, clock and load: the sensor of each, the plugin's or the system's, or why there is
     /// none.
     sensors: Vec<SensorLine>,
-    /// Conditions by which measured times are chosen when a plan is made now.
+    /// Conditions that select the measured times for a plan made now.
     conditions: String,
 }
 
 /// When a part that a device has begun gives way to a more urgent one.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PreemptionLine {
-    /// `none`, `commands` (between two of its commands), `any_time`, or `unknown` where the plugin does not say.
+    /// `none`, `commands` (between two of its commands), `any_time`, or `unknown` if the plugin does not state it.
     when: &'static str,
-    /// Longest time until it has given way, in nanoseconds; none where there is no such bound.
+    /// Maximum time until it yields in nanoseconds; null without a bound.
     bound_ns: Option<u64>,
 }
 
@@ -104,9 +103,9 @@ impl PreemptionLine {
     /// The words of people; none where nothing is known.
     fn words(&self) -> Option<String> {
         let when = match self.when {
-            "none" => return Some("parts run to their end".to_owned()),
-            "commands" => "parts give way between commands",
-            "any_time" => "parts give way at any time",
+            "none" => return Some("parts run to completion".to_owned()),
+            "commands" => "parts yield between commands",
+            "any_time" => "parts yield at any time",
             _ => return None,
         };
         Some(match self.bound_ns {
@@ -119,13 +118,13 @@ impl PreemptionLine {
 /// A sensor of a device.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SensorLine {
-    /// What it measures, with the unit: `temperature_mc`, `power_mw`, `energy_uj`, `frequency_khz`, `load_permille`.
+    /// Quantity and unit: `temperature_mc`, `power_mw`, `energy_uj`, `frequency_khz`, `load_permille`.
     quantity: &'static str,
-    /// What it says; none where there is no sensor, or it failed.
+    /// Its reading; null without a sensor or on failure.
     value: Option<i64>,
-    /// Its name; none where there is no value.
+    /// Its name; null without a value.
     sensor: Option<String>,
-    /// Why there is no value; none where there is one.
+    /// Reason for a missing value; null if there is a value.
     reason: Option<String>,
 }
 
@@ -170,7 +169,7 @@ struct PluginLine {
     name: String,
     /// Version.
     version: String,
-    /// Changes with every build whose compiled parts or figures may differ.
+    /// Changes with every build that may change compiled parts or figures.
     build_id: String,
     /// The library; none for a plugin that is linked in.
     path: Option<String>,
@@ -187,7 +186,7 @@ struct OperatingPointLine {
     power_mw: Option<u64>,
 }
 
-/// What sensors say.
+/// Sensor readings.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TelemetryLine {
     /// Temperature in thousandths of a degree Celsius.
@@ -200,7 +199,7 @@ struct TelemetryLine {
     frequency_khz: Option<u64>,
     /// Share of time spent computing, in thousandths.
     load_permille: Option<u32>,
-    /// Bits of the reasons for which the chip slows itself down.
+    /// Bits of the chip's throttling reasons.
     throttle: Option<u32>,
     /// Memory in use, in bytes.
     memory_used_bytes: Option<u64>,
@@ -340,7 +339,7 @@ impl DeviceLine {
         let mut words = Vec::new();
         words.extend(self.queue_depth.map(|depth| match depth {
             1 => "one part at a time".to_owned(),
-            depth => format!("{depth} parts at once"),
+            depth => format!("{depth} concurrent parts"),
         }));
         words.extend(self.preemption.words());
         words.extend(
@@ -430,11 +429,11 @@ impl std::fmt::Display for Answer {
             let memory = match (device.shares_host_memory, device.imports_host_memory) {
                 (true, _) => "computes on host memory",
                 (false, true) => "imports host memory",
-                (false, false) => "memory of its own",
+                (false, false) => "separate memory",
             };
             facts.push(memory.to_owned());
             if device.quarantined {
-                facts.push("quarantined until it is reset".to_owned());
+                facts.push("quarantined until reset".to_owned());
             }
             writeln!(text, "  {}", facts.join(", "))?;
             let shared = device.sharing();
@@ -468,7 +467,7 @@ impl std::fmt::Display for Answer {
                 writeln!(text, "  conditions: {}", device.conditions)?;
             }
             for run in &device.remembered_refusals {
-                writeln!(text, "  refused {} nodes before: {}", run.nodes, run.words)?;
+                writeln!(text, "  refused {} nodes earlier: {}", run.nodes, run.words)?;
             }
             for point in &device.operating_points {
                 writeln!(text, "  operating point {}", point.name)?;

@@ -1,13 +1,13 @@
-//! `polychip energy`: what a run takes on each device and plan, read off the machine's own sensors.
+//! `polychip energy`: energy of a run on each device and plan, from the machine's own sensors.
 //!
-//! Each candidate is run again and again, in blocks, with so many runs in flight at once, while a thread reads the
-//! sensors; before the first and after each one nothing runs. What a run takes is the sensors' energy over the runs of a
-//! block (gross), less idle power over the same time (net), with an interval over the blocks.
+//! Each candidate runs repeatedly in blocks, with a fixed number of runs in flight, while a thread reads the sensors.
+//! Nothing runs before the first and after each candidate. The energy of a run is the sensors' energy over the runs
+//! of a block (gross), minus idle power over the same time (net), with an interval over the blocks.
 //!
 //! Invariants:
-//! 1. A device without a sensor has no figure, and a candidate that uses one has no net energy, and as gross energy only
-//!    what the other sensors say, marked as a lower bound.
-//! 2. What is measured of a device that ran one part goes to the profile, from which plans of least energy are made.
+//! 1. A device without a sensor has no figure. A candidate that uses such a device has no net energy, and its gross
+//!    energy covers only the other sensors, marked as a lower bound.
+//! 2. Measurements of a device that ran one part go to the profile, for minimum-energy plans.
 
 mod measure;
 mod text;
@@ -37,20 +37,20 @@ pub(crate) struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Seconds for which each candidate is run; sensors change ten times a second at best, so not less than ten for
-    /// figures that are published
+    /// Seconds to run each candidate; use at least 10 for published figures, because sensors update at most ten times
+    /// a second
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = seconds)]
     seconds: f64,
-    /// Seconds for which nothing runs, before and after each candidate
+    /// Idle seconds before and after each candidate
     #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
     idle: f64,
-    /// Seconds that clocks and sensors are given before runs or idle count
+    /// Seconds for clocks and sensors to settle before runs or idle time count
     #[arg(long, value_name = "N", default_value_t = SETTLE.as_secs_f64(), value_parser = seconds)]
     settle: f64,
-    /// Blocks that a candidate's time is split into, from which the interval is made
+    /// Blocks that a candidate's time is split into to compute the interval
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=100))]
     blocks: u32,
-    /// Runs in flight at once, each number a candidate of its own
+    /// Runs in flight; each number is a separate candidate
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4", value_parser = clap::value_parser!(u32).range(1..=64))]
     lanes: Vec<u32>,
     /// Print JSON
@@ -64,39 +64,39 @@ pub(crate) struct Arguments {
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=86_400.0).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is no number of seconds up to a day")),
+        _ => Err(format!("invalid time {text:?}: expected seconds from 0 to 86400")),
     }
 }
 
-/// What `energy --json` prints.
+/// Output of `energy --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
     model: String,
-    /// Threads asked for; none where the plugins chose.
+    /// Requested threads; null if the plugins chose.
     threads: Option<u32>,
-    /// Seconds for which each candidate was run.
+    /// Seconds of each candidate.
     seconds: f64,
     /// The devices' sensors.
     sensors: Vec<SensorLine>,
-    /// What was measured, in the order in which it was.
+    /// Measurements in order.
     candidates: Vec<Candidate>,
-    /// What could not be run, with the reason.
+    /// Candidates that could not run, with the reason.
     not_run: Vec<NotRun>,
-    /// The best of what was measured.
+    /// The best measured candidates.
     best: Best,
-    /// What the planner chooses from the profile.
+    /// The planner's choices from the profile.
     plans: Vec<Choice>,
-    /// Whether the planner's choices for least time and least energy differ; none where one of them could not be made.
+    /// Whether the plans for minimum time and minimum energy differ; null if one of them is missing.
     plans_differ: Option<bool>,
 }
 
-/// What a device says of its energy.
+/// A device's energy readings.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct SensorLine {
     /// Device, `plugin:index`.
     device: String,
-    /// Sensor of energy or power; none where there is none.
+    /// Energy or power sensor, if there is one.
     sensor: Option<String>,
     /// Why there is none.
     reason: Option<String>,
@@ -119,9 +119,9 @@ struct Candidate {
     runs_per_second: f64,
     /// Each device with a sensor, used or not.
     devices: Vec<DeviceEnergy>,
-    /// Energy of a run on the devices that it uses, less idle, in microjoules; none where one of them has no sensor.
+    /// Energy of a run on its devices in microjoules, minus idle energy; null if one has no sensor.
     net_uj: Option<Interval>,
-    /// Energy of a run with what all devices with a sensor take idle, in microjoules.
+    /// Energy of a run in microjoules, including idle energy of all devices with a sensor.
     gross_uj: Option<Interval>,
     /// Devices that it uses and that have no sensor: the gross energy is a lower bound then.
     unknown: Vec<String>,
@@ -134,7 +134,7 @@ struct DeviceEnergy {
     device: String,
     /// Whether the candidate uses it.
     used: bool,
-    /// The figures; none where the sensor gives none.
+    /// The figures; null if the sensor has none.
     figures: Option<EnergyFigures>,
     /// Why there are none.
     reason: Option<String>,
@@ -147,33 +147,33 @@ struct NotRun {
     reason: String,
 }
 
-/// The best of what was measured, by candidates' names.
+/// The best measured candidates, by name.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Best {
     /// Shortest median time of a run.
     latency: Option<String>,
     /// Least net energy among those that have one.
     net: Option<String>,
-    /// Least gross energy among those of which no device is unknown.
+    /// Lowest gross energy among candidates without an unknown device.
     gross: Option<String>,
-    /// Whether the first two differ; none where there is no energy.
+    /// Whether the first two differ; null without energy.
     differ: Option<bool>,
     /// Whether the intervals of the net energies of both have nothing in common.
     apart: Option<bool>,
-    /// Candidates of which some device has no sensor, which therefore take no part in the best energy.
+    /// Candidates with a device without a sensor, excluded from the energy comparison.
     unknown: Vec<String>,
 }
 
 /// A plan that the planner chooses.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Choice {
-    /// What was minimised.
+    /// The objective.
     aim: &'static str,
-    /// Nodes by device; none where no plan was made.
+    /// Nodes by device; null without a plan.
     nodes: Option<BTreeMap<String, usize>>,
     /// Predicted time of a run in nanoseconds.
     time_ns: Option<u64>,
-    /// Predicted energy of a run in microjoules, where it is known.
+    /// Predicted energy of a run in microjoules, if known.
     energy_uj: Option<u64>,
     /// The weakest source of the figures: measured, composed, estimated, roofline.
     provenance: Option<&'static str>,
@@ -198,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let ways = ways(&runtime, &model, arguments, &mut not_run)?;
     if ways.is_empty() {
         return Err(usage(
-            "none of the devices asked for can run the model".to_owned(),
+            "none of the requested devices can run the model".to_owned(),
         ));
     }
     bench.rest();

@@ -1,31 +1,31 @@
-//! From an error to its message and exit code.
+//! Maps errors to messages and exit codes.
 //!
-//! Invariant: every failure has one of the contract's codes and one message on standard error, with
-//! the remedy where there is a general one.
+//! Invariant: every failure has one exit code of the contract and one message on standard error, with a remedy if a
+//! general one exists.
 
 use std::fmt;
 
 use clap::builder::styling::{AnsiColor, Style};
 use polychip::ErrorKind;
 
-/// How the words before messages look, on a terminal and without NO_COLOR.
+/// Styles of message prefixes on a terminal without NO_COLOR.
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HELP: Style = AnsiColor::Cyan.on_default().bold();
 
-/// Says something that a person should know and that stops nothing.
+/// Prints a warning.
 pub(crate) fn warn(words: impl fmt::Display) {
     anstream::eprintln!("{WARNING}warning:{WARNING:#} {words}");
 }
 
-/// The exit codes that scripts rely on.
+/// Exit codes for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// A plan, a model's values, a profile or a farm's figures differ, and the command line asked to fail then.
+    /// A requested gate failed: a plan, values, a profile or farm figures differ.
     Differs = 1,
-    /// The command line asks for something that cannot be.
+    /// The command line is invalid.
     Usage = 2,
-    /// The model, an input or another file that was given is bad.
+    /// The model, an input or another given file is bad.
     BadInput = 3,
     /// No device could run the model.
     NoDevice = 4,
@@ -33,7 +33,7 @@ pub(crate) enum Code {
     DeviceFailed = 5,
 }
 
-/// A failure that the command line found itself.
+/// A failure found by the command line itself.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,
@@ -67,12 +67,12 @@ pub(crate) fn bad_input(message: impl fmt::Display) -> anyhow::Error {
     failure(Code::BadInput, message)
 }
 
-/// An error, or help, in the words of what reads command lines.
+/// An error, or help, from the command line parser.
 pub(crate) fn said(error: clap::Error) -> anyhow::Error {
     error.into()
 }
 
-/// The code of an error, and the general remedy for its kind.
+/// The exit code of an error, and the general remedy for its kind.
 fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
     for cause in error.chain() {
         if let Some(failure) = cause.downcast_ref::<Failure>() {
@@ -80,14 +80,14 @@ fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
         }
         if let Some(error) = cause.downcast_ref::<polychip::Error>() {
             let (code, remedy) = of_kind(error.kind());
-            // a model of another format says itself what to do
+            // the error of another model format includes its remedy
             let is_own = error.kind() == ErrorKind::BadModel && std::error::Error::source(error).is_none();
             return (code, remedy.filter(|_| !is_own));
         }
         #[cfg(feature = "llm")]
         if let Some(error) = cause.downcast_ref::<polychip_llm::Error>() {
             let remedy = match error.kind() {
-                polychip_llm::ErrorKind::Room => Some("`--context TOKENS` makes more room"),
+                polychip_llm::ErrorKind::Room => Some("raise the context length with `--context TOKENS`"),
                 _ => None,
             };
             return error
@@ -115,7 +115,7 @@ fn of_kind(kind: ErrorKind) -> (Code, Option<&'static str>) {
         ),
         ErrorKind::BadPlugin => (
             Code::NoDevice,
-            Some("`polychip devices` lists the devices, and the plugins that are not used with the reason"),
+            Some("`polychip devices` lists the devices, and the unused plugins with the reason"),
         ),
         ErrorKind::DeviceFailed => (
             Code::DeviceFailed,
@@ -132,7 +132,7 @@ fn of_kind(kind: ErrorKind) -> (Code, Option<&'static str>) {
         ),
         ErrorKind::BadProfile => (
             Code::BadInput,
-            Some("the file is left as it is; give another one with `--profile FILE`"),
+            Some("the file is left unchanged; choose another one with `--profile FILE`"),
         ),
         ErrorKind::BadModel => (
             Code::BadInput,
@@ -142,7 +142,7 @@ fn of_kind(kind: ErrorKind) -> (Code, Option<&'static str>) {
     }
 }
 
-/// The message: each cause that the text before it does not name already.
+/// The message with each cause that is not already part of it.
 fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
@@ -155,11 +155,11 @@ fn message(error: &anyhow::Error) -> String {
     text
 }
 
-/// Prints the error and gives its exit code.
+/// Prints the error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error) -> u8 {
     // usage errors and help, with clap's exit codes 2 and 0
     if let Some(said) = error.downcast_ref::<clap::Error>() {
-        // nobody reads it where standard error is closed
+        // ignore a closed standard error
         let _ = said.print();
         return u8::try_from(said.exit_code()).unwrap_or(2);
     }
@@ -169,7 +169,7 @@ pub(crate) fn report(error: &anyhow::Error) -> u8 {
             .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     };
     if error.chain().any(is_closed_pipe) {
-        // the reader of our output has seen enough
+        // the reader closed our output
         return 0;
     }
     let (code, remedy) = classify(error);

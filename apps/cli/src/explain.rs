@@ -1,4 +1,4 @@
-//! `polychip explain`: for each node its device and cost, and for every other device why it is not there.
+//! `polychip explain`: each node's device and cost, and why not the other devices.
 
 use polychip::Explained;
 use schemars::JsonSchema;
@@ -15,10 +15,11 @@ use crate::setup::{ModelArguments, PlanArguments};
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
-    /// Compile the parts too, so that what a device refuses only then is explained as well
+    /// Also compile the parts, to explain what a device refuses only at compile time
     #[arg(long)]
     compile: bool,
-    /// Run the plan with inputs made from a seed, and say what each kernel and each node took, and which plain loops compute
+    /// Run the plan with generated inputs and show the time of each kernel and node, and the nodes computed by plain
+    /// loops
     #[arg(long)]
     per_op: bool,
     /// Print JSON
@@ -30,12 +31,12 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
 }
 
-/// What `explain --json` prints.
+/// Output of `explain --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     #[serde(flatten)]
     explained: Explained,
-    /// With `--per-op`: what each kernel took.
+    /// With `--per-op`: time of each kernel.
     per_op: Option<PerOp>,
     /// With `--per-op`: what was measured of each of `nodes`; none where its device measures whole parts only, or no step computes
     /// it because its result is its input in another shape.
@@ -78,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let steps = self.per_op.as_ref().map_or_else(String::new, |per_op| {
-            format!("\nsteps as measured, dearest first\n{per_op}")
+            format!("\nmeasured steps, slowest first\n{per_op}")
         });
         let of_node = |place: usize| {
             let steps = self.node_steps.as_ref()?.get(place)?.as_ref()?;

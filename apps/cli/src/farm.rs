@@ -1,7 +1,7 @@
-//! `polychip farm`: measures on all boards of a device farm; what they measured, and what changed.
+//! `polychip farm`: measures on all boards of a device farm, and reports results and changes.
 //!
-//! Invariant: everything that a program could want too is of the packages of the farm (`apps/farm/`); here are the command line,
-//! the words and the files.
+//! Invariant: functionality that other programs may need is in the farm packages (`farm/`). Here are only the command
+//! line, texts and files.
 
 pub(crate) mod boards;
 pub(crate) mod bundle;
@@ -21,17 +21,17 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List the boards, and whether they are reached
+    /// List the boards and whether each can be reached
     Boards(boards::Arguments),
-    /// Measure models on all boards, and keep a record of each item in a folder
+    /// Measure models on all boards, and record each item in a folder
     Run(Box<run::Arguments>),
-    /// Say what became slower, refused or broken from one run of a farm to another
+    /// Compare two farm runs: which items became slower, refused or broken
     Compare(compare::Arguments),
-    /// Show what was measured: a page, JUnit's XML, JSON
+    /// Report the measurements as an HTML page, JUnit XML or JSON
     Report(report::Arguments),
-    /// Make a signed file of what was measured on one SoC, for apps to load
+    /// Write a signed bundle of one SoC's measurements, for apps to load
     Bundle(bundle::Arguments),
-    /// Make a key that signs bundles, and print the public key that apps trust
+    /// Create a key that signs bundles, and print the public key for apps to trust
     Keygen(bundle::KeygenArguments),
 }
 

@@ -1,6 +1,6 @@
-//! Files that appear whole or not at all.
+//! Atomic file writes.
 //!
-//! Invariant: a file is written beside its place under another name, and renamed.
+//! Invariant: a file is written under a temporary name in the same folder, then renamed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,14 +16,14 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// Reads a text file that the command line names.
 pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(read(path)?).map_err(|_| bad_input(format!("{}: not a text in UTF-8", path.display())))
+    String::from_utf8(read(path)?).map_err(|_| bad_input(format!("{}: not UTF-8 text", path.display())))
 }
 
 /// Writes one file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let name = path
         .file_name()
-        .with_context(|| format!("{}: not the name of a file", path.display()))?;
+        .with_context(|| format!("{}: not a file name", path.display()))?;
     let folder = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -44,7 +44,10 @@ pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
     match metadata {
         Ok(metadata) if metadata.is_dir() && !path.is_dir() => Ok(()),
         Ok(metadata) if metadata.is_dir() => Err(usage(format!("{}: a folder", path.display()))),
-        Ok(_) => Err(usage(format!("{}: its folder is a file", path.display()))),
+        Ok(_) => Err(usage(format!(
+            "{}: its parent is a file, not a folder",
+            path.display()
+        ))),
         Err(error) => Err(unwritable(path, &error)),
     }
 }
@@ -101,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_hold_only_what_files_can() {
+    fn output_names_become_valid_file_names() {
         assert_eq!(name_of("probabilities"), "probabilities.npy");
         assert_eq!(name_of("/model/a:0"), "_model_a_0.npy");
         assert_eq!(name_of("a\0\n\\b"), "a___b.npy");
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn files_appear_all_or_none() {
+    fn files_are_written_atomically() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("new");
         let good = BTreeMap::from([("a.npy".to_owned(), vec![1]), ("b.npy".to_owned(), vec![2])]);
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_replaces_its_forerunner_whole() {
+    fn file_is_replaced_atomically() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.json");
         write(&path, b"one").unwrap();

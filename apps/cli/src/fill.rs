@@ -1,9 +1,9 @@
-//! Inputs made from a seed: floats normal, integers and truths 0 or 1.
+//! Inputs generated from a seed: normally distributed floats, integers and booleans of 0 or 1.
 //!
 //! Invariants:
 //! 1. The same seed gives the same bytes on every host (ChaCha8).
-//! 2. Each input has its own stream, chosen by its place among all input names in order of the
-//!    alphabet, so that giving one input from a file leaves the others as they are.
+//! 2. Each input has its own stream, chosen by its index among the sorted input names, so that giving one input as a
+//!    file does not change the others.
 
 use half::{bf16, f16};
 use polychip::DType;
@@ -19,7 +19,7 @@ pub(crate) fn fill(seed: u64, place: u64, dtype: DType, shape: &[usize]) -> anyh
     let is_bit = dtype == DType::Bool || dtype.is_int();
     let Some(bits) = dtype.bits().filter(|_| is_float || is_bit) else {
         anyhow::bail!(
-            "cannot be made from a seed: it holds {}; give its file",
+            "cannot be generated from a seed, because it holds {}; give a file with --input",
             dtype.name()
         );
     };
@@ -27,7 +27,7 @@ pub(crate) fn fill(seed: u64, place: u64, dtype: DType, shape: &[usize]) -> anyh
         .and_then(|count| dtype.byte_len(count))
         .filter(|size| *size < isize::MAX as usize);
     let (Some(count), Some(size)) = (count(shape), size) else {
-        anyhow::bail!("has a shape past all memory: {shape:?}");
+        anyhow::bail!("has a shape too large for memory: {shape:?}");
     };
     let mut source = ChaCha8Rng::seed_from_u64(seed);
     source.set_stream(place);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_truths_are_bits() {
+    fn integers_and_booleans_are_0_or_1() {
         use DType::*;
         for dtype in [Bool, I8, I16, I32, I64, U8, U16, U32, U64] {
             let values = values(7, 0, dtype);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_integers_are_the_bits_of_whole_ones() {
+    fn packed_integers_match_unpacked_bits() {
         let whole: Vec<u8> = values(7, 0, DType::U8).iter().map(|value| *value as u8).collect();
         for (dtype, each) in [(DType::I4, 2), (DType::U2, 4)] {
             let packed = fill(7, 0, dtype, &[50, 20]).unwrap().bytes;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_and_place_decide() {
+    fn seed_and_index_determine_values() {
         assert_eq!(values(7, 0, DType::F32), values(7, 0, DType::F32));
         assert_ne!(values(7, 0, DType::F32), values(8, 0, DType::F32));
         assert_ne!(values(7, 0, DType::F32), values(7, 1, DType::F32));
@@ -120,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn texts_cannot_be_made() {
+    fn strings_cannot_be_generated() {
         let error = fill(7, 0, DType::String, &[1]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot be made from a seed: it holds string; give its file"
+            "cannot be generated from a seed, because it holds string; give a file with --input"
         );
         assert!(fill(7, 0, DType::F32, &[usize::MAX, 2]).is_err());
     }

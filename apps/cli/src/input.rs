@@ -1,8 +1,8 @@
-//! The inputs of a run: from files, or made from a seed.
+//! The inputs of a run, from files or generated from a seed.
 //!
 //! Invariants:
-//! 1. Every input has a value of its very type and shape, or there is an error that names it.
-//! 2. Files give names to sizes: a dimension that the model only names takes the size that the file has.
+//! 1. Every input has a value of its type and shape, or an error names it.
+//! 2. A named dimension takes its size from the file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::{file, fill, npy, picture};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Inputs")]
 pub(crate) struct InputArguments {
-    /// Value of an input: a .npy file of its type and shape, or a .png picture for f32 [1,3,h,w]
+    /// Read an input from a .npy file of its type and shape, or from a .png picture for f32 [1,3,h,w]
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
     pub(crate) inputs: Vec<(String, PathBuf)>,
-    /// Make inputs that have no file from this seed: floats normal, integers 0 or 1
+    /// Generate inputs without a file from this seed: normally distributed floats, integers 0 or 1
     #[arg(long, value_name = "SEED")]
     pub(crate) fill: Option<u64>,
 }
@@ -39,12 +39,12 @@ fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 pub(crate) struct Given {
     pub(crate) name: String,
     pub(crate) array: Array,
-    /// The file, or none where it was made from the seed.
+    /// The file, or `None` if generated.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl InputArguments {
-    /// All inputs made from seed 0, for runs whose values matter little.
+    /// All inputs generated from seed 0, for runs whose values do not matter.
     pub(crate) fn of_seed() -> InputArguments {
         InputArguments {
             inputs: Vec::new(),
@@ -52,7 +52,7 @@ impl InputArguments {
         }
     }
 
-    /// Reads or makes every input of the model. Gives also the model with the sizes that the files have.
+    /// Reads or generates every input of the model. Also returns the model with sizes from the files.
     pub(crate) fn read(&self, model: &Model) -> anyhow::Result<(Model, Vec<Given>)> {
         let mut arrays: BTreeMap<&str, (Array, &PathBuf)> = BTreeMap::new();
         for (name, path) in &self.inputs {
@@ -70,7 +70,7 @@ impl InputArguments {
         let open = model.open_dims();
         if !open.is_empty() {
             return Err(bad_input(format!(
-                "{}: the size of {} is open; give each one with --dim NAME=N or --shape INPUT=1x2x3",
+                "{}: the size of {} is open; set each with --dim NAME=N or --shape INPUT=1x2x3",
                 model.path().display(),
                 open.join(", ")
             )));
@@ -88,7 +88,7 @@ impl InputArguments {
                     let array = npy::from_bits(array, dtype, &shape);
                     if (array.dtype, &array.shape) != (dtype, &shape) {
                         return Err(bad_input(format!(
-                            "input {name:?} is {} {shape:?}; {} holds {} {:?}",
+                            "input {name:?} expects {} {shape:?}; {} holds {} {:?}",
                             dtype.name(),
                             path.display(),
                             array.dtype.name(),
@@ -113,7 +113,7 @@ impl InputArguments {
                 }
                 (None, None) => {
                     return Err(bad_input(format!(
-                        "input {name:?} has no value; give --input {name}=FILE, or --fill SEED to make one up"
+                        "input {name:?} has no value; give --input {name}=FILE, or generate one with --fill SEED"
                     )));
                 }
             };
@@ -128,7 +128,7 @@ fn wanted(tensor: &Tensor) -> anyhow::Result<(DType, Vec<usize>)> {
     let name = &tensor.name;
     if !tensor.typed || tensor.container != polychip_graph::Container::Tensor {
         return Err(bad_input(format!(
-            "input {name:?} is no tensor of a known type; such inputs cannot be given"
+            "input {name:?} is not a tensor of a known type, and cannot be given"
         )));
     }
     let shape = tensor.ty.sizes().ok_or_else(|| {
@@ -151,7 +151,7 @@ fn array(path: &PathBuf, tensor: &Tensor) -> anyhow::Result<Array> {
             let dims = tensor.ty.shape.as_deref().unwrap_or_default();
             anyhow::ensure!(
                 tensor.ty.dtype == DType::F32 && (dims.len() == 4 || tensor.ty.shape.is_none()),
-                "a picture is f32 [1, 3, h, w], the input {}",
+                "a picture needs an input of f32 [1, 3, h, w]; this one is {}",
                 tensor.ty
             );
             picture::read(&bytes()?, dims.get(1).and_then(|dim| dim.known()).unwrap_or(3))
@@ -192,7 +192,7 @@ fn no_input(model: &Model, name: &str) -> anyhow::Error {
     let known: Vec<&str> = graph.inputs.iter().map(|id| &*graph.tensor(*id).name).collect();
     let path = model.path().display();
     match &known[..] {
-        [] => bad_input(format!("{path} has no input {name:?}; it takes none")),
+        [] => bad_input(format!("{path} has no input {name:?}; it has no inputs")),
         known => bad_input(format!(
             "{path} has no input {name:?}; its inputs are: {}",
             known.join(", ")
@@ -210,7 +210,7 @@ pub(crate) fn labels(path: &std::path::Path) -> anyhow::Result<Vec<String>> {
         .collect();
     if labels.is_empty() {
         return Err(bad_input(format!(
-            "{}: holds no labels, one a line",
+            "{}: contains no labels (one per line)",
             path.display()
         )));
     }
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_is_a_name_and_a_file() {
+    fn parses_input_as_name_and_file() {
         assert_eq!(
             assignment("image=a=b.png"),
             Ok(("image".into(), "a=b.png".into()))

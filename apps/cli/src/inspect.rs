@@ -1,6 +1,6 @@
-//! `polychip inspect`: what a model is, and what each device does not support.
+//! `polychip inspect`: a model's summary, and the nodes that each device does not support.
 //!
-//! Invariant: the summary of the model needs no device; what cannot be asked of devices is said in words.
+//! Invariant: the model's summary needs no device. A note explains if device support cannot be checked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ const LONGEST: usize = 120;
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
-    /// Run the model with inputs made from a seed, and say which nodes plain loops compute
+    /// Run the model with generated inputs and list the nodes computed by plain loops
     #[arg(long)]
     per_op: bool,
     /// Print JSON
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
 }
 
-/// What `inspect --json` prints.
+/// Output of `inspect --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
@@ -61,17 +61,17 @@ pub(crate) struct Answer {
     parameters: u64,
     /// Bytes of all constants.
     constant_bytes: u64,
-    /// Files with weights beside the model.
+    /// External weight files of the model.
     files: Vec<String>,
     /// Nodes as imported, those of bodies included.
     nodes: usize,
     /// How often each op occurs, most frequent first.
     ops: Vec<Count>,
-    /// What devices say of the canonical graph; none where they could not be asked.
+    /// Device support of the canonical graph; null if it cannot be checked.
     support: Option<SupportAnswer>,
     /// Why devices could not be asked.
     note: Option<String>,
-    /// With `--per-op`: nodes for which plain loops stand in for a kernel, as the plan of the model runs.
+    /// With `--per-op`: nodes that plain loops compute instead of a kernel, in the model's plan.
     reference: Option<ReferenceAnswer>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Answer {
 struct ReferenceAnswer {
     /// By device and op.
     nodes: Vec<OnReference>,
-    /// Devices that measure whole parts only, of which that is not known.
+    /// Devices that measure only whole parts, so plain loops are unknown.
     unknown: Vec<String>,
 }
 
@@ -91,9 +91,9 @@ struct Port {
     name: String,
     /// tensor, sequence, optional, optional_sequence or other.
     container: &'static str,
-    /// Element type; none where it is not known.
+    /// Element type; null if unknown.
     dtype: Option<&'static str>,
-    /// Sizes, or names of sizes, `?` where neither is known; none where not even the rank is known.
+    /// Sizes or names of sizes, `?` if neither is known; null for an unknown rank.
     shape: Option<Vec<Size>>,
 }
 
@@ -108,35 +108,35 @@ enum Size {
 /// How often an op occurs.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct Count {
-    /// The op, with its domain where it is not the default one.
+    /// The op, with its domain unless it is the default one.
     op: String,
     /// Nodes.
     nodes: usize,
 }
 
-/// What devices say of the canonical graph.
+/// Device support of the canonical graph.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SupportAnswer {
     /// Nodes of the canonical graph.
     nodes: usize,
     /// How often each op occurs in it, most frequent first.
     ops: Vec<Count>,
-    /// Per device, what it refuses.
+    /// Refusals per device.
     devices: Vec<DeviceSupport>,
     /// Nodes that no device runs.
     unsupported: Vec<Refused>,
 }
 
-/// What one device says.
+/// Support of one device.
 #[derive(Debug, Serialize, JsonSchema)]
 struct DeviceSupport {
     /// The device.
     device: String,
     /// Nodes that it runs.
     supported: usize,
-    /// Why it is out of use; none where it is in use.
+    /// Reason for its quarantine; null if it is in use.
     quarantined: Option<String>,
-    /// What it refuses, by op and reason.
+    /// Its refusals, by op and reason.
     unsupported: Vec<Refused>,
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         let names = answer.open_dims.join(", ");
         answer.note = Some(format!(
-            "the size of {names} is open; with --dim NAME=N for each, devices can be asked"
+            "the size of {names} is open; set each with --dim NAME=N to check device support"
         ));
     }
     if arguments.per_op {
@@ -460,7 +460,7 @@ impl std::fmt::Display for Answer {
             if nowhere > 0 {
                 writeln!(
                     text,
-                    "no device runs {nowhere} of the nodes: the model cannot run here"
+                    "the model cannot run here: no device supports {nowhere} of its nodes"
                 )?;
             }
         }
@@ -469,7 +469,7 @@ impl std::fmt::Display for Answer {
                 let names: Vec<&str> = line.nodes.iter().take(SHOWN).map(|name| &**name).collect();
                 writeln!(
                     text,
-                    "{}: plain loops stand in for a kernel: {} × {} ({}{}), {:.1} % of the measured time",
+                    "{}: plain loops instead of a kernel: {} × {} ({}{}), {:.1} % of the measured time",
                     line.device,
                     line.nodes.len(),
                     line.op,
@@ -481,15 +481,15 @@ impl std::fmt::Display for Answer {
             for device in unknown {
                 writeln!(
                     text,
-                    "{device} measures no steps: whether plain loops run there is not known"
+                    "{device} does not measure steps: use of plain loops there is unknown"
                 )?;
             }
             if nodes.is_empty() && unknown.is_empty() {
-                writeln!(text, "every node has a kernel of its device")?;
+                writeln!(text, "every node has a kernel on its device")?;
             }
         }
         if let Some(note) = &self.note {
-            writeln!(text, "devices were not asked: {note}")?;
+            writeln!(text, "device support not checked: {note}")?;
         }
         f.write_str(&text)
     }

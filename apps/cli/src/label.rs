@@ -1,6 +1,6 @@
 //! The label of the highest value of an output.
 //!
-//! Invariant: a value is called a probability only where its row sums to one; else it is a score.
+//! Invariant: a value is called a probability only if its row sums to one; otherwise it is a score.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,7 +51,7 @@ pub(crate) fn top(outputs: &[(String, Array)], labels: &[String]) -> anyhow::Res
             .map(|(name, array)| format!("{name} {} {:?}", array.dtype.name(), array.shape))
             .collect();
         return Err(bad_input(format!(
-            "no output has floats in rows of {}, the number of labels; there are: {}",
+            "no output has rows of {} floats, one for each label; the outputs are: {}",
             labels.len(),
             shapes.join(", ")
         )));
@@ -69,7 +69,7 @@ pub(crate) fn top(outputs: &[(String, Array)], labels: &[String]) -> anyhow::Res
             });
         let Some((index, value)) = best.filter(|_| values.iter().all(|value| !value.is_nan())) else {
             return Err(bad_input(format!(
-                "output {name:?} is not a number in row {row}: no label is the top"
+                "output {name:?} is NaN in row {row}: no top label"
             )));
         };
         let is_probability = values.iter().all(|value| (0.0..=1.0 + SLACK).contains(value))
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_has_its_top() {
+    fn top_label_is_found_per_row() {
         let outputs = [
             output("other", &[2], &[9.0, 9.0]),
             output("p", &[2, 3], &[0.1, 0.7, 0.2, 0.5, 0.25, 0.25]),
@@ -135,19 +135,19 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_sum_to_one_is_a_score() {
+    fn values_not_summing_to_one_are_scores() {
         let top = top(&[output("logits", &[1, 3], &[-1.0, 2.0, 7.5])], &labels()).unwrap();
         assert_eq!(top[0].to_string(), "eel: score 7.5000");
     }
 
     #[test]
-    fn no_fitting_output_and_no_number_are_errors() {
+    fn missing_output_and_nan_are_errors() {
         let error = top(&[output("p", &[1, 2], &[0.5, 0.5])], &labels())
             .unwrap_err()
             .to_string();
         assert_eq!(
             error,
-            "no output has floats in rows of 3, the number of labels; there are: p f32 [1, 2]"
+            "no output has rows of 3 floats, one for each label; the outputs are: p f32 [1, 2]"
         );
         assert!(top(&[output("p", &[3], &[0.5, f32::NAN, 0.5])], &labels()).is_err());
     }

@@ -1,4 +1,4 @@
-//! Language models on the command line: what `generate`, `chat`, `serve`, `logits`, `bench-llm` and `phases` share.
+//! Shared code of the language model commands: `generate`, `chat`, `serve`, `logits`, `bench-llm` and `phases`.
 
 pub(crate) mod bench;
 pub(crate) mod chat;
@@ -26,19 +26,19 @@ use crate::setup::{LearnArguments, PlanArguments};
 /// The model and where it runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LanguageArguments {
-    /// Language model: a GGUF file, a folder of safetensors, or one of ONNX Runtime GenAI
+    /// Language model: a GGUF file, a safetensors folder, or an ONNX Runtime GenAI folder
     pub(crate) model: PathBuf,
-    /// Room for so many tokens of prompt and answer together (4096 where left out, or as many as the model knows)
+    /// Context length in tokens, for prompt and answer together; default: 4096, or the model's maximum if smaller
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) context: Option<u32>,
-    /// Add what a LoRA adapter in a GGUF file was trained to add, times SCALE (1 where left out); may be given several times
+    /// Apply a LoRA adapter from a GGUF file, scaled by SCALE (default: 1); repeatable
     #[arg(long, value_name = "FILE[:SCALE]", value_parser = scaled)]
     pub(crate) lora: Vec<(PathBuf, f32)>,
-    /// Run each chunk of a prompt and each token of an answer on the device where the costs in this file, made by `polychip phases
-    /// -o`, have it cheapest
+    /// Place prefill chunks and decode steps on the cheapest device by the costs in this file, written by `polychip
+    /// phases -o`
     #[arg(long, value_name = "FILE", help_heading = "Phases")]
     pub(crate) phases: Option<PathBuf>,
-    /// Most memory in MiB that all devices may keep for a plan by phases, weights included
+    /// Maximum memory in MiB on all devices together for prefill and decode placement, weights included
     #[arg(long, value_name = "MIB", help_heading = "Phases", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) phase_memory: Option<u32>,
     #[command(flatten)]
@@ -51,38 +51,37 @@ pub(crate) struct LanguageArguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Answer")]
 pub(crate) struct AnswerArguments {
-    /// Most tokens of the answer
+    /// Maximum number of answer tokens
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: u32,
-    /// Take the most likely token always
+    /// Always take the most likely token
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed"])]
     pub(crate) greedy: bool,
-    /// What logits are divided by: less is more predictable, 0 is --greedy
+    /// Sampling temperature: lower is more predictable, 0 is --greedy
     #[arg(long, value_name = "T", default_value_t = 0.8)]
     pub(crate) temperature: f32,
-    /// Choose among so many of the most likely tokens; 0 for all
+    /// Sample from this many of the most likely tokens; 0 for all
     #[arg(long, value_name = "K", default_value_t = 40)]
     pub(crate) top_k: usize,
-    /// Choose among the most likely tokens that have this probability together
+    /// Sample from the most likely tokens whose probabilities add up to this
     #[arg(long, value_name = "P", default_value_t = 0.95)]
     pub(crate) top_p: f32,
-    /// Leave out tokens below this part of the most likely one's probability
+    /// Exclude tokens below this fraction of the most likely token's probability
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub(crate) min_p: f32,
-    /// Make tokens of the last 64 less likely; 1 for no change
+    /// Repetition penalty on the last 64 tokens; 1 for none
     #[arg(long, value_name = "PENALTY", default_value_t = 1.0)]
     pub(crate) repetition: f32,
-    /// Seed of the draws; another one each time where left out
+    /// Sampling seed; default: a different seed each time
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// End the answer before this text; may be given several times
+    /// Stop the answer before this text; repeatable
     #[arg(long, value_name = "TEXT")]
     pub(crate) stop: Vec<String>,
-    /// Guess the next tokens and confirm several by one run: the same tokens, sooner where the text repeats itself
+    /// Speculative decoding: draft the next tokens and verify several in one run; the answer stays the same
     #[arg(long, value_name = "HOW", conflicts_with = "phases")]
     pub(crate) speculate: Option<Speculate>,
-    /// Guess the next tokens by this smaller model of the same vocabulary, and confirm several by one run: the same tokens, sooner
-    /// where both models agree
+    /// Speculative decoding with this smaller draft model of the same vocabulary; the answer stays the same
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["phases", "speculate"])]
     pub(crate) draft: Option<PathBuf>,
 }
@@ -90,7 +89,7 @@ pub(crate) struct AnswerArguments {
 /// How next tokens are guessed.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Speculate {
-    /// By what followed the last tokens where they stood before
+    /// Draft the tokens that followed the last occurrence of the latest tokens; faster where the text repeats itself
     PromptLookup,
 }
 
@@ -98,10 +97,10 @@ pub(crate) enum Speculate {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Answer")]
 pub(crate) struct FormatArguments {
-    /// Answer in JSON of the schema in this file
+    /// Constrain the answer to JSON of the schema in this file
     #[arg(long, value_name = "FILE", conflicts_with = "grammar")]
     pub(crate) json_schema: Option<PathBuf>,
-    /// Answer in a text of the grammar in this file, in Lark's notation
+    /// Constrain the answer to the grammar in this file, in Lark notation
     #[arg(long, value_name = "FILE")]
     pub(crate) grammar: Option<PathBuf>,
 }
@@ -128,7 +127,7 @@ impl LanguageArguments {
     pub(crate) fn open(&self) -> anyhow::Result<LanguageModel> {
         if self.phase_memory.is_some() && self.phases.is_none() {
             return Err(usage(
-                "--phase-memory limits plans by phases, of which there are none without --phases FILE",
+                "--phase-memory limits prefill and decode placement: it needs --phases FILE",
             ));
         }
         self.unplaced().and_then(|model| self.placed(model))
@@ -181,7 +180,7 @@ fn scaled(text: &str) -> Result<(PathBuf, f32), String> {
 pub(crate) fn costs(file: &Path) -> anyhow::Result<PhaseCosts> {
     let text = file::read_text(file)?;
     serde_json::from_str(&text)
-        .map_err(|error| bad_input(format!("{}: no costs of phases: {error}", file.display())))
+        .map_err(|error| bad_input(format!("{}: not a file of phase costs: {error}", file.display())))
 }
 
 /// Writes costs of phases to a file.
@@ -190,7 +189,7 @@ pub(crate) fn keep_costs(file: &Path, costs: &PhaseCosts) -> anyhow::Result<()> 
     file::write(file, (text + "\n").as_bytes())
 }
 
-/// What ran where, in words; empty where phases are not placed.
+/// What ran where, in words; empty where prefill and decode are not placed.
 pub(crate) fn phases_text(sequence: &Sequence) -> String {
     let report = sequence.phases();
     let shares = |shares: &[PhaseShare]| {
@@ -207,13 +206,13 @@ pub(crate) fn phases_text(sequence: &Sequence) -> String {
         return String::new();
     }
     let mut text = format!(
-        "read by {}; answered by {}",
+        "prefill on {}; decode on {}",
         shares(&report.prompt),
         shares(&report.answer)
     );
     for moved in &report.moves {
         text.push_str(&format!(
-            "; from position {} on {} instead of {}, which took {:.2} times what was measured",
+            "; from position {} on {} instead of {}, which took {:.2} times the measured time",
             moved.position, moved.to, moved.from, moved.slowdown
         ));
     }
@@ -236,7 +235,9 @@ impl AnswerArguments {
     pub(crate) fn wanted(&self) -> anyhow::Result<Generate> {
         let seed = match self.seed {
             Some(seed) => seed,
-            None => getrandom::u64().map_err(|error| anyhow::anyhow!("no random seed: {error}"))?,
+            None => {
+                getrandom::u64().map_err(|error| anyhow::anyhow!("cannot draw a random seed: {error}"))?
+            }
         };
         let mut sampling = Sampling {
             temperature: self.temperature,
@@ -319,7 +320,7 @@ pub(crate) fn answer(
 pub(crate) fn chat_prompt(model: &LanguageModel, messages: &[Message]) -> anyhow::Result<Vec<TokenId>> {
     let template = model.template().ok_or_else(|| {
         bad_input(format!(
-            "{} has no chat template: `polychip generate --raw` gives it a text to go on with",
+            "{} has no chat template; use `polychip generate --raw` to continue a text",
             model.path().display()
         ))
     })?;

@@ -1,15 +1,15 @@
-//! Commands that a feature of this package brings: what is said of one that this build leaves out.
+//! Commands behind package features, and the message for a command that this build omits.
 //!
-//! Invariant: a command that some build has is never an unknown word; who calls it learns the feature.
+//! Invariant: a command of any build is never unknown; the message names its feature.
 
 use std::ffi::OsString;
 
 use crate::exit::usage;
 
-/// A command, the feature that brings it, and whether this build has it.
+/// A command, its feature, and whether this build includes it.
 type Row = (&'static str, &'static str, bool);
 
-/// All commands that a feature brings.
+/// All commands behind features.
 const COMMANDS: [Row; 8] = [
     ("farm", "farm", cfg!(feature = "farm")),
     ("generate", "llm", cfg!(feature = "llm")),
@@ -21,7 +21,7 @@ const COMMANDS: [Row; 8] = [
     ("monitor", "monitor", cfg!(feature = "monitor")),
 ];
 
-/// The error of a command line whose command this build leaves out; any other error as it is.
+/// Replaces the error of a command line whose command this build omits.
 pub(crate) fn named(line: &[OsString], error: anyhow::Error) -> anyhow::Error {
     match words(line, &COMMANDS) {
         Some(words) => usage(words),
@@ -29,12 +29,12 @@ pub(crate) fn named(line: &[OsString], error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// What stands below the help: the commands that are left out.
+/// The list of omitted commands below the help.
 pub(crate) fn help() -> Option<String> {
     listed(&COMMANDS)
 }
 
-/// What is said of a command line, the program's name first, whose command is left out.
+/// The message for a command line, with the program's name first, whose command is omitted.
 fn words(line: &[OsString], commands: &[Row]) -> Option<String> {
     let mut words = line.iter().skip(1).filter_map(|word| word.to_str());
     let mut next = || words.find(|word| !word.starts_with('-'));
@@ -46,8 +46,8 @@ fn words(line: &[OsString], commands: &[Row]) -> Option<String> {
     let (name, feature, is_here) = *row;
     (!is_here).then(|| {
         format!(
-            "`polychip {name}` is not in this build: `cargo install --path cli --features {feature}` makes one with it, \
-             `--features full` one with all commands"
+            "`polychip {name}` is not in this build: install it with `cargo install --path cli --features {feature}`, \
+             or all commands with `--features full`"
         )
     })
 }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_left_out_names_its_feature() {
+    fn omitted_command_names_its_feature() {
         for line in [
             "polychip farm",
             "polychip -v farm run --board a",
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_is_a_command_of_the_build_with_all_features() {
+    fn feature_table_matches_the_full_build() {
         let command = crate::Arguments::command();
         for (name, _, is_here) in COMMANDS {
             assert!(is_here, "tests are built with all features");

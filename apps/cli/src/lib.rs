@@ -1,20 +1,19 @@
-//! The `polychip` command, for the program of that name and for other doors (`python -m polychip`): devices, run, bench, compare, measure, energy, monitor, partition, explain, profile, plan, inspect,
-//! farm, generate, chat, serve, bench-llm, phases, logits, serve-sim.
+//! The `polychip` command, for the program of that name and for other bindings (`python -m polychip`). [`Command`]
+//! lists the subcommands.
 //!
 //! Invariants:
-//! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
-//!    before a plugin is loaded, because vendors' libraries print.
-//! 2. Exit codes are a contract: 0 ok, 1 a plan or a model's values differ, a set is refused or a farm finds a regression where that was to
-//!    fail, 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed.
-//! 3. A file that is written appears whole or not at all.
+//! 1. Standard output holds only the requested output. Descriptor 1 points at standard error before a plugin is
+//!    loaded, because vendor libraries print.
+//! 2. Exit codes are a contract: 0 success, 1 a requested gate failed, 2 wrong usage, 3 bad model or input, 4 no
+//!    device can run the model, 5 a device failed.
+//! 3. Files are written atomically.
 //!
-//! Not here: everything that an app could want too; that is the library's (`polychip`).
-//! Start reading at [`Command`].
+//! Not here: everything that an app may need, too. That is in the library (`polychip`). Start reading at [`Command`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(feature = "full"),
-    allow(dead_code, reason = "what commands share is whole in each build")
+    allow(dead_code, reason = "shared code of the commands is complete in each build")
 )]
 
 mod array;
@@ -67,19 +66,19 @@ use clap::Parser;
 
 use output::Output;
 
-/// Ends the help; behind it stands what this build leaves out.
+/// The end of the help, followed by the commands that this build omits.
 const AFTER_HELP: &str = "\
 environment:
-  POLYCHIP_LOG      what is said on standard error, by part of the program: `debug`, `polychip::profiler=info`; instead of -v
-  POLYCHIP_CONFIG   file of defaults, instead of polychip/config.toml in the folder for settings ($XDG_CONFIG_HOME, else
-                    ~/.config); it holds options under \"Devices\" and \"Limits\": `threads = 4`, `devices = [\"cpu\", \"gpu\"]`;
-                    an option in the command line goes before it; empty: no file
-  POLYCHIP_PLUGINS  folders to look for plugin libraries in
+  POLYCHIP_LOG      log filter for standard error, such as `debug` or `polychip::profiler=info`; overrides -v
+  POLYCHIP_CONFIG   file of option defaults, instead of polychip/config.toml in the settings folder ($XDG_CONFIG_HOME or
+                    ~/.config); holds options under \"Devices\" and \"Limits\", such as `threads = 4`, `devices = [\"cpu\", \"gpu\"]`;
+                    the command line takes precedence; set it empty for no file
+  POLYCHIP_PLUGINS  folders to search for plugin libraries
   NO_COLOR          no colours
 
-exit codes: 0 ok, 1 a plan, a model's values, a profile or a farm's run differ, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed";
+exit codes: 0 success, 1 a requested gate failed (--fail-on, --locked), 2 wrong usage, 3 bad model or input, 4 no device can run the model, 5 a device failed";
 
-/// Runs a neural-network model across every chip of this device.
+/// Runs a neural-network model on every chip of this device.
 #[derive(Debug, Parser)]
 #[command(
     name = "polychip",
@@ -88,7 +87,7 @@ exit codes: 0 ok, 1 a plan, a model's values, a profile or a farm's run differ, 
     after_help = after_help()
 )]
 struct Arguments {
-    /// Say more on standard error: `-v` what was done, `-vv` why, `-vvv` everything
+    /// Log more to standard error: `-v` steps, `-vv` reasons, `-vvv` everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     #[command(subcommand)]
@@ -97,55 +96,55 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List devices, and plugins that are not used with the reason
+    /// List devices, and unused plugins with the reason
     Devices(devices::Arguments),
     /// Run a model on given inputs
     Run(run::Arguments),
     /// Measure the latency of a model
     Bench(bench::Arguments),
-    /// Compare two models, or one model run in two ways, layer by layer: the first that drifts, time and memory
+    /// Compare two models, or two ways to run one model, layer by layer: first drift, time and memory
     Compare(compare::Arguments),
-    /// Measure each device alone and plans made of that, until nothing is left to try
+    /// Measure each device alone, then the plans made from those measurements
     Measure(measure::Arguments),
-    /// Measure the energy of a run on each device and plan, by the machine's sensors
+    /// Measure the energy of a run on each device and plan with the machine's sensors
     Energy(energy::Arguments),
-    /// Show devices, temperatures, clocks and power, and what a governed session does about them
+    /// Show devices, temperatures, clocks and power, and a governed session's reaction to them
     #[cfg(feature = "monitor")]
     Monitor(monitor::Arguments),
-    /// Split a model into parts and give each to a device
+    /// Split a model into parts and assign each to a device
     Partition(partition::Arguments),
-    /// Say why each node is on its device and on no other
+    /// Explain each node's device, and why not the other devices
     Explain(explain::Arguments),
-    /// Measure models and what they consist of, and keep, merge and compare what was measured
+    /// Measure models and their parts, and show, merge and compare the measurements
     Profile(profile::Arguments),
     /// Compare plans
     Plan(plan::Arguments),
     /// Summarise a model: ops, shapes, and what each device does not support
     Inspect(inspect::Arguments),
-    /// Measure models on all boards of a device farm, and compare, show and ship what was measured
+    /// Measure models on all boards of a device farm, and compare, report and bundle the measurements
     #[cfg(feature = "farm")]
     Farm(farm::Arguments),
-    /// Answer a prompt with a language model
+    /// Answer one prompt with a language model
     #[cfg(feature = "llm")]
     Generate(language::generate::Arguments),
-    /// Talk with a language model
+    /// Chat with a language model
     #[cfg(feature = "llm")]
     Chat(language::chat::Arguments),
-    /// Serve a language model over HTTP, for clients of OpenAI's interface
+    /// Serve a language model over HTTP, for OpenAI API clients
     #[cfg(feature = "serve")]
     Serve(language::serve::Arguments),
-    /// Measure how fast a language model reads and answers
+    /// Measure a language model's prefill and decode speed
     #[cfg(feature = "llm")]
     BenchLlm(language::bench::Arguments),
-    /// Measure a language model's chunks on each device, and plan which device reads and which answers
+    /// Measure a language model's chunks on each device, and plan prefill and decode placement
     #[cfg(feature = "llm")]
     Phases(language::phases::Arguments),
-    /// Write the logits of a language model behind each token of a text
+    /// Write a language model's logits after each token of a text
     #[cfg(feature = "llm")]
     Logits(language::logits::Arguments),
-    /// Say whether several models that share devices meet their deadlines, and simulate them
+    /// Check whether several models that share devices meet their deadlines, and simulate them
     ServeSim(serve_sim::Arguments),
-    /// Print the completions of a shell, for a file that it reads
+    /// Print a shell completion script
     Completions(completions::Arguments),
 }
 
@@ -156,8 +155,8 @@ fn after_help() -> String {
     }
 }
 
-/// Runs a command line, the program's name first, and gives its exit code. Standard output goes to standard error
-/// from then on: what vendors' libraries print is no answer.
+/// Runs a command line, with the program's name first, and returns its exit code. Afterwards standard output goes to
+/// standard error, because vendor libraries print.
 pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) -> u8 {
     let line: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
     let arguments = match defaults::parse::<Arguments>(line.clone()) {
@@ -204,10 +203,10 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
     }
 }
 
-/// The page of a plan, as `polychip partition --html` writes it: graph, timeline, costs and reasons in one file.
+/// The HTML page of a plan, as `polychip partition --html` writes it.
 ///
 /// # Errors
-/// The plan and what it was made from do not fit.
+/// The plan does not match its request.
 pub fn plan_page(title: &str, planned: &polychip::Planned) -> anyhow::Result<String> {
     let report = partition::report(planned)?;
     page::page(

@@ -1,32 +1,48 @@
-//! Options that limit a plan: its time, its mean power, and how warm devices get.
+//! Options that limit a plan's time, mean power and device temperatures.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use polychip::settings::{celsius, heat, milliseconds, watts};
 use polychip::{Heat, MilliCelsius, Milliwatts, Policy};
 
-/// What a plan must not exceed, where any plan can.
+/// Limits that a plan must meet, if any plan can.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArguments {
-    /// Longest predicted time of a run in milliseconds (`33` or `33ms`)
+    /// Maximum predicted time of a run in milliseconds (`33` or `33ms`)
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     deadline: Option<Duration>,
-    /// Highest mean power of runs that follow each other in watts (`5` or `5W`), held against the most that devices may
-    /// draw where nobody measured it
+    /// Maximum predicted mean power of consecutive runs in watts (`5` or `5W`); a device without measurements counts with its
+    /// stated maximum draw
     #[arg(long, value_name = "WATTS", value_parser = watts)]
-    max_power: Option<Milliwatts>,
-    /// Highest temperature in degrees Celsius that a device may settle at while runs follow each other, where `--heat`
-    /// says how it warms
+    max_predicted_power: Option<Milliwatts>,
+    /// Maximum predicted steady-state temperature of a device under consecutive runs, in degrees Celsius; needs the device's
+    /// `--heat`
+    #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
+    max_predicted_temperature: Option<MilliCelsius>,
+    /// Exclude devices hotter than this, in degrees Celsius, now and while a session runs
     #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
     max_temperature: Option<MilliCelsius>,
-    /// Leave out devices that are hotter, in degrees Celsius: now, and while a session runs
-    #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
-    hottest: Option<MilliCelsius>,
-    /// How a device warms: where it settles at rest, and its thermal resistance (`npu:0=30C+9K/W`); may be given several
-    /// times
+    #[command(flatten)]
+    _renamed: RenamedLimits,
+    /// Thermal model of a device: idle temperature and thermal resistance, such as `npu:0=30C+9K/W`; repeatable
     #[arg(long, value_name = "DEVICE=CELSIUS+KELVIN/W", value_parser = heat)]
     heat: Vec<(String, Heat)>,
+}
+
+/// Former names of options, which answer with the current one.
+#[derive(Debug, clap::Args)]
+struct RenamedLimits {
+    #[arg(long = "max-power", hide = true, value_parser = |_: &str| renamed("--max-predicted-power"))]
+    _max_power: Option<Infallible>,
+    #[arg(long = "hottest", hide = true, value_parser = |_: &str| renamed("--max-temperature"))]
+    _hottest: Option<Infallible>,
+}
+
+/// The error of an option that has another name now.
+pub(crate) fn renamed(name: &str) -> Result<Infallible, String> {
+    Err(format!("this option is now {name}"))
 }
 
 impl LimitArguments {
@@ -35,13 +51,13 @@ impl LimitArguments {
         if let Some(deadline) = self.deadline {
             policy = policy.deadline(deadline);
         }
-        if let Some(limit) = self.max_power {
-            policy = policy.power_limit(limit);
+        if let Some(limit) = self.max_predicted_power {
+            policy = policy.max_predicted_power(limit);
+        }
+        if let Some(limit) = self.max_predicted_temperature {
+            policy = policy.max_predicted_temperature(limit);
         }
         if let Some(limit) = self.max_temperature {
-            policy = policy.temperature_limit(limit);
-        }
-        if let Some(limit) = self.hottest {
             policy = policy.max_temperature(limit);
         }
         let heats = self.heat.iter();

@@ -1,4 +1,4 @@
-//! Runs of a session, so many in flight at once.
+//! Runs of a session with a fixed number in flight.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub(crate) struct Load<'a> {
     /// Runs that may still be submitted.
     left: u64,
     pub(crate) times: Vec<u64>,
-    /// Runs that took longer than their deadline.
+    /// Runs that exceeded their deadline.
     pub(crate) late: u64,
     /// Runs are waited for long after they have ended: what a run took is what it says of itself.
     is_paced: bool,

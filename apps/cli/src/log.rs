@@ -1,6 +1,6 @@
-//! What the library says while it works, on standard error.
+//! The library's log on standard error.
 //!
-//! Invariant: a wish that cannot be read is an error, not silence.
+//! Invariant: an invalid filter is an error.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -8,10 +8,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit::usage;
 
-/// The variable that says what is said.
+/// The variable with the log filter.
 const VARIABLE: &str = "POLYCHIP_LOG";
 
-/// Says what `POLYCHIP_LOG` asks for; without it warnings, and more for each `-v`.
+/// Logs as `POLYCHIP_LOG` requests; without it, warnings, and more for each `-v`.
 ///
 /// # Errors
 /// The variable is no filter.
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variable_goes_before_the_count() {
+    fn log_variable_overrides_verbosity() {
         let default = |asked, verbose| filter(asked, verbose).unwrap().default_level();
         assert_eq!(default(None, 0), Some(LevelFilter::WARN));
         assert_eq!(default(None, 1), Some(LevelFilter::INFO));

@@ -1,4 +1,4 @@
-//! The `polychip` program; all of it is in the library.
+//! The `polychip` program; its code is in the library.
 
 #![forbid(unsafe_code)]
 

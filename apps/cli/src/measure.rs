@@ -1,15 +1,16 @@
-//! `polychip measure`: each device alone, then plans made of what was measured, until measuring changes nothing.
+//! `polychip measure`: measures each device alone, then plans made from these measurements, until the plan no longer
+//! changes.
 //!
-//! A plan of parts that nobody has measured rests on estimates. So the planner's choice is run and measured, too, and
-//! the planner asked again: it ends where its choice is something that was measured already.
+//! A plan with unmeasured parts rests on estimates. The planner's choice is therefore run and measured, and the
+//! planner runs again until its choice is already measured.
 //!
-//! First the links: what starting each device takes and what handing a tensor from one to another does. Last, where the
-//! choice is a single device, the best plan of several: whether it is slower is measured, not said.
+//! Links are measured first: launch costs and transfers. If the choice is a single device, the best multi-device plan
+//! is measured last, to confirm that it is slower.
 //!
 //! Invariants:
-//! 1. Candidates run in blocks at the app's own cadence, each block behind a warm-up of its own, and take turns by block: a busy
-//!    machine is busy for all of them, and none finds the clocks as another one's runs left them.
-//! 2. What is measured goes to the profile, for `explain`, `partition` and `run` with the same `--profile`.
+//! 1. Candidates alternate in blocks at the app's cadence, each block after its own warm-up: other load affects all
+//!    of them, and no block inherits clocks from another candidate.
+//! 2. Measurements go to the profile, for `explain`, `partition` and `run` with the same `--profile`.
 
 mod mixed;
 
@@ -37,16 +38,16 @@ pub(crate) struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Runs of each candidate per round
+    /// Timed runs of each candidate per round
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     iters: u64,
-    /// Most plans that are tried beside the single devices
+    /// Maximum number of plans tried in addition to the single devices
     #[arg(long, value_name = "N", default_value_t = 6)]
     rounds: usize,
-    /// Most plans of several devices that are measured where the planner's choice is a single one
+    /// Maximum number of multi-device plans measured if the planner chooses a single device
     #[arg(long, value_name = "N", default_value_t = 2)]
     mixed: usize,
-    /// Also measure what hand-overs take in energy, by the machine's sensors: a minute and a half for each pair and direction
+    /// Also measure the energy of transfers with the machine's sensors; takes 90 s for each pair and direction
     #[arg(long)]
     link_energy: bool,
     /// Print JSON
@@ -56,30 +57,30 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
 }
 
-/// What `measure --json` prints.
+/// Output of `measure --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
     model: String,
-    /// Threads asked for; none where the plugins chose.
+    /// Requested threads; null if the plugins chose.
     threads: Option<u32>,
     /// How exactly was computed.
     precision: crate::setup::Precision,
-    /// Runs of each candidate in the last round, in blocks that took turns with the others'.
+    /// Runs of each candidate in the last round, in alternating blocks.
     iters: u64,
     /// From start to start of the runs of a block, in nanoseconds; 0: back to back.
     period_ns: u64,
     /// The cadence that the figures are of.
     cadence: Cadence,
-    /// What handing a tensor from one device to another takes, and starting each.
+    /// Times of transfers between devices and of launches.
     links: Vec<polychip::LinkMeasurement>,
-    /// Links whose times stay an estimate, with the reason.
+    /// Links with estimated times, with the reason.
     links_not_measured: Vec<polychip::UnmeasuredLink>,
-    /// What that takes in energy (`--link-energy`).
+    /// Energy of transfers and launches (`--link-energy`).
     link_energies: Vec<polychip::LinkEnergy>,
-    /// Links whose energies stay an estimate, with the reason.
+    /// Links with estimated energies, with the reason.
     link_energies_not_measured: Vec<polychip::UnmeasuredLink>,
-    /// Single devices, then the planner's choices in the order in which it made them.
+    /// Single devices, then the planner's choices in order.
     candidates: Vec<Candidate>,
     /// Devices that cannot run the model alone, with the reason.
     not_alone: Vec<NotAlone>,
@@ -95,7 +96,7 @@ pub(crate) struct Answer {
 struct CandidateWarning {
     /// The candidate.
     candidate: String,
-    /// What is to be doubted.
+    /// Doubtful results.
     warning: polychip::Warning,
 }
 
@@ -104,7 +105,7 @@ struct CandidateWarning {
 struct Candidate {
     /// The device's name, `plan` and its number, or `mixed` and its number.
     name: String,
-    /// Of the best plan of several devices: the node that the planner had to put elsewhere, and where.
+    /// For the best multi-device plan: the node that had to move, and its device.
     because: Option<String>,
     /// Nodes by device.
     nodes: BTreeMap<String, usize>,
@@ -112,12 +113,11 @@ struct Candidate {
     parts: usize,
     /// Time of a run from submit to outputs, in nanoseconds.
     latency_ns: Latency,
-    /// Whether the planner, knowing all that was measured, chooses it.
+    /// Whether the planner chooses it, given all measurements.
     chosen: bool,
     /// Whether its median is the shortest.
     fastest: bool,
-    /// With `--precision reduced`: the largest difference of an output from what exact precision gives, over the
-    /// largest value of that output.
+    /// With `--precision reduced`: largest output difference from exact precision, over the largest value.
     deviation: Option<f64>,
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let (model, given) = inputs.read(&model)?;
     let names = arguments.plan.names_of_devices(&runtime);
     if names.is_empty() {
-        return Err(usage("none of the devices asked for is there".to_owned()));
+        return Err(usage("none of the requested devices exists".to_owned()));
     }
     let policy = arguments.plan.policy().in_flight(1);
     let period = match arguments.plan.period {
@@ -377,7 +377,7 @@ fn link_energies(
     let mut progress = None;
     let found = runtime.measure_link_energies(policy, &LinkEnergyOptions::default(), &mut |_, total| {
         progress
-            .get_or_insert_with(|| Progress::steps("measuring energies of links", total))
+            .get_or_insert_with(|| Progress::steps("measuring link energy", total))
             .step();
     })?;
     Ok(found)
@@ -393,7 +393,7 @@ impl std::fmt::Display for Answer {
             }
             writeln!(
                 f,
-                " a transfer; a launch {} and {} (measured)",
+                " per transfer; launch {} and {} (measured)",
                 time(link.from_launch_ns),
                 time(link.to_launch_ns)
             )?;
@@ -406,7 +406,7 @@ impl std::fmt::Display for Answer {
                 |figure: &polychip::telemetry::Interval| format!("{:.1} ± {:.1}", figure.mean, figure.half());
             writeln!(
                 f,
-                "{} → {}: {} µJ and {} µJ/MB a transfer; a launch {} and {} µJ ({}, by {})",
+                "{} → {}: {} µJ and {} µJ/MB per transfer; launch {} and {} µJ ({}, by {})",
                 link.from,
                 link.to,
                 uj(&link.transfer_uj),
@@ -416,7 +416,7 @@ impl std::fmt::Display for Answer {
                 if link.unseen.is_empty() {
                     "measured"
                 } else {
-                    "at least, not kept"
+                    "lower bound, not stored"
                 },
                 link.seen.join(" and "),
             )?;
@@ -476,8 +476,8 @@ impl std::fmt::Display for Answer {
             writeln!(f, "{candidate}: {warning}")?;
         }
         if !self.settled {
-            writeln!(f, "the planner would still try something else (--rounds)")?;
+            writeln!(f, "the planner has more plans to try (--rounds)")?;
         }
-        write!(f, "{} runs of each, in blocks by turns", self.iters)
+        write!(f, "{} runs each, in alternating blocks", self.iters)
     }
 }

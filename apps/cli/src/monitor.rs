@@ -1,12 +1,13 @@
-//! `polychip monitor`: what the sensors say, by themselves or with a model that runs under a governor.
+//! `polychip monitor`: sensor readings, alone or with a model under a governor.
 //!
-//! On a terminal a dashboard, whatever standard error is; with `--json` a line of JSON for each sample, each change of plan and, at
-//! the end, a summary; else a line of text for each second. With a model, runs are submitted as fast as they end (or so
-//! many a second), which is the load that limits are held against. Ended by `q`, a signal or the time, it says how it was.
+//! Prints a dashboard on a terminal, independent of standard error; with `--json`, a JSON line for each sample, each
+//! plan change and a final summary; otherwise one line of text per second. With a model, runs are submitted as fast
+//! as they finish (or at a rate), as the load for limits. It stops on `q`, a signal or the time limit, and prints a
+//! summary.
 //!
 //! Invariants:
-//! 1. A figure that no sensor gives is null, with the reason beside it.
-//! 2. All times that are shown count from the first sample, on the runtime's clock, whether of samples or of changes.
+//! 1. A figure without a sensor is null, with the reason next to it.
+//! 2. All times count from the first sample on the runtime's clock, for samples and plan changes.
 //!
 //! Start reading at [`run`].
 
@@ -53,53 +54,56 @@ const DRAWN: usize = 240;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// ONNX model to run meanwhile; without one only sensors are read
+    /// ONNX model to run; without one, only sensors are read
     model: Option<PathBuf>,
-    /// Size of a dimension that the model only names
+    /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = crate::setup::dimension, requires = "model")]
     dims: Vec<(String, usize)>,
-    /// Shape of an input, which gives the dimensions that the model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape, requires = "model")]
     shapes: Vec<(String, Vec<usize>)>,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Seconds until it ends; without it, until it is stopped (`q` on the dashboard)
+    /// Stop after this many seconds; default: until stopped (`q` on the dashboard)
     #[arg(long, value_name = "N", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Milliseconds between two samples
+    /// Milliseconds between samples
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     interval: u64,
-    /// One sample of every sensor, then end
+    /// Print one sample of every sensor and exit
     #[arg(long, conflicts_with_all = ["model", "seconds", "record"])]
     once: bool,
-    /// Print JSON, a line each
+    /// Print JSON lines
     #[arg(long)]
     json: bool,
-    /// Highest power of the devices together in watts, averaged over seconds (`300` or `300W`)
+    /// Maximum total power of the devices in watts, averaged over seconds (`300` or `300W`)
     #[arg(long, value_name = "WATTS", value_parser = watts, requires = "model", help_heading = "Governor")]
     max_power: Option<Milliwatts>,
-    /// Highest temperature of each device in degrees Celsius
+    /// Maximum temperature of each device in degrees Celsius
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, requires = "model", help_heading = "Governor")]
     max_temperature: Option<MilliCelsius>,
-    /// Highest temperature of the surface that a hand touches in degrees Celsius, where a sensor says it
+    /// Maximum surface (skin) temperature in degrees Celsius; needs a surface sensor
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, requires = "model", help_heading = "Governor")]
-    max_surface: Option<MilliCelsius>,
-    /// A run that takes more milliseconds is late (`33` or `33ms`)
+    max_surface_temperature: Option<MilliCelsius>,
+    #[arg(long = "max-surface", hide = true, value_parser = |_: &str| crate::limits::renamed("--max-surface-temperature"))]
+    _max_surface: Option<std::convert::Infallible>,
+    /// Deadline of a run in milliseconds (`33` or `33ms`)
     #[arg(long, value_name = "MS", value_parser = milliseconds, requires = "model", help_heading = "Governor")]
     deadline: Option<Duration>,
-    /// Runs in a second; without it, as many as there can be
+    /// Runs per second; default: as many as possible
     #[arg(long, value_name = "N", value_parser = rate, requires = "model", help_heading = "Governor")]
     fps: Option<f64>,
-    /// Runs in flight at once
+    /// Runs in flight
     #[arg(long, alias = "lanes", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Governor")]
     in_flight: u32,
-    /// Nobody waits for the runs
+    /// Treat the runs as background work
     #[arg(long, requires = "model", help_heading = "Governor")]
     background: bool,
-    /// Energy counts above all
+    /// Put energy first
     #[arg(long, requires = "model", help_heading = "Governor")]
     battery_saver: bool,
-    /// As of other commands. The plans of a governed session are its governor's choice: nothing is tried, and a warning says so
+    /// As for other commands, but the governor chooses the plans of a governed session: nothing is tried, and a
+    /// warning says so
     #[arg(
         long,
         value_name = "no|watch|yes|2%…20%",
@@ -107,16 +111,16 @@ pub(crate) struct Arguments {
         help_heading = "Governor"
     )]
     learn: Option<Learn>,
-    /// Write the governor's events and decisions, from which they can be replayed
+    /// Write the governor's events and decisions, for replay
     #[arg(long, value_name = "FILE", requires = "model", help_heading = "Governor")]
     log: Option<PathBuf>,
-    /// Read Linux's sensors from the tree in this folder (`sys` and `proc` as of `/`), or from a record
+    /// Read Linux sensors from the tree in this folder (with `sys` and `proc` as under `/`) or from a record
     #[arg(long, value_name = "DIR", help_heading = "Sensors")]
     sensors: Option<PathBuf>,
-    /// Give the sensors of a name or pattern to a device or kind of device (`thermal/tsens*=qnn:0`)
+    /// Assign sensors, by name or pattern, to a device or kind of device, such as `thermal/tsens*=qnn:0`
     #[arg(long, value_name = "PATTERN=SUBJECT", value_parser = rule, help_heading = "Sensors")]
     sensor: Vec<(String, Subject)>,
-    /// Write what the sensors' files hold into this folder, a folder for each sample
+    /// Record the contents of the sensor files in this folder, with one subfolder per sample
     #[arg(long, value_name = "DIR", help_heading = "Sensors")]
     record: Option<PathBuf>,
     #[command(flatten)]
@@ -128,7 +132,7 @@ impl Arguments {
         Limits {
             power: self.max_power,
             temperature: self.max_temperature,
-            surface: self.max_surface,
+            surface: self.max_surface_temperature,
         }
     }
 
@@ -141,7 +145,7 @@ impl Arguments {
     /// The period of frames that the governor is told: of the rate that was asked for; without one, where a limit is
     /// to be held by skipping frames, so long as a run of the first plan takes.
     fn period(&self, first: Duration) -> Option<Duration> {
-        let temperatures = [self.max_temperature, self.max_surface];
+        let temperatures = [self.max_temperature, self.max_surface_temperature];
         let is_limited = self.max_power.is_some() || temperatures.iter().any(Option::is_some);
         match self.fps() {
             Some(fps) => Some(Duration::from_secs_f64(1.0 / fps)),
@@ -153,7 +157,7 @@ impl Arguments {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
-        _ => Err(format!("{text:?} is no rate; write how many in a second")),
+        _ => Err(format!("invalid rate {text:?}: expected a number per second")),
     }
 }
 
@@ -337,7 +341,9 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
     if let Some(learn) = arguments.learn {
         policy = policy.learn(learn);
         if learn != Learn::No {
-            warn("--learn: a governor chooses the plans of this session, which tries none by itself");
+            warn(
+                "--learn has no effect: the governor chooses this session's plans, and nothing else is tried",
+            );
         }
     }
     if let Some(limit) = arguments.max_power {
@@ -346,7 +352,7 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
     if let Some(limit) = arguments.max_temperature {
         policy = policy.max_temperature(limit);
     }
-    if let Some(limit) = arguments.max_surface {
+    if let Some(limit) = arguments.max_surface_temperature {
         policy = policy.max_surface_temperature(limit);
     }
     if let Some(fps) = arguments.fps() {
@@ -401,7 +407,7 @@ fn once(sampler: &mut Sampler, arguments: &Arguments, out: &mut Output) -> anyho
         text.push_str(&format!("{} ({}): {value}\n", line.name, line.subject));
     }
     if lines.is_empty() {
-        text.push_str("Linux shows no sensors here\n");
+        text.push_str("Linux provides no sensors here\n");
     }
     text.push_str(&line.in_full());
     out.text(&text)
@@ -418,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_has_a_period_so_that_frames_can_be_skipped() {
+    fn limits_set_a_period_so_frames_can_be_skipped() {
         let first = Duration::from_millis(7);
         let period = |words: &[&str]| {
             let words = ["monitor", "model.onnx"].iter().chain(words);
@@ -427,13 +433,13 @@ mod tests {
         assert_eq!(period(&[]), None);
         assert_eq!(period(&["--max-power", "300W"]), Some(first));
         assert_eq!(period(&["--max-temperature", "80C"]), Some(first));
-        assert_eq!(period(&["--max-surface", "42C"]), Some(first));
+        assert_eq!(period(&["--max-surface-temperature", "42C"]), Some(first));
         let asked = period(&["--max-temperature", "80C", "--fps", "50"]);
         assert_eq!(asked, Some(Duration::from_millis(20)));
     }
 
     #[test]
-    fn a_change_has_its_time_on_the_clock_of_the_samples() {
+    fn plan_change_time_uses_the_sample_clock() {
         let change = |time_ns| ChangeReport {
             time_ns,
             plan: "frugal".to_owned(),
@@ -453,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_where_the_command_is_ended() {
+    fn wait_ends_when_the_command_stops() {
         let stop = AtomicBool::new(true);
         let hour = Instant::now() + Duration::from_secs(3600);
         assert!(is_left(None, hour, &stop).unwrap());

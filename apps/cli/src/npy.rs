@@ -1,9 +1,9 @@
 //! NumPy's array files: reading inputs, writing outputs.
 //!
 //! Invariants:
-//! 1. What is written is read back with the same type, shape and bytes, but for types that NumPy has
-//!    not: those are written as integers of the same size, with a note.
-//! 2. A file's size is checked against its header before anything of its size is allocated.
+//! 1. Written files read back with the same type, shape and bytes, except types without a NumPy equivalent: these are
+//!    written as integers of the same size, with a note.
+//! 2. A file's size is checked against its header before any allocation of that size.
 
 mod header;
 
@@ -50,13 +50,13 @@ fn written_as(dtype: DType) -> Option<(&'static str, Option<&'static str>)> {
         DType::F64 => ("<f8", None),
         DType::C64 => ("<c8", None),
         DType::C128 => ("<c16", None),
-        DType::BF16 => ("<u2", Some("written as u16, the bits of each value")),
+        DType::BF16 => ("<u2", Some("written as u16 bit patterns")),
         DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ | DType::F8E8M0 => {
-            ("|u1", Some("written as u8, the bits of each value"))
+            ("|u1", Some("written as u8 bit patterns"))
         }
         // packed types: several values a byte, so the shape cannot stay
         dtype if dtype.bits().is_some_and(|bits| bits < 8) => {
-            ("|u1", Some("written as one row of u8, values packed"))
+            ("|u1", Some("written as one row of packed u8 values"))
         }
         _ => return None,
     })
@@ -101,17 +101,17 @@ pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Array> {
     let (header, data) = header::read(bytes).context("not a .npy file")?;
     let found = &header.kind;
     let Some(dtype) = dtype(found) else {
-        anyhow::bail!("holds elements of type {found}, which no tensor has");
+        anyhow::bail!("holds elements of type {found}, which is not a tensor type");
     };
     let sizes = header.shape.iter().map(|dim| usize::try_from(*dim).ok());
     let shape: Option<Vec<usize>> = sizes.collect();
-    let shape = shape.context("has a shape past all memory")?;
+    let shape = shape.context("has a shape too large for memory")?;
     let wanted = count(&shape)
         .and_then(|count| dtype.byte_len(count))
-        .context("has a shape past all memory")?;
+        .context("has a shape too large for memory")?;
     anyhow::ensure!(
         data.len() == wanted,
-        "is torn or too long: {} bytes of data where shape {shape:?} of {} needs {wanted}",
+        "is truncated or too long: {} bytes of data, but shape {shape:?} of {} needs {wanted}",
         data.len(),
         dtype.name()
     );
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_that_numpy_has_comes_back() {
+    fn numpy_types_round_trip() {
         use DType::*;
         for dtype in [
             Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128,
@@ -217,10 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn types_that_numpy_has_not_are_written_as_their_bits() {
+    fn types_without_numpy_equivalent_are_written_as_bits() {
         let read_back = read(&write(&array(DType::BF16, &[2, 3])).unwrap()).unwrap();
         assert_eq!((read_back.dtype, &*read_back.shape), (DType::U16, &[2, 3][..]));
-        assert_eq!(note(DType::BF16), Some("written as u16, the bits of each value"));
+        assert_eq!(note(DType::BF16), Some("written as u16 bit patterns"));
         let packed = read(&write(&array(DType::I4, &[3])).unwrap()).unwrap();
         assert_eq!((packed.dtype, &*packed.shape), (DType::U8, &[2][..]));
         for dtype in [DType::BF16, DType::F8E5M2, DType::I4, DType::U2] {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn other_byte_and_axis_orders_are_brought_to_ours() {
+    fn other_byte_and_axis_orders_are_converted() {
         // numpy.asfortranarray([[1, 2, 3], [4, 5, 6]], dtype='>i2')
         let header = "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n";
         let mut file = b"\x93NUMPY\x01\x00".to_vec();
@@ -275,7 +275,7 @@ mod tests {
         }
         let torn = read(&good[..good.len() - 1]).unwrap_err().to_string();
         assert!(
-            torn.contains("23 bytes of data where shape [2, 3] of f32 needs 24"),
+            torn.contains("23 bytes of data, but shape [2, 3] of f32 needs 24"),
             "{torn}"
         );
     }

@@ -122,7 +122,7 @@ pub(crate) fn page(
     let limits = report.limits.iter().filter(|line| line.binds);
     let price = report.price.iter().map(|price| {
         format!(
-            "holding the limits: {} against the best plan without them",
+            "cost of the limits: {} relative to the best plan without them",
             price.words
         )
     });
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_cannot_leave_their_element() {
+    fn embedded_data_cannot_escape_its_element() {
         let name = "</script><script>alert(1)</script><!--<b>&\u{2028}\"";
         let json = serde_json::to_string(&[name]).unwrap();
         let page = filled(&json).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_one_file_with_its_licences() {
+    fn page_is_self_contained_and_includes_licences() {
         assert_eq!(PAGE.matches(PLACE).count(), 1);
         for open in [
             "<script src",
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_name_devices_as_people_do() {
+    fn sensor_rules_accept_device_names() {
         let device = |name: &str, label: &str| Usage::unused(name, label);
         let devices = [device("null:0", "big core (null:0)"), device("cpu:0", "cpu:0")];
         assert_eq!(

@@ -21,26 +21,26 @@ use crate::{file, page, plan};
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
-    /// Write the plan, for `polychip run --plan` and `polychip plan diff`
+    /// Write the plan to this file, for `polychip run --plan` and `polychip plan diff`
     #[arg(short, long, value_name = "PLAN")]
     output: Option<PathBuf>,
-    /// Write a page for people: graph, timeline, costs and reasons, in one file
+    /// Write an HTML page with the graph, timeline, costs and reasons
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// On the page, compare with this plan or lock file: what moved since, and both plans' times side by side
+    /// Compare with this plan or lock file on the page: moved nodes, and both plans' times side by side
     #[arg(long, value_name = "PLAN", requires = "html")]
     against: Option<PathBuf>,
-    /// Run the plan with inputs made from a seed and measure what each kernel takes, for the page
+    /// Run the plan with generated inputs and show each kernel's measured time on the page
     #[arg(long, requires = "html")]
     per_op: bool,
     /// Write the plan to MODEL.plan.lock, for `--locked`
     #[arg(long)]
     lock: bool,
-    /// Fail with code 1 where the model, what devices support or what is asked for places a node elsewhere than
-    /// MODEL.plan.lock does; what the lock says that parts cost holds
+    /// Exit with code 1 if the model, device support or the options place a node elsewhere than MODEL.plan.lock does;
+    /// part costs come from the lock
     #[arg(long, conflicts_with = "lock")]
     locked: bool,
-    /// Also plan at most so many ways from fastest to most frugal, none of which beats another in both
+    /// Also compute the Pareto front of time and energy, with at most this many plans
     #[arg(long, value_name = "PLANS", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u16).range(1..=256))]
     front: Option<u16>,
     /// Print JSON
@@ -52,16 +52,16 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
 }
 
-/// What `partition --json` prints.
+/// Output of `partition --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
     model: String,
-    /// The plan with names, and what simple rules would have cost.
+    /// The plan with names, and the costs of simple heuristics.
     report: Report,
     /// The plan as `-o` writes it.
     plan: Plan,
-    /// Measured figures that the plan rests on: how many runs, under which conditions.
+    /// Measurements behind the plan: number of runs and conditions.
     measured: Vec<MeasuredFigure>,
     /// How the runs that the plan is for follow each other.
     cadence: Cadence,
@@ -175,7 +175,7 @@ fn hold(planned: &Planned, lock: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let words = format!(
-        "{}: the plan made now differs, with the costs of the lock; `polychip partition --lock` accepts it\n{found}",
+        "{}: the new plan differs at the lock's costs; accept it with `polychip partition --lock`\n{found}",
         lock.display()
     );
     Err(failure(Code::Differs, words.trim_end()))

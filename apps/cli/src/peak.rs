@@ -14,7 +14,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_process_has_a_peak() {
+    fn process_reports_peak_memory() {
         assert!(peak_bytes().unwrap() > 1 << 16);
     }
 }

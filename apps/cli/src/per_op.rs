@@ -38,21 +38,20 @@ const TURN: Duration = Duration::from_millis(20);
 /// Nodes that are named in a row.
 const NAMED: usize = 3;
 
-/// What `--per-op` adds.
+/// Additional output of `--per-op`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PerOp {
-    /// Runs whose steps were measured, and as many whose steps were not, in turns.
+    /// Runs with step measurement, alternating with as many runs without.
     runs: u64,
-    /// Median of the runs whose steps were measured, in nanoseconds.
+    /// Median of the runs with step measurement in nanoseconds.
     measured_run_ns: u64,
     /// Median of the runs between them, in nanoseconds.
     plain_run_ns: u64,
-    /// Sum of the steps, in nanoseconds; more than a run takes where devices work at the same time.
+    /// Sum of the steps in nanoseconds; exceeds the run time if devices run concurrently.
     steps_ns: u64,
-    /// What of a run is in no step, in nanoseconds: to submit it, the starts and ends of its parts, copies between devices, to
-    /// wait for it.
+    /// Time of a run outside any step in nanoseconds: submission, starts and ends of parts, copies, waiting.
     outside_ns: u64,
-    /// The steps, in the order in which their parts stand in the plan and they stand in their part.
+    /// The steps, in plan order of their parts.
     steps: Vec<Row>,
     /// The newest runs whose steps were measured.
     #[serde(skip)]
@@ -64,21 +63,21 @@ pub(crate) struct PerOp {
 struct Row {
     /// Device, `plugin:index`.
     device: String,
-    /// Nodes that it computes, by name; none where it serves its whole part.
+    /// Names of its nodes; empty if it serves the whole part.
     nodes: Vec<String>,
     /// Their operators.
     ops: Vec<String>,
-    /// The kernel, in the plugin's words; `whole part` where its device measures no steps.
+    /// The kernel's name in the plugin; `whole part` if the device does not measure steps.
     kernel: String,
-    /// Mean time over the runs that took neither short nor long: half of those whose steps were measured. In nanoseconds.
+    /// Mean time in nanoseconds over the middle half of the runs with step measurement.
     time_ns: u64,
     /// Share of all steps.
     share: f64,
-    /// Arithmetic operations of a run, where the device says so.
+    /// Arithmetic operations per run, if the device states them.
     operations: Option<u64>,
     /// Thousand million operations a second.
     gflops: Option<f64>,
-    /// Bytes read and written in a run, where the device says so.
+    /// Bytes read and written per run, if the device states them.
     moved_bytes: Option<u64>,
     /// Plain loops stand in for a kernel.
     is_reference: bool,
@@ -168,10 +167,10 @@ pub(crate) fn name_in(graph: &Graph, node: u32) -> &str {
     }
 }
 
-/// What was measured of one node.
+/// Measurement of one node.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct NodeSteps {
-    /// Time of the steps that compute it, in nanoseconds: that of all the nodes which they compute.
+    /// Time of its steps in nanoseconds, shared with all nodes of these steps.
     time_ns: u64,
     /// Their kernels, in the plugin's words.
     kernels: Vec<String>,
@@ -191,7 +190,7 @@ impl std::fmt::Display for NodeSteps {
             [first, others @ ..] => write!(f, ", in one step with {first} and {} more", others.len())?,
         }
         if self.is_reference {
-            f.write_str(", plain loops stand in for a kernel")?;
+            f.write_str(", plain loops instead of a kernel")?;
         }
         Ok(())
     }
@@ -202,7 +201,7 @@ impl std::fmt::Display for NodeSteps {
 pub(crate) struct OnReference {
     /// The device.
     pub(crate) device: String,
-    /// The op; several where one step computes them.
+    /// The op, or several ops of one step.
     pub(crate) op: String,
     /// Names of the nodes.
     pub(crate) nodes: Vec<String>,
@@ -421,7 +420,7 @@ impl PerOp {
         let time: u64 = steps.iter().map(|row| row.time_ns).sum();
         writeln!(
             f,
-            "plain loops stand in for a kernel in {} of {} steps, {:.1} % of their time: {}",
+            "plain loops instead of a kernel in {} of {} steps, {:.1} % of their time: {}",
             steps.len(),
             self.steps.len(),
             100.0 * time as f64 / self.steps_ns.max(1) as f64,
@@ -468,7 +467,7 @@ impl std::fmt::Display for PerOp {
         if count > 0 {
             writeln!(
                 f,
-                "{count} more steps take {:.1} %; --json has them",
+                "{count} more steps: {:.1} % of the time (--json lists them)",
                 100.0 * share
             )?;
         }
@@ -485,14 +484,14 @@ impl std::fmt::Display for PerOp {
             .collect();
         self.fmt_reference(f)?;
         if self.steps.is_empty() {
-            writeln!(f, "no device says what its parts or steps took")?;
+            writeln!(f, "no device reports the times of its parts or steps")?;
         } else {
             writeln!(f, "by operator: {}", words.join(", "))?;
         }
         writeln!(
             f,
-            "steps sum up to {}, and {} of a run is in none; a run took {} with its steps measured and {} without (medians of {} runs \
-             each)",
+            "the steps add up to {}, with {} of a run outside any step; a run took {} with step measurement and {} \
+             without (medians of {} runs each)",
             time(self.steps_ns),
             time(self.outside_ns),
             time(self.measured_run_ns),
@@ -553,7 +552,7 @@ mod tests {
         );
         assert_eq!(
             words("cpu:0", "u").unwrap(),
-            "measured: 20.000 ns, scan, plain loops stand in for a kernel"
+            "measured: 20.000 ns, scan, plain loops instead of a kernel"
         );
         // of a part that was measured as a whole nothing is said node by node
         assert_eq!(words("npu:0", "part"), None);
@@ -561,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_on_plain_loops_are_found_and_what_is_not_known_is_said() {
+    fn plain_loop_nodes_and_unknown_steps_are_reported() {
         let (found, unknown) = steps().on_reference();
         assert_eq!((found.len(), &unknown[..]), (1, &["npu:0".to_owned()][..]));
         assert_eq!(
@@ -571,7 +570,7 @@ mod tests {
         assert!((found[0].share - 0.35).abs() < 1e-12);
         let text = steps().to_string();
         assert!(
-            text.contains("plain loops stand in for a kernel in 2 of 5 steps, 35.0 % of their time: Unique"),
+            text.contains("plain loops instead of a kernel in 2 of 5 steps, 35.0 % of their time: Unique"),
             "{text}"
         );
     }
@@ -585,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_took_short_or_long_do_not_count() {
+    fn outlier_runs_are_ignored() {
         let mut samples: Vec<Sample> = [
             (90, 80),
             (10, 5),
@@ -635,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_what_is_in_none_add_up_to_a_run_of_one_device() {
+    fn steps_and_gaps_add_up_to_the_run_time() {
         let run = |parts: Vec<TracedPart>| TracedRun {
             parts,
             crossings: Vec::new(),

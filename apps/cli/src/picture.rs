@@ -42,7 +42,7 @@ pub(crate) fn read(bytes: &[u8], channels: usize) -> anyhow::Result<Array> {
     let row = width
         .checked_mul(samples)
         .filter(|row| *row <= frame.line_size)
-        .context("the picture is torn")?;
+        .context("the picture is truncated")?;
     let mut out = Vec::with_capacity(channels * width * height * 4);
     for channel in 0..channels {
         let sample = if is_grey { 0 } else { channel };
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error() {
+    fn mismatched_picture_is_an_error() {
         let colour = png(png::ColorType::Rgb, 1, &[1, 2, 3]);
         assert!(read(&colour, 1).is_err());
         assert!(read(&colour, 4).is_err());

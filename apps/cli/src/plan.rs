@@ -20,18 +20,18 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Say which nodes moved from one plan to another, why, and what that costs
+    /// Compare two plans: which nodes moved, why, and at what cost
     Diff(DiffArguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct DiffArguments {
-    /// Plan or lock file of before
+    /// Old plan or lock file
     old: PathBuf,
-    /// Plan or lock file of now
+    /// New plan or lock file
     new: PathBuf,
-    /// Exit with code 1 where a node is on another device, or where the objective grew by more than so many per cent
-    /// (0 where left out); may be given several times
+    /// Exit with code 1 if a node moved to another device, or if the objective grew by more than PERCENT (default:
+    /// 0); repeatable
     #[arg(long, value_name = "moved|dearer[=PERCENT]", value_parser = gate)]
     fail_on: Vec<Gate>,
     /// Print JSON
@@ -62,12 +62,12 @@ fn gate(text: &str) -> Result<Gate, String> {
             Ok(Gate::Dearer((value * 10_000.0).round() as i64))
         }
         _ => Err(format!(
-            "{percent:?} is not a number of per cent from 0 to 100000"
+            "invalid percentage {percent:?}: expected a number from 0 to 100000"
         )),
     }
 }
 
-/// What `plan diff --json` prints.
+/// Output of `plan diff --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// File of the old plan.
@@ -77,7 +77,7 @@ pub(crate) struct Answer {
     /// What changed.
     #[serde(flatten)]
     diff: PlanDiff,
-    /// What of `--fail-on` came true, in words; the exit code is 1 where there is any.
+    /// Failed `--fail-on` gates in words; if there is any, the exit code is 1.
     failed: Vec<String>,
 }
 
@@ -132,12 +132,12 @@ impl Gate {
                 )
             }),
             (Gate::Dearer(_), None) => {
-                Some("whether the new plan is dearer is not known (--fail-on dearer)".to_owned())
+                Some("unknown whether the new plan costs more (--fail-on dearer)".to_owned())
             }
             (Gate::Dearer(limit), Some(ppm)) => (ppm > limit).then(|| {
                 let percent = |ppm: i64| ppm as f64 / 10_000.0;
                 format!(
-                    "the new plan is dearer by {:.2} %, the limit is {} % (--fail-on dearer)",
+                    "the new plan costs {:.2} % more; the limit is {} % (--fail-on dearer)",
                     percent(ppm),
                     percent(limit)
                 )
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_stands_beside_its_model() {
+    fn lock_file_is_next_to_its_model() {
         assert_eq!(lock_of(Path::new("a/m.onnx")), Path::new("a/m.onnx.plan.lock"));
     }
 }

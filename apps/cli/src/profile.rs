@@ -31,40 +31,40 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List what was measured, where each figure comes from, and what is predicted from it
+    /// List the measurements, the provenance of each figure, and the predictions from them
     #[command(alias = "list")]
     Show(show::Arguments),
-    /// Write a profile as JSON
+    /// Write a profile database as JSON
     Export(exchange::ExportArguments),
-    /// Add a profile in JSON to a profile
+    /// Add a JSON profile to a profile database
     Import(exchange::ImportArguments),
-    /// Add profiles to a profile
+    /// Add profiles to a profile database database
     Merge(exchange::MergeArguments),
-    /// Say what became slower or faster from one profile to another
+    /// Compare two profiles: which parts became slower or faster
     Diff(exchange::DiffArguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct MeasureArguments {
-    /// ONNX models; with --ops none is needed: ops and shapes are then taken from a list that the program holds
+    /// ONNX models; with --ops and no model, a built-in list of ops and shapes
     #[arg(required_unless_present = "ops")]
     models: Vec<PathBuf>,
-    /// Size of a dimension that a model only names
+    /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dims: Vec<(String, usize)>,
-    /// Shape of an input, which gives the dimensions that a model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape)]
     shapes: Vec<(String, Vec<usize>)>,
-    /// Measure what the models consist of, too: fusion groups, and nodes by themselves
+    /// Also measure the models' fusion groups and single nodes
     #[arg(long)]
     ops: bool,
-    /// With --ops: leave out the models as wholes, and the parts of plans
+    /// With --ops: skip whole models and the parts of plans
     #[arg(long, requires = "ops")]
     no_wholes: bool,
-    /// Stop after so many seconds; what is left is measured the next time
+    /// Stop after this many seconds; the next call continues
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     time: Option<Duration>,
-    /// A part is known well enough where the interval of its median, of 95 % confidence, is this close to the median
+    /// Measure a part until the 95 % confidence interval of its median is within this percentage of the median
     #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     precision_goal: f64,
     /// Print JSON
@@ -79,7 +79,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e7 => Ok(Duration::from_secs_f64(value)),
         _ => Err(format!(
-            "{text:?} is not a number of seconds above 0, up to 10000000"
+            "invalid time {text:?}: expected seconds above 0 and up to 10000000"
         )),
     }
 }
@@ -87,16 +87,18 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.01..=100.0).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is not a number of per cent from 0.01 to 100")),
+        _ => Err(format!(
+            "invalid percentage {text:?}: expected a number from 0.01 to 100"
+        )),
     }
 }
 
-/// What `profile --json` prints.
+/// Output of `profile --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model files; without any, the names of the program's own networks.
     models: Vec<String>,
-    /// The profile that holds what was measured.
+    /// The profile with the measurements.
     profile: String,
     /// What was measured.
     #[serde(flatten)]
@@ -117,7 +119,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 
 fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()> {
     let Some(profile) = &arguments.plan.runtime.profile else {
-        return Err(usage("--profile FILE says where what is measured is kept"));
+        return Err(usage(
+            "no profile given: name the file for the measurements with --profile FILE",
+        ));
     };
     let runtime = arguments.plan.measuring_runtime()?;
     let mut models = Vec::with_capacity(arguments.models.len());
@@ -153,7 +157,7 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
     let report = runtime.profile_models(&models, &arguments.plan.policy(), &options, &mut watch)?;
     drop(progress);
     if let Some(words) = runtime.profile().trouble() {
-        return Err(anyhow::anyhow!("what was measured is not stored: {words}"));
+        return Err(anyhow::anyhow!("the measurements are not stored: {words}"));
     }
     let answer = Answer {
         models: models
@@ -178,7 +182,7 @@ impl std::fmt::Display for Answer {
         }
         writeln!(
             f,
-            "{} of {} parts are known well enough, {} were before; {} runs were recorded in {:.1} s into {}",
+            "{} of {} parts are known precisely enough, {} of them before; recorded {} runs in {:.1} s in {}",
             report.known,
             report.parts,
             report.known_before,
@@ -189,7 +193,7 @@ impl std::fmt::Display for Answer {
         if report.unsteady > 0 {
             writeln!(
                 f,
-                "{} batches were measured before the device's times had become steady: they are used where there are no \
+                "{} batches were measured before the device's times were steady; they are used only if there are no \
                  others",
                 report.unsteady
             )?;
@@ -202,8 +206,8 @@ impl std::fmt::Display for Answer {
             )?;
         }
         f.write_str(match report.complete {
-            true => "nothing is left to measure",
-            false => "the time is over: the same command goes on from here",
+            true => "nothing left to measure",
+            false => "the time is up; run the same command again to continue",
         })
     }
 }
@@ -213,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_goals_have_bounds() {
+    fn out_of_range_times_and_goals_are_rejected() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(percent("2.5"), Ok(2.5));
         for bad in ["", "0", "-1", "x", "nan", "inf", "1e9"] {

@@ -36,13 +36,13 @@ pub(crate) struct Arguments {
     buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Labels, one a line: prints the one of the highest value
+    /// Read class labels from this file, one a line, and print the label of the highest value
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     labels: Option<PathBuf>,
-    /// Write NAME.npy for each output, and for each input made from the seed
+    /// Write NAME.npy for each output and each generated input to this folder
     #[arg(long, value_name = "DIR", help_heading = "Outputs")]
     save: Option<PathBuf>,
-    /// Write when each part ran, and what each kernel in it took, in the format that Perfetto and Chrome open
+    /// Write a trace of parts and kernels for Perfetto or Chrome
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     trace: Option<PathBuf>,
     /// Print JSON
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     session: SessionArguments,
 }
 
-/// What `run --json` prints.
+/// Output of `run --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
@@ -65,13 +65,11 @@ pub(crate) struct Answer {
     labels: Option<Vec<Top>>,
     /// Time from submit to the outputs, of this first run, in nanoseconds.
     first_run_ns: u64,
-    /// By how much this first run was late, from submit to the end of its last part, in nanoseconds; none where it was in
-    /// time, or had no deadline.
+    /// Lateness of this first run in nanoseconds, up to its last part; null if in time or without a deadline.
     late_ns: Option<u64>,
-    /// With `--precision reduced`: the largest difference of an output from what exact precision gives, over the
-    /// largest value of that output.
+    /// With `--precision reduced`: largest output difference from exact precision, over the largest value.
     deviation: Option<f64>,
-    /// What ran where.
+    /// Devices of the parts.
     report: Report,
 }
 
@@ -84,7 +82,7 @@ struct InputLine {
     dtype: &'static str,
     /// Shape.
     shape: Vec<usize>,
-    /// The file that it was read from; none where it was made from the seed.
+    /// Its file; null if generated from the seed.
     file: Option<String>,
 }
 
@@ -97,15 +95,15 @@ struct OutputLine {
     dtype: &'static str,
     /// Shape.
     shape: Vec<usize>,
-    /// Least value; none where there is no number.
+    /// Least value; null if all are NaN.
     min: Option<f64>,
-    /// Greatest value; none where there is no number.
+    /// Greatest value; null if all are NaN.
     max: Option<f64>,
-    /// Mean value; none where there is no number, or one is not finite.
+    /// Mean value; null if all are NaN or one is not finite.
     mean: Option<f64>,
     /// The file that it was written to, with `--save`.
     file: Option<String>,
-    /// How the file differs from the tensor, where it does.
+    /// Difference of the file from the tensor, if any.
     note: Option<&'static str>,
 }
 
@@ -399,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_an_output_has_its_figures() {
+    fn output_line_shows_its_figures() {
         let bytes = [1.0f32, -2.0, 4.0]
             .iter()
             .flat_map(|value| value.to_le_bytes())

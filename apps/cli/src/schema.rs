@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn committed_schemas_are_what_the_types_say() {
+    fn committed_schemas_match_the_types() {
         check::<crate::devices::Answer>("devices");
         check::<crate::run::Answer>("run");
         check::<crate::bench::Answer>("bench");

@@ -24,26 +24,26 @@ pub(crate) use answer::Answer;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Models that share devices, in TOML (docs/several-models.md)
+    /// TOML file of the models that share devices (docs/several-models.md)
     #[arg(value_name = "SET")]
     file: PathBuf,
-    /// Time in which runs come: virtual, or with `--real` of this machine
+    /// Simulated seconds in which runs arrive; with `--real`, seconds of this machine
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
     seconds: f64,
-    /// Run the models as sessions of one runtime at their periods, with their priorities and deadlines, instead of
-    /// simulating them; all need a path
+    /// Run the models as sessions of one runtime, with their periods, priorities and deadlines, instead of simulating
+    /// them; every model needs a path
     #[arg(long)]
     real: bool,
-    /// How runs come: all at 0 and then with their periods, or at random, no closer than their periods
+    /// Arrivals of runs
     #[arg(long, value_enum, default_value_t = Arriving::Sporadic)]
     arrivals: Arriving,
-    /// Seed of what is random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Cut parts that the file states so that none is longer, without its launch, whatever the file says
+    /// Maximum part length in milliseconds, without the launch: split longer parts, overriding the file
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     max_part: Option<std::time::Duration>,
-    /// Exit with code 1 where the set is refused, or where a run is late; may be given several times
+    /// Exit with code 1 if the set is refused or a run is late; repeatable
     #[arg(long, value_enum)]
     fail_on: Vec<Gate>,
     /// Print JSON
@@ -57,9 +57,9 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Arriving {
-    /// All at 0, then with their periods
+    /// All at 0, then at their periods
     Periodic,
-    /// At random, no closer than their periods
+    /// At random intervals, no shorter than their periods
     Sporadic,
 }
 
@@ -77,7 +77,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e5 => Ok(value),
         _ => Err(format!(
-            "{text:?} is no number of seconds above 0 and up to 100000"
+            "invalid time {text:?}: expected seconds above 0 and up to 100000"
         )),
     }
 }
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let parts = parts(&read.set, scenario.until_ns);
         if parts > MOST_PARTS {
             return Err(usage(format!(
-                "--seconds {}: about {parts} parts would come; the most is {MOST_PARTS}",
+                "--seconds {}: about {parts} parts would arrive; the maximum is {MOST_PARTS}",
                 arguments.seconds
             )));
         }

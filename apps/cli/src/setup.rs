@@ -1,4 +1,4 @@
-//! Options that several commands share, and the runtime, model and plan that they ask for.
+//! Options shared by several commands, and the runtime, model and plan that they select.
 //!
 //! Invariant: an option means the same in every command.
 
@@ -16,23 +16,23 @@ use crate::progress::Progress;
 use crate::run::PATIENCE;
 use crate::{file, plan};
 
-/// Where plugins and measured costs are.
+/// Plugin folders, settings and profiles.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct RuntimeArguments {
-    /// Folder to look for plugin libraries in, before the usual places
+    /// Search this folder for plugin libraries before the default locations
     #[arg(long, value_name = "DIR")]
     pub(crate) plugins: Vec<PathBuf>,
-    /// Setting of a plugin, as its page documents it (`--set qnn.soc=57`); may be given several times
+    /// Set a plugin option, such as `qnn.soc=57`; each plugin's page lists its options; repeatable
     #[arg(long, value_name = "PLUGIN.KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<Setting>,
-    /// Database of measured times, made where there is none: runs record into it, plans are made from it
+    /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Bundle of what a farm measured, made by `polychip farm bundle`; may be given several times
+    /// Load a bundle of farm measurements, written by `polychip farm bundle`; repeatable
     #[arg(long, value_name = "FILE", requires = "trust")]
     pub(crate) bundle: Vec<PathBuf>,
-    /// Public key of whoever signed bundles, as `polychip farm keygen` prints it; may be given several times
+    /// Trust bundles signed with this public key, as `polychip farm keygen` prints it; repeatable
     #[arg(long, value_name = "KEY")]
     pub(crate) trust: Vec<PublicKey>,
 }
@@ -41,8 +41,8 @@ pub(crate) struct RuntimeArguments {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct LearnArguments {
-    /// Whether the session learns from its own runs: `no` keeps the plan, `watch` measures and keeps it, `yes` (5 %) or a
-    /// budget from `2%` to `20%` of the time of all runs tries other plans and keeps the fastest
+    /// Let the session learn from its own runs: `no` keeps the plan, `watch` measures it but keeps it, and `yes` (5
+    /// %) or a budget of `2%` to `20%` of the total run time tries other plans and keeps the fastest
     #[arg(long, value_name = "no|watch|yes|2%…20%", default_value_t = Learn::default())]
     pub(crate) learn: Learn,
 }
@@ -55,39 +55,38 @@ pub(crate) struct Setting {
     value: String,
 }
 
-/// Which devices, and to what aim.
+/// Devices and objective.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct PlanArguments {
-    /// Use only these devices: `plugin:index`, or `plugin` for all of a plugin, separated by commas
+    /// Use only these devices, separated by commas: `plugin:index`, or `plugin` for all devices of a plugin
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) devices: Vec<String>,
-    /// Run nodes on a device: a node's name, or a pattern of names (`*`: any text, `?`: any character); may be given
-    /// several times
+    /// Pin nodes to a device, by node name or by a pattern (`*`: any text, `?`: any character); repeatable
     #[arg(long, value_name = "PATTERN=DEVICE", value_parser = pin)]
     pub(crate) pin: Vec<(String, String)>,
-    /// What to minimise
+    /// Objective to minimise
     #[arg(long, value_enum, default_value_t = Aim::Latency)]
     pub(crate) policy: Aim,
-    /// With `--policy balanced`, the milliseconds that a joule is worth, whatever time that costs (left out: 200, and at
-    /// most 1.5 times the fastest plan's time)
+    /// With `--policy balanced`, the price of one joule in milliseconds, without a limit on the run's time; default:
+    /// 200, within 1.5 times the fastest plan's time
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) energy_price: Option<Duration>,
-    /// How often the app's runs come: `33ms`, `30fps`, or `0` for back to back; what is measured and planned is for that cadence.
-    /// Without it, that of the model's sessions so far, by the profile, else back to back
+    /// Period between the app's runs, used for measuring and planning: `33ms`, `30fps`, or `0` for back to back;
+    /// default: the period of the model's earlier sessions in the profile, else back to back
     #[arg(long, value_name = "MS|FPS", value_parser = period)]
     pub(crate) period: Option<Duration>,
-    /// Calibrate devices before planning, those that were not before: small networks run on each for 300 ms at most altogether,
-    /// and stated times are scaled by what they took; kept in the profile
+    /// Calibrate devices that have no calibration yet before planning: run small networks on each, for at most 300 ms
+    /// in total, scale the stated times by the measured ones, and store the result in the profile
     #[arg(long)]
     pub(crate) calibrate: bool,
-    /// Threads that a CPU may use; without it, the plugin chooses
+    /// Maximum number of CPU threads; default: the plugin's choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
-    /// How exactly to compute; reduced lets a device compute f32 in 16-bit floats
+    /// Numeric precision; `reduced` lets a device compute f32 in 16-bit floats
     #[arg(long, value_enum, default_value_t = Precision::Exact)]
     pub(crate) precision: Precision,
-    /// How urgent runs are to a device that serves several
+    /// Priority of the runs on a device that several sessions share
     #[arg(long, value_enum, default_value_t = Priority::Normal)]
     pub(crate) priority: Priority,
     #[command(flatten)]
@@ -100,27 +99,29 @@ pub(crate) struct PlanArguments {
 pub(crate) struct SessionArguments {
     #[command(flatten)]
     pub(crate) plan_arguments: PlanArguments,
-    /// Run this plan, made by `polychip partition -o`
+    /// Run the plan in this file, written by `polychip partition -o`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "policy", "pin"])]
     pub(crate) plan: Option<PathBuf>,
-    /// Run the plan of MODEL.plan.lock, made by `polychip partition --lock`
+    /// Run the plan in MODEL.plan.lock, written by `polychip partition --lock`
     #[arg(long, conflicts_with_all = ["plan", "devices", "policy", "pin"])]
     pub(crate) locked: bool,
-    /// Folder where compiled parts are kept for the next time
+    /// Cache compiled parts in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
-    /// Fail where a device refuses its part or is lost for good, instead of planning again without it
+    /// Fail if a device refuses its part or is lost permanently, instead of replanning without it
     #[arg(long)]
     pub(crate) no_replan: bool,
     #[command(flatten)]
     pub(crate) learn: LearnArguments,
-    /// A run that takes more milliseconds is late (`33` or `33ms`); no plan that is predicted to take longer is made, where
-    /// there is another
+    /// Deadline of a run in milliseconds (`33` or `33ms`): the planner picks a plan predicted to meet it if there is
+    /// one, and a slower run counts as late
     #[arg(long, value_name = "MS", value_parser = milliseconds, help_heading = "Limits")]
     pub(crate) deadline: Option<Duration>,
-    /// Leave out devices that are hotter, in degrees Celsius; they are used again once they have cooled
+    /// Exclude devices hotter than this, in degrees Celsius; they return once they have cooled
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, help_heading = "Limits")]
-    pub(crate) hottest: Option<MilliCelsius>,
+    pub(crate) max_temperature: Option<MilliCelsius>,
+    #[arg(long = "hottest", hide = true, value_parser = |_: &str| crate::limits::renamed("--max-temperature"))]
+    _hottest: Option<std::convert::Infallible>,
 }
 
 /// The model.
@@ -128,10 +129,10 @@ pub(crate) struct SessionArguments {
 pub(crate) struct ModelArguments {
     /// ONNX model
     pub(crate) model: PathBuf,
-    /// Size of a dimension that the model only names
+    /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     pub(crate) dims: Vec<(String, usize)>,
-    /// Shape of an input, which gives the dimensions that the model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = shape)]
     pub(crate) shapes: Vec<(String, Vec<usize>)>,
 }
@@ -139,23 +140,23 @@ pub(crate) struct ModelArguments {
 /// Sizes that runs are padded to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BucketArguments {
-    /// Plan for these sizes of an open dimension only, and pad the run to the next one; may be given several times
+    /// Plan only for these sizes of an open dimension, and pad each run to the next larger one; repeatable
     #[arg(long, value_name = "NAME=1,4,16", value_parser = buckets, conflicts_with_all = ["plan", "locked"])]
     pub(crate) buckets: Vec<(String, Vec<usize>)>,
 }
 
-/// How exactly to compute.
+/// Numeric precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Precision {
-    /// In the types that the model states
+    /// Compute in the model's own types
     Exact,
-    /// f32 may be computed in 16-bit floats
+    /// Allow f32 to be computed in 16-bit floats
     Reduced,
 }
 
 impl Precision {
-    /// The library's word for it.
+    /// The library's value.
     pub(crate) fn of_library(self) -> polychip::Precision {
         match self {
             Precision::Exact => polychip::Precision::Exact,
@@ -167,26 +168,27 @@ impl Precision {
 /// How urgent runs are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Priority {
-    /// Work that nobody waits for
+    /// Background work
     Batch,
-    /// The usual
+    /// Default
     Normal,
-    /// A frame that someone waits for
+    /// Interactive work, such as a video frame
     Urgent,
 }
 
-/// What to minimise.
+/// Objective to minimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Aim {
     /// The time of a run
     Latency,
     /// The energy of a run
     Energy,
-    /// Both, a joule at its price in time; at most 1.5 times as long as the fastest plan, unless `--energy-price` is set
+    /// Time and energy, with a joule at its price in time; within 1.5 times the fastest plan's time unless
+    /// `--energy-price` is set
     Balanced,
-    /// The time of a run whose branches run on several devices at once
+    /// The time of a run whose branches run on several devices concurrently
     Makespan,
-    /// The time between runs that follow each other
+    /// The time between consecutive runs
     Throughput,
 }
 
@@ -198,7 +200,7 @@ pub(crate) fn dimension(text: &str) -> Result<(String, usize), String> {
     }
     let size = size
         .parse()
-        .map_err(|_| format!("{size:?} is not a size; write NAME=N"))?;
+        .map_err(|_| format!("invalid size {size:?}; write NAME=N"))?;
     Ok((name.to_owned(), size))
 }
 
@@ -211,7 +213,7 @@ pub(crate) fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
     }
     let sizes = shape.split('x').map(|size| {
         size.parse()
-            .map_err(|_| format!("{shape:?} is not a shape: {size:?} is no size; {FORM}"))
+            .map_err(|_| format!("invalid shape {shape:?}: {size:?} is not a size; {FORM}"))
     });
     Ok((name.to_owned(), sizes.collect::<Result<Vec<usize>, String>>()?))
 }
@@ -222,7 +224,7 @@ fn setting(text: &str) -> Result<Setting, String> {
     Ok(Setting { plugin, key, value })
 }
 
-/// Loads the plugins. A bundle that someone names and that is of no use is an error here, not a warning.
+/// Loads the plugins. An unusable named bundle is an error here, not a warning.
 fn made(builder: polychip::Builder) -> anyhow::Result<Runtime> {
     let runtime = builder.build()?;
     let mut bundles = runtime.bundles().iter();
@@ -238,7 +240,7 @@ impl RuntimeArguments {
         made(self.builder(cache)?)
     }
 
-    /// Loads the plugins, which measure their rates where the profile that is given holds none.
+    /// Loads the plugins, which measure their rates if the given profile has none.
     fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
         let builder = self.builder(None)?;
         let builder = match self.profile {
@@ -263,7 +265,7 @@ impl RuntimeArguments {
             builder = builder.configure(plugin, key, value);
         }
         if let Some(file) = &self.profile {
-            // a file that someone names and that is of no use is an error here, not a warning
+            // an unusable named file is an error here, not a warning
             drop(polychip::Profile::open(file)?);
             builder = builder.profiles(file);
         }
@@ -279,7 +281,7 @@ impl RuntimeArguments {
         Ok(builder)
     }
 
-    /// Says on standard error which plugins of the folders given are not used.
+    /// Reports unused plugins of the given folders on standard error.
     pub(crate) fn say_refusals(&self, runtime: &Runtime) {
         for refusal in runtime.refusals() {
             if self
@@ -294,8 +296,8 @@ impl RuntimeArguments {
 }
 
 impl PlanArguments {
-    /// Says on standard error which plugins of the folders given are not used; nothing where a device that was asked for is not
-    /// there, so that the error that follows stands alone.
+    /// Reports unused plugins of the given folders on standard error, unless a requested device is missing, so that
+    /// the following error stands alone.
     fn say_refusals(&self, runtime: &Runtime) {
         let is_there = |name: &String| {
             let mut devices = runtime.devices().iter();
@@ -306,7 +308,7 @@ impl PlanArguments {
         }
     }
 
-    /// Loads the plugins, and says which are not used.
+    /// Loads the plugins, and reports unused ones.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.runtime(cache)?;
         self.say_refusals(&runtime);
@@ -327,7 +329,7 @@ impl PlanArguments {
         Ok(runtime)
     }
 
-    /// Names of the devices that were asked for, by themselves or by their plugin.
+    /// Names of the requested devices, by name or by plugin.
     pub(crate) fn names_of_devices(&self, runtime: &Runtime) -> Vec<String> {
         let is_asked = |name: &str| {
             let plugin = name.split(':').next().unwrap_or(name);
@@ -337,7 +339,7 @@ impl PlanArguments {
         names.filter(|name| is_asked(name)).collect()
     }
 
-    /// The policy asked for, with the threads.
+    /// The requested policy with its threads.
     pub(crate) fn policy(&self) -> Policy {
         self.policy_of(match self.policy {
             Aim::Latency => Policy::latency(),
@@ -348,7 +350,7 @@ impl PlanArguments {
         })
     }
 
-    /// The same for another aim.
+    /// The same for another objective.
     pub(crate) fn policy_of(&self, policy: Policy) -> Policy {
         let policy = match self.threads {
             Some(threads) => policy.threads(threads),
@@ -381,28 +383,28 @@ impl PlanArguments {
 }
 
 impl SessionArguments {
-    /// Loads the plugins, and says which are not used.
+    /// Loads the plugins, and reports unused ones.
     pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
         self.plan_arguments.runtime(self.cache.as_ref())
     }
 
-    /// The policy asked for. One run is in flight at a time.
+    /// The requested policy, with one run in flight.
     pub(crate) fn policy(&self) -> Policy {
         let mut policy = self.plan_arguments.policy().in_flight(1);
         if let Some(deadline) = self.deadline {
             policy = policy.deadline(deadline);
         }
-        if let Some(limit) = self.hottest {
+        if let Some(limit) = self.max_temperature {
             policy = policy.max_temperature(limit);
         }
-        // a run that a person started and sees is waited for as long as the command waits
+        // a run started by a user is awaited as long as the command waits
         policy
             .replan(!self.no_replan)
             .learn(self.learn.learn)
             .hang_timeout(PATIENCE)
     }
 
-    /// Plans the model, or checks the plan given.
+    /// Plans the model, or checks the given plan.
     pub(crate) fn planned(&self, runtime: &Runtime, model: &Model) -> anyhow::Result<Planned> {
         let policy = self.policy();
         let lock = self.locked.then(|| plan::lock_of(model.path()));
@@ -419,7 +421,7 @@ impl SessionArguments {
         Ok(self.session_of(runtime, model, |_| 1)?.0)
     }
 
-    /// The same with so many runs in flight as the plan is given; and how many these are.
+    /// The same with a number of runs in flight that depends on the plan; returns that number.
     pub(crate) fn session_of(
         &self,
         runtime: &Runtime,
@@ -433,7 +435,7 @@ impl SessionArguments {
         Ok((runtime.session_of(planned, policy)?, runs))
     }
 
-    /// As [`SessionArguments::session`], where there are buckets of the model with its sizes open, and for these inputs.
+    /// As [`SessionArguments::session`], for a model with open sizes and buckets, prepared for these inputs.
     pub(crate) fn bucketed(
         &self,
         runtime: &Runtime,
@@ -458,7 +460,7 @@ impl SessionArguments {
     }
 }
 
-/// Plans a model, and says how far that is where it takes long.
+/// Plans a model, and shows progress if it takes long.
 pub(crate) fn planned(runtime: &Runtime, model: &Model, policy: &Policy) -> anyhow::Result<Planned> {
     let progress = Progress::told("planning");
     let start = Instant::now();
@@ -481,7 +483,7 @@ pub(crate) fn planned(runtime: &Runtime, model: &Model, policy: &Policy) -> anyh
 }
 
 impl ModelArguments {
-    /// Reads the model and gives the named dimensions their sizes.
+    /// Reads the model and sets the named dimensions.
     pub(crate) fn load(&self, runtime: &Runtime) -> anyhow::Result<Model> {
         let _progress = Progress::of("reading the model");
         for (index, (name, _)) in self.dims.iter().enumerate() {

@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_has_what_its_phase_needs() {
+    fn events_have_the_fields_of_their_phase() {
         for event in read() {
             let ph = event["ph"].as_str().unwrap();
             for field in ["name", "cat"] {
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_lie_on_their_devices_lanes_and_flows_join_them() {
+    fn parts_are_on_device_lanes_and_flows_connect_them() {
         let events = read();
         let of = |ph: &str| -> Vec<&Value> { events.iter().filter(|event| event["ph"] == ph).collect() };
         let lane = |device: &str| {
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_lie_end_to_end_within_their_part_on_a_thread_below_the_devices() {
+    fn steps_fill_their_part_on_a_thread_below_the_devices() {
         let events = read();
         let thread = |name: &str| {
             let found = events

@@ -1,8 +1,8 @@
-//! What the driver itself costs: simulated boards on virtual time, more from line to line, driven to the end.
+//! Cost of the driver itself: growing numbers of simulated boards on virtual time.
 //!
-//! `cargo run --release -p polychip-farm --example simulated_farm [BOARDS [ITEMS]]`: up to 500 boards with 100 items each. Time of
-//! the processor and memory are of the whole process, the simulated boards included: upper bounds for the driver. Records
-//! are synced in the folder of `TMPDIR`, whose disk decides the wall time.
+//! `cargo run --release -p polychip-farm --example simulated_farm [BOARDS [ITEMS]]`: up to 500 boards with 100 items
+//! each. Processor time and memory cover the whole process with its simulated boards: upper bounds for the driver.
+//! Records are synced in the folder `TMPDIR`, whose disk determines the wall time.
 
 use std::collections::BTreeMap;
 use std::error::Error;

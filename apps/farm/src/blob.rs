@@ -56,7 +56,7 @@ impl Blob {
         let is_same = machine == board || (machine == "arm" && board.starts_with("arm"));
         (!is_same).then(|| {
             format!(
-                "{} is built for {machine}, the board is {board}; name one for it with `runner` in the inventory",
+                "{} is built for {machine}, but the board is {board}; name a matching one with `runner` in the inventory",
                 self.path.display()
             )
         })
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_for_another_processor_is_told() {
+    fn program_for_another_processor_is_detected() {
         let own = Blob::of(&std::env::current_exe().unwrap(), true).unwrap();
         assert_eq!(own.machine, Some(std::env::consts::ARCH));
         assert_eq!(

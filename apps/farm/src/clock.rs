@@ -1,6 +1,6 @@
-//! Time of the driver: the machine's, or a virtual one on which hours of a farm pass in seconds.
+//! Time of the driver: the machine's, or a virtual one that simulates hours in seconds.
 //!
-//! Invariant: virtual time moves only when every thread that takes part sleeps, and then to the first that is to wake.
+//! Invariant: virtual time advances only when every participating thread sleeps, and then to the earliest wake-up.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,9 +1,9 @@
-//! Which board does which item next: a pure state machine, told what happens.
+//! Assigns items to boards: a pure state machine driven by events.
 //!
 //! Invariants:
-//! 1. An item is with one board at a time, and ends once: done, or given up by name.
-//! 2. An item that a board failed goes to a board that has not tried it, as long as there is one.
-//! 3. Of a group of boards that may do the same, none is given more than its share while others wait.
+//! 1. An item is with one board at a time, and ends once: done, or given up with a report.
+//! 2. An item that failed on a board goes to another board that has not tried it, if there is one.
+//! 3. Among interchangeable boards, none gets more than its share while others wait.
 //!
 //! Not here: boards, clocks, files (`drive`).
 
@@ -274,7 +274,7 @@ mod tests {
     const B: BoardIndex = BoardIndex(1);
 
     #[test]
-    fn twins_share_items_and_nobody_takes_all() {
+    fn twins_share_items_evenly() {
         let items = (0..16).map(|_| (1, boards(&[0, 1])));
         let mut dispatch = Dispatch::new(2, items);
         assert_eq!(dispatch.take(A, 100).len(), 4);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_board_holds_goes_to_its_twin_or_is_named() {
+    fn lost_board_items_go_to_its_twin_or_are_reported() {
         let items = [(1, boards(&[0, 1])), (1, boards(&[0])), (3, boards(&[0, 1]))];
         let mut dispatch = Dispatch::new(2, items);
         let held = dispatch.take(A, 1);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_that_failed_an_item_does_not_get_it_again() {
+    fn failed_item_is_not_retried_on_the_same_board() {
         let mut dispatch = Dispatch::new(2, [(1, boards(&[0, 1]))]);
         let item = dispatch.take(A, 1)[0];
         assert_eq!(dispatch.reported(A, item, &board_failed()), Some(Next::Elsewhere));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_is_let_go_when_its_own_items_have_ended() {
+    fn board_is_released_after_its_items() {
         let mut dispatch = Dispatch::new(2, [(1, boards(&[0])), (1, boards(&[1]))]);
         let item = dispatch.take(A, 1)[0];
         assert!(dispatch.may_come(A));

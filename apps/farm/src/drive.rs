@@ -1,12 +1,13 @@
-//! Drives a run: a thread per board, which takes items, sends what they need, and keeps what comes back.
+//! Drives a run: one thread per board takes items, sends their files, and stores their records.
 //!
 //! Invariants:
 //! 1. A record is in the run's folder before its item counts as done.
-//! 2. A way that was cut is tried again; the runner's journal then says what was done meanwhile, and nothing is measured twice.
-//! 3. Every item ends: with a record of its board, or with one that says which boards were lost.
+//! 2. A lost connection is retried; the runner's journal then reports the work done meanwhile, and nothing is
+//!    measured twice.
+//! 3. Every item ends with a record from its board, or with one that lists the lost boards.
 //!
-//! Not here: who gets which item (`dispatch`), what a board does with it (`apps/farm/runner`).
-//! Start reading at [`drive`].
+//! Not here: assignment of items (`dispatch`), their execution on a board (`apps/farm/runner`). Start reading at
+//! [`drive`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,9 +101,9 @@ pub enum News<'a> {
 /// What came of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Summary {
-    /// Items that were done before, by an earlier call.
+    /// Items finished by an earlier call.
     pub known_before: u64,
-    /// Items that were measured.
+    /// Measured items.
     pub measured: u64,
     /// Items that their devices do not run.
     pub refused: u64,
@@ -110,15 +111,15 @@ pub struct Summary {
     pub failed: u64,
     /// Items that no board was fit for.
     pub skipped: u64,
-    /// Items whose boards failed or were lost.
+    /// Items with failed or lost boards.
     pub lost: u64,
     /// Items that are left: the run was broken off.
     pub left: u64,
-    /// Boards that were lost, with the reason.
+    /// Lost boards with the reason.
     pub lost_boards: BTreeMap<String, String>,
     /// Profile databases that could not be fetched, by board, with the reason.
     pub missing_profiles: BTreeMap<String, String>,
-    /// What was sent to boards.
+    /// Files sent to boards.
     pub sent: Sent,
 }
 
@@ -189,7 +190,7 @@ pub fn drive(
     };
     for item in orphans {
         if !standing[item.0].1 {
-            shared.give_up(item, "none of its boards takes part");
+            shared.give_up(item, "none of its boards takes part in the run");
         }
     }
     std::thread::scope(|scope| {
@@ -202,7 +203,7 @@ pub fn drive(
             };
             let thread = std::thread::Builder::new().stack_size(STACK);
             if let Err(error) = thread.spawn_scoped(scope, tend) {
-                shared.lose(board, &format!("no thread for it: {error}"));
+                shared.lose(board, &format!("cannot start a thread: {error}"));
             }
         }
     });
@@ -238,7 +239,7 @@ fn recall(
                     Ok(records) => lock(found).extend(records),
                     Err(error) => watch(&News::Trouble {
                         place: &board.member.place.name,
-                        words: &format!("its journal is not heard: {error}"),
+                        words: &format!("its journal cannot be read: {error}"),
                     }),
                 }
             };
@@ -437,7 +438,7 @@ impl Shared<'_> {
             };
             failures = if left.len() < before { 1 } else { failures + 1 };
             if failures >= self.settings.tries {
-                return Err(format!("{words} ({failures} times, with nothing new between)"));
+                return Err(format!("{words} ({failures} times without progress)"));
             }
             self.trouble(board, &words);
             self.clock
@@ -500,7 +501,7 @@ impl Shared<'_> {
             return Err(Trouble::Broken);
         }
         let Exit { code, stderr } = exit?;
-        let words = stderr.lines().last().unwrap_or("it said nothing").to_owned();
+        let words = stderr.lines().last().unwrap_or("it printed nothing").to_owned();
         match code {
             0 => foreign.map_or(Ok(()), |words| Err(Trouble::Passing(words))),
             3 => Err(Trouble::Busy(words)),
@@ -604,7 +605,7 @@ impl Shared<'_> {
         for item in given_up {
             self.give_up(
                 item,
-                &format!("board {name} was lost ({words}), and no other board is left that may do it"),
+                &format!("board {name} was lost ({words}), and no other board can do the item"),
             );
         }
     }

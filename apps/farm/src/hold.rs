@@ -1,4 +1,4 @@
-//! A board that is ours for as long as we use it.
+//! Exclusive use of a board.
 
 use crate::inventory::Hold;
 use crate::labgrid;

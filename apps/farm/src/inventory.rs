@@ -1,6 +1,6 @@
 //! The boards of a desk: `farm.toml`.
 //!
-//! Invariant: a file with a mistake is refused whole, and the message names the board and the key.
+//! Invariant: a file with an error is refused as a whole, and the message names the board and the key.
 //!
 //! Not here: boards of a labgrid coordinator (`labgrid`).
 
@@ -153,7 +153,7 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Member>, InventoryError> {
     let file: File = toml::from_str(text).map_err(|error| bad_toml(error.to_string()))?;
     if file.boards.is_empty() {
         return Err(bad_toml(
-            "it names no board; a board begins with [[board]], a name and a transport".to_owned(),
+            "the file lists no board; a board begins with [[board]], a name and a transport".to_owned(),
         ));
     }
     let base = path.parent().unwrap_or(Path::new("."));
@@ -167,7 +167,7 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Member>, InventoryError> {
         let member =
             member(entry, base, &locks).and_then(|member| match names.insert(member.place.name.clone()) {
                 true => Ok(member),
-                false => Err("there is another board of this name".to_owned()),
+                false => Err("the name is used by another board".to_owned()),
             });
         members.push(member.map_err(|words| InventoryError::BadBoard {
             path: path.to_owned(),
@@ -182,7 +182,7 @@ fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
     let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if entry.name.is_empty() || entry.name.starts_with('.') || !entry.name.chars().all(is_kept) {
         return Err(
-            "a name consists of letters, digits, '-', '_' and '.', and starts with no '.'".to_owned(),
+            "invalid name: use letters, digits, '-', '_' and '.', and do not start with '.'".to_owned(),
         );
     }
     let (transport, default_folder) = transport(&entry, base)?;
@@ -195,7 +195,7 @@ fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
         let path = base.join(path);
         match path.is_file() {
             true => Ok(path),
-            false => Err(format!("{key}: there is no file {}", path.display())),
+            false => Err(format!("{key}: file {} does not exist", path.display())),
         }
     };
     let address = entry.address.clone().unwrap_or_default();
@@ -258,14 +258,14 @@ fn transport(entry: &Entry, base: &Path) -> Result<(Arc<dyn Transport>, String),
         .find(|(_, given)| *given && entry.transport != "ssh")
     {
         return Err(format!(
-            "{key} means nothing with transport = {:?}",
+            "{key} is not allowed with transport = {:?}",
             entry.transport
         ));
     }
     Ok(match &*entry.transport {
         "local" => {
             if entry.address.is_some() {
-                return Err("address means nothing with transport = \"local\"".to_owned());
+                return Err("address is not allowed with transport = \"local\"".to_owned());
             }
             let folder = std::env::temp_dir().join("polychip-farm").join(&entry.name);
             (Arc::new(Local), folder.display().to_string())
@@ -273,7 +273,7 @@ fn transport(entry: &Entry, base: &Path) -> Result<(Arc<dyn Transport>, String),
         "ssh" => {
             let key = entry.key.as_deref().map(|key| base.join(key));
             if let Some(key) = key.as_ref().filter(|key| !key.is_file()) {
-                return Err(format!("key: there is no file {}", key.display()));
+                return Err(format!("key: file {} does not exist", key.display()));
             }
             let ssh = Ssh {
                 address: address()?,
@@ -286,7 +286,7 @@ fn transport(entry: &Entry, base: &Path) -> Result<(Arc<dyn Transport>, String),
         "adb" => (Arc::new(Adb::of_serial(&address()?)), ADB_FOLDER.to_owned()),
         other => {
             return Err(format!(
-                "transport = {other:?} is none; there are \"local\", \"ssh\" and \"adb\""
+                "unknown transport = {other:?}; expected \"local\", \"ssh\" or \"adb\""
             ));
         }
     })
@@ -307,14 +307,14 @@ fn limits(entry: &Entry) -> Result<Limits, String> {
     let default = Limits::default();
     let celsius = |key: &str, value: Option<f64>| match value {
         Some(value) if !(-55.0..=200.0).contains(&value) => Err(format!(
-            "{key} = {value} is no temperature of a chip, in degrees Celsius"
+            "{key} = {value} is not a plausible chip temperature in degrees Celsius"
         )),
         value => Ok(value.map(|value| (value * 1e3).round() as i64)),
     };
     let share = match entry.load_by_others_percent {
         None => default.load_by_others_millis,
         Some(percent) if (0.0..=100.0).contains(&percent) => (percent * 10.0).round() as u32,
-        Some(percent) => return Err(format!("load_by_others_percent = {percent} is not from 0 to 100")),
+        Some(percent) => return Err(format!("load_by_others_percent = {percent}; expected 0 to 100")),
     };
     let limits = Limits {
         hottest_mc: celsius("hottest_start_celsius", entry.hottest_start_celsius)?,
@@ -325,7 +325,7 @@ fn limits(entry: &Entry) -> Result<Limits, String> {
     };
     match (limits.coldest_mc, limits.hottest_mc) {
         (Some(coldest), Some(hottest)) if coldest >= hottest => {
-            Err("coldest_start_celsius is not below hottest_start_celsius".to_owned())
+            Err("coldest_start_celsius must be below hottest_start_celsius".to_owned())
         }
         _ => Ok(limits),
     }
@@ -413,12 +413,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_board() {
+    fn inventory_error_names_its_board() {
         let board = |rest: &str| format!("[[board]]\nname = \"a\"\n{rest}\n");
         for (text, words) in [
             (String::new(), "names no board"),
             ("[[board]]\nname = 1".to_owned(), "line 2"),
-            (board("transport = \"usb\""), "\"a\": transport = \"usb\" is none"),
+            (board("transport = \"usb\""), "\"a\": unknown transport = \"usb\""),
             (board("transport = \"ssh\""), "address is missing"),
             (
                 board("transport = \"ssh\"\naddress = \"-oProxyCommand=x\""),
@@ -426,11 +426,11 @@ mod tests {
             ),
             (
                 board("transport = \"local\"\naddress = \"x\""),
-                "address means nothing",
+                "address is not allowed",
             ),
             (
                 board("transport = \"adb\"\naddress = \"x\"\nport = 1"),
-                "port means nothing",
+                "port is not allowed",
             ),
             (board("transport = \"local\"\nspeed = 1"), "unknown field `speed`"),
             (
@@ -439,11 +439,11 @@ mod tests {
             ),
             (
                 board("transport = \"local\"\nrunner = \"no\""),
-                "runner: there is no file desk/no",
+                "runner: file desk/no does not exist",
             ),
             (
                 board("transport = \"local\"\nhottest_start_celsius = 900"),
-                "no temperature",
+                "not a plausible chip temperature",
             ),
             (
                 board("transport = \"local\"\nload_by_others_percent = 101"),
@@ -451,15 +451,15 @@ mod tests {
             ),
             (
                 board("transport = \"local\"\nhottest_start_celsius = 40\ncoldest_start_celsius = 50"),
-                "is not below",
+                "must be below",
             ),
             (
                 board("transport = \"local\"").repeat(2),
-                "another board of this name",
+                "the name is used by another board",
             ),
             (
                 board("transport = \"local\"").replace("\"a\"", "\"a/b\""),
-                "a name consists of",
+                "invalid name",
             ),
             (board("transport = \"local\"\ntags = { a = \"b,c\" }"), "nor ','"),
         ] {

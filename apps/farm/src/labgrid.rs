@@ -1,11 +1,11 @@
-//! Boards of a labgrid coordinator, through `labgrid-client`.
+//! Boards of a labgrid coordinator, via `labgrid-client`.
 //!
 //! A place is a board if it has a `NetworkService`: reached over ssh, or over adb where the place has the tag `via=adb`.
 //!
 //! Invariants:
-//! 1. A place that was acquired is released when it is dropped; labgrid itself keeps it for a client that died.
-//! 2. A place that cannot be a board is left out with the reason, and never guessed at.
-//! 3. A call of the client takes a minute at most: a coordinator that hangs holds nobody up.
+//! 1. An acquired place is released on drop; labgrid itself keeps it for a dead client.
+//! 2. A place that cannot be a board is skipped with the reason.
+//! 3. A client call has a limit of one minute, so a hanging coordinator does not block.
 //!
 //! Not here: power switches and consoles, which stay labgrid's.
 
@@ -201,7 +201,7 @@ impl Answer {
             true => &self.said,
             false => &self.complaint,
         };
-        let last = text.lines().last().unwrap_or("labgrid-client said nothing");
+        let last = text.lines().last().unwrap_or("labgrid-client printed nothing");
         last.trim().to_owned()
     }
 }
@@ -264,7 +264,7 @@ impl Drop for Acquired {
             Err(words) => words,
         };
         eprintln!(
-            "warning: labgrid place {} is not released: {trouble}; `labgrid-client -p {} release` does it",
+            "warning: labgrid place {} is not released: {trouble}; release it with `labgrid-client -p {} release`",
             self.place, self.place
         );
     }
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_hangs_is_ended() {
+    fn hanging_client_is_killed() {
         let sh = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_read_or_there_is_none() {
+    fn address_is_parsed_or_absent() {
         let text = "Place 'rock-b':\n  acquired: None\n\
             Matching resource 'NetworkPowerPort' (rack1/rock-b/NetworkPowerPort/NetworkPowerPort):\n  {'params': {'address': 'no'}}\n\
             Matching resource 'NetworkService' (rack1/rock-b/NetworkService/NetworkService):\n  {'acquired': None,\n   'avail': True,\n   \

@@ -1,12 +1,12 @@
-//! Runs items on the boards of a device farm: reaches boards, sends them what they lack, hands out items, keeps what
-//! they record.
+//! Runs items on the boards of a device farm: connects to boards, sends missing files, assigns items, and stores
+//! records.
 //!
 //! Invariants:
-//! 1. A record that reached the host is on its disk before anything else happens with its item.
-//! 2. A file is on a board whole and under the name of its contents, or not at all.
-//! 3. A board does one thing at a time, whoever asks.
+//! 1. A received record is on the host's disk before anything else happens with its item.
+//! 2. A file is on a board completely and under the name of its contents, or not at all.
+//! 3. A board does one thing at a time.
 //!
-//! Not here: measuring (`apps/farm/runner`), what is recorded (`apps/farm/record`), merging and comparing what was recorded.
+//! Not here: measuring (`apps/farm/runner`), records (`apps/farm/record`), merging and comparing results (`apps/farm/results`).
 //! Start reading at [`drive`].
 
 #![forbid(unsafe_code)]

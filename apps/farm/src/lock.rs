@@ -1,6 +1,6 @@
 //! One owner per board and per run, among all programs of this host.
 //!
-//! Invariant: a lock ends with the process that holds it, however that ends.
+//! Invariant: a lock ends with its process, however the process ends.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_has_one_owner_at_a_time_who_is_named() {
+    fn board_lock_has_one_named_owner() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("locks");
         let first = Lock::board(&folder, "ssh root@10.0.0.1:22").unwrap();

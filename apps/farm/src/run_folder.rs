@@ -1,9 +1,9 @@
 //! The folder of a run on this host.
 //!
 //! Invariants:
-//! 1. A record that was appended is on the disk, whole.
+//! 1. An appended record is completely on the disk.
 //! 2. One driver at a time works in a folder.
-//! 3. What a folder asks for never changes after it was made.
+//! 3. The requested items of a folder never change after its creation.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -27,13 +27,13 @@ pub enum RunError {
         source: io::Error,
     },
     /// There is a run already.
-    #[error("{path} holds a run already; --resume goes on with it, another folder starts anew", path = path.display())]
+    #[error("{path} already holds a run; continue it with --resume, or choose another folder", path = path.display())]
     Exists {
         /// The folder.
         path: PathBuf,
     },
     /// The header is none.
-    #[error("{path} is no header of a run: {words}", path = path.display())]
+    #[error("{path} is not a run header: {words}", path = path.display())]
     BadHeader {
         /// The file.
         path: PathBuf,
@@ -301,7 +301,7 @@ fn header(text: &str) -> Result<RunHeader, String> {
     // a newer form may lack fields that this one needs
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(format) if format > u64::from(FORMAT) => Err(format!(
-            "it is of format {format}; this version reads up to {FORMAT}"
+            "its format is {format}; this version reads formats up to {FORMAT}"
         )),
         _ => serde_json::from_value(value).map_err(|error| error.to_string()),
     }
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_drivers_that_make_one_folder_at_once_one_has_it() {
+    fn concurrent_drivers_create_a_folder_once() {
         let folder = tempfile::tempdir().unwrap();
         for round in 0..200 {
             let path = folder.path().join(round.to_string());

@@ -1,10 +1,10 @@
-//! The way to a board: commands, files, and what can go wrong with them.
+//! The connection to a board: commands, files, and their failures.
 //!
 //! Invariants:
-//! 1. A command's exit code is the command's own: a way that ends without one is an error, never a code.
-//! 2. A file that was put has its whole length under its name, or the name is not there.
+//! 1. An exit code is the command's own: a connection that ends without one is an error, never a code.
+//! 2. A sent file is complete under its name, or the name does not exist.
 //!
-//! Not here: what is sent (`upload`), what runs (`drive`).
+//! Not here: the files to send (`upload`), the programs to run (`drive`).
 
 mod adb;
 mod local;
@@ -46,10 +46,10 @@ pub trait Transport: Debug + Send + Sync {
     /// Copies a file of the board to this host, under a temporary name until its length is right.
     ///
     /// # Errors
-    /// As of [`Transport::execute`]; there is no such file, or fewer bytes arrived than it has.
+    /// As of [`Transport::execute`]; no such file, or fewer bytes arrived than it has.
     fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError>;
 
-    /// Lengths of files of the board in bytes, none where there is no such file.
+    /// Lengths of files of the board in bytes, none where no such file.
     ///
     /// # Errors
     /// As of [`Transport::execute`].
@@ -106,7 +106,7 @@ pub enum TransportError {
         program: String,
     },
     /// Nothing was begun on the board.
-    #[error("not reached: {words}")]
+    #[error("unreachable: {words}")]
     Unreachable {
         /// What the program on the way says.
         words: String,
@@ -142,7 +142,7 @@ pub enum TransportError {
         arrived: u64,
     },
     /// A file arrived with other bytes.
-    #[error("{path}: other bytes arrived than were sent: {words}")]
+    #[error("{path}: the received bytes differ from those sent: {words}")]
     Corrupt {
         /// Its name on the board.
         path: String,

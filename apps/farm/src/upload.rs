@@ -10,14 +10,14 @@ use serde::Serialize;
 use crate::blob::Blob;
 use crate::transport::{Command, Transport, TransportError};
 
-/// What was sent, and what was there already.
+/// Files sent, and files already there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sent {
-    /// Files that were sent.
+    /// Sent files.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Files that were there.
+    /// Files already there.
     pub kept_files: u64,
     /// Their bytes.
     pub kept_bytes: u64,
@@ -79,7 +79,13 @@ fn put(transport: &dyn Transport, runner: &str, blob: &Blob, to: &str) -> Result
     let mut command = Command::new([program, "keep", &new, to, &blob.blake3]);
     command.time_limit = Some(crate::transport::time_of(blob.bytes));
     let exit = transport.execute(&command, &mut |_| {})?;
-    let words = || exit.stderr.lines().last().unwrap_or("it said nothing").to_owned();
+    let words = || {
+        exit.stderr
+            .lines()
+            .last()
+            .unwrap_or("it printed nothing")
+            .to_owned()
+    };
     match exit.code {
         0 => Ok(()),
         4 => Err(TransportError::Corrupt {
@@ -112,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_sent_again() {
+    fn existing_files_are_not_sent_again() {
         let clock = Clock::simulated();
         let _presence = clock.enter();
         let board = Simulated::new(1, clock, Faults::default());
@@ -128,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_and_fewer_bytes_never_get_the_name() {
+    fn wrong_or_truncated_bytes_are_never_renamed() {
         let clock = Clock::simulated();
         let _presence = clock.enter();
         for (faults, is_corrupt) in [

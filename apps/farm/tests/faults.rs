@@ -322,7 +322,7 @@ fn nothing_is_sent_or_measured_twice() {
 }
 
 #[test]
-fn a_dead_board_is_reported_and_its_twin_does_its_items() {
+fn dead_board_is_reported_and_its_twin_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let dead = Faults {
         gone: 1000,
@@ -355,7 +355,7 @@ fn a_dead_board_is_reported_and_its_twin_does_its_items() {
 }
 
 #[test]
-fn a_run_whose_folder_cannot_be_written_ends_with_the_reason() {
+fn unwritable_run_folder_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let farm = farm(3, 2, 1, 2, |_| Faults::default());
     let path = folder.path().join("run");

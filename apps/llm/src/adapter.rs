@@ -57,7 +57,9 @@ impl Adapter {
         let path = name.into();
         let wrong = |words: String| Error::config(format!("adapter {}: {words}", path.display()));
         if !scale.is_finite() {
-            return Err(wrong(format!("the scale is {scale}, no number")));
+            return Err(wrong(format!(
+                "the scale must be a finite number, and is {scale}"
+            )));
         }
         let kind = (file.text("general.type")?, file.text("adapter.type")?);
         if kind != (Some("adapter"), Some("lora")) {
@@ -73,7 +75,7 @@ impl Adapter {
         let mut parts = BTreeMap::new();
         for tensor in file.tensors() {
             let Some((base, which)) = tensor.name().rsplit_once(".lora_") else {
-                let words = format!("tensor {:?} is no half of a product of low rank", tensor.name());
+                let words = format!("tensor {:?} is not part of a low-rank pair", tensor.name());
                 return Err(wrong(words));
             };
             let other = match which {
@@ -89,7 +91,7 @@ impl Adapter {
             }
             let part = Part::new(&tensor, &partner, alpha, scale).ok_or_else(|| {
                 wrong(format!(
-                    "tensors {:?} and {:?} of dimensions {:?} and {:?} (innermost first) are no product",
+                    "tensors {:?} and {:?} with dimensions {:?} and {:?} (innermost first) cannot be multiplied",
                     tensor.name(),
                     partner.name(),
                     tensor.dims(),
@@ -138,13 +140,13 @@ impl Adapter {
         let wrong = |words: String| Error::config(format!("adapter {}: {words}", self.path.display()));
         if self.architecture != config.architecture.name() {
             return Err(wrong(format!(
-                "it is of architecture {:?}, the model of {}",
+                "its architecture is {:?}, and the model's is {}",
                 self.architecture, config.architecture
             )));
         }
         if file.is_checkpoint() {
             return Err(Error::unsupported(format!(
-                "adapter {}: an adapter in a GGUF file goes with a model in one, not with a folder of safetensors, whose rows are in another order",
+                "adapter {}: a GGUF adapter needs a GGUF model, because a safetensors folder orders rows differently",
                 self.path.display()
             )));
         }
@@ -153,13 +155,13 @@ impl Adapter {
             let matrix = file.tensor(name).filter(|_| name != "token_embd.weight");
             let matrix = matrix.ok_or_else(|| {
                 wrong(format!(
-                    "it changes {name:?}, which is no matrix of the model's products"
+                    "it changes {name:?}, which is not a weight matrix of the model"
                 ))
             })?;
             let wanted = [part.depth as u64, part.columns as u64];
             if matrix.dims() != wanted {
                 return Err(wrong(format!(
-                    "it changes {name:?} as one of dimensions {wanted:?}, the model's are {:?} (innermost first)",
+                    "it changes {name:?} with dimensions {wanted:?}, but the model's are {:?} (innermost first)",
                     matrix.dims()
                 )));
             }

@@ -128,7 +128,7 @@ impl Batch {
         self.check(tokens)?;
         let Some(&rows) = STEPS.iter().rev().find(|rows| **rows >= tokens.len()) else {
             return Err(Error::config(format!(
-                "{} sequences cannot take a step together: at most {} can",
+                "{} sequences exceed the maximum batch size of {}",
                 tokens.len(),
                 STEPS[0]
             )));

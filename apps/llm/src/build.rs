@@ -344,7 +344,7 @@ impl<'a> Builder<'a> {
     fn linear(&mut self, x: TensorId, weight: &str, bias: Option<String>, rows: usize) -> Result<TensorId> {
         let tensor = self.file.tensor(weight).ok_or_else(|| missing(weight))?;
         let &[depth, columns] = tensor.dims() else {
-            return Err(Error::config(format!("tensor {weight:?} is no matrix")));
+            return Err(Error::config(format!("tensor {weight:?} is not a matrix")));
         };
         let dims = [columns as usize, depth as usize];
         let range = tensor.range();

@@ -44,7 +44,7 @@ pub(crate) fn open(folder: &Path) -> Result<Gguf> {
     let config_path = folder.join(CONFIG);
     let files = ModelFolder::open(&config_path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Error::config(format!(
-            "{} is no GGUF file, and no folder of a model: there is no {CONFIG} in it",
+            "{} is neither a GGUF file nor a model folder: it contains no {CONFIG}",
             folder.display()
         )),
         _ => Error::file(&config_path, source),
@@ -53,7 +53,7 @@ pub(crate) fn open(folder: &Path) -> Result<Gguf> {
     let mut header = GgufWriter::new();
     let settings = settings::write(&config, &mut header)?;
     let ends = texts::stated_ends(folder, &config)?;
-    // the table of embeddings bounds the vocabulary, before anything is made for each of its tokens
+    // the embedding table bounds the vocabulary, before anything is made for each of its tokens
     let (names, tensors) = tensors::read(folder, &files, settings.tied)?;
     tensors::check_rows(&tensors, settings.vocabulary)?;
     texts::write(folder, &config, settings.vocabulary, ends, &mut header)?;

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_into_few_chunks() {
+    fn text_is_split_into_few_chunks() {
         let cut = |mut left: usize| {
             let mut rungs = Vec::new();
             while left > 0 {

@@ -120,7 +120,7 @@ impl Config {
     pub fn read(file: &Gguf) -> Result<Config> {
         if let Some(pieces @ 2..) = file.integer("split.count")? {
             return Err(Error::unsupported(format!(
-                "the model lies in {pieces} files (key \"split.count\"), which is not supported: join them first"
+                "the model is split into {pieces} files (key \"split.count\"), which is not supported: join them first"
             )));
         }
         let keys = Keys {
@@ -139,14 +139,14 @@ impl Config {
 }
 
 fn architecture(file: &Gguf) -> Result<Architecture> {
-    let name = file
-        .text("general.architecture")?
-        .ok_or_else(|| Error::config("key \"general.architecture\" is missing: the file holds no model"))?;
+    let name = file.text("general.architecture")?.ok_or_else(|| {
+        Error::config("key \"general.architecture\" is missing: the file contains no model")
+    })?;
     let known = |one: &Architecture| one.name() == name;
     Architecture::ALL.into_iter().find(known).ok_or_else(|| {
         let names = Architecture::ALL.map(Architecture::name).join(", ");
         Error::unsupported(format!(
-            "architecture {name:?} is not supported; supported are {names}"
+            "architecture {name:?} is not supported; supported architectures are {names}"
         ))
     })
 }
@@ -178,7 +178,9 @@ impl Keys<'_> {
     fn positive(&self, key: &str) -> Result<Option<f32>> {
         let key = self.key(key);
         match self.file.float(&key)? {
-            Some(value) if value <= 0.0 => Err(Error::config(format!("key {key:?} is {value}, not above 0"))),
+            Some(value) if value <= 0.0 => Err(Error::config(format!(
+                "key {key:?} is {value}; it must be above 0"
+            ))),
             found => Ok(found),
         }
     }
@@ -188,7 +190,7 @@ impl Keys<'_> {
         if layers > MAX_LAYERS {
             let key = self.key("block_count");
             return Err(Error::unsupported(format!(
-                "key {key:?} is {layers}, at most {MAX_LAYERS} are supported"
+                "key {key:?} is {layers}; the supported maximum is {MAX_LAYERS}"
             )));
         }
         let embedding = self.needed_size("embedding_length")?;
@@ -244,7 +246,7 @@ impl Keys<'_> {
         let kv_heads = self.size("attention.head_count_kv")?.unwrap_or(heads);
         if !heads.is_multiple_of(kv_heads) {
             return Err(Error::config(format!(
-                "{heads} heads ({:?}) are no multiple of {kv_heads} heads of keys ({:?})",
+                "{heads} heads ({:?}) are not a multiple of {kv_heads} key heads ({:?})",
                 self.key("attention.head_count"),
                 self.key("attention.head_count_kv")
             )));
@@ -258,19 +260,19 @@ impl Keys<'_> {
             None if embedding.is_multiple_of(heads) => embedding / heads,
             None => {
                 return Err(Error::config(format!(
-                    "embeddings of {embedding} are no multiple of {heads} heads, and key {:?} is missing",
+                    "the embedding size {embedding} is not a multiple of {heads} heads, and key {:?} is missing",
                     self.key("attention.key_length")
                 )));
             }
         };
         if !size.is_multiple_of(2) {
             return Err(Error::config(format!(
-                "heads of {size}: pairs of values are rotated, so it must be even"
+                "the head size {size} must be even, because pairs of values are rotated"
             )));
         }
         match self.size("attention.value_length")? {
             Some(values) if values != size => Err(Error::unsupported(format!(
-                "heads of values of {values} beside heads of keys of {size} are not supported"
+                "a value head size of {values} with a key head size of {size} is not supported"
             ))),
             _ => Ok(size),
         }
@@ -322,10 +324,10 @@ impl Keys<'_> {
                 self.key("rope.scaling.factor")
             ))),
             (Some(other), ..) if !matches!(other, "none" | "linear") => Err(Error::unsupported(format!(
-                "scaling of positions {other:?} (key {key:?}) is not supported; supported are none, linear, and the tensor rope_freqs.weight"
+                "position scaling {other:?} (key {key:?}) is not supported; supported are none, linear, and the tensor rope_freqs.weight"
             ))),
             _ => Err(Error::unsupported(
-                "scaling of positions by a factor and by the tensor rope_freqs.weight at once is not supported",
+                "position scaling by both a factor and the tensor rope_freqs.weight is not supported",
             )),
         }
     }
@@ -374,7 +376,7 @@ impl Keys<'_> {
         let key = self.key("attention.sliding_window");
         match self.file.integer(&key)? {
             Some(window) if window != 0 && window < context => Err(Error::unsupported(format!(
-                "key {key:?} is {window}: attention over a window below the context of {context} is not supported"
+                "key {key:?} is {window}: an attention window below the context of {context} is not supported"
             ))),
             _ => Ok(()),
         }

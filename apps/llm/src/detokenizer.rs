@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_is_given_when_its_last_byte_is_there() {
+    fn character_is_emitted_after_its_last_byte() {
         let grin: Vec<Vec<u8>> = "😀".bytes().map(|byte| vec![byte]).collect();
         assert_eq!(pieces(&grin).0, ["", "", "", "😀"]);
         // a byte that begins nothing is given at once, one that no longer fits with the next
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_after_one_another_are_the_whole_text(
+        fn detokenized_pieces_form_the_whole_text(
             chunks in prop::collection::vec(prop::collection::vec(
                 prop_oneof![any::<u8>(), prop::sample::select("aé漢😀".as_bytes().to_vec())], 0..5), 0..20),
         ) {

@@ -45,7 +45,7 @@ enum Repr {
     Unsupported(String),
     #[error("{0}")]
     Config(String),
-    #[error("{what} not fit the room for {capacity} positions")]
+    #[error("{what} not fit the context length of {capacity}")]
     Room { what: String, capacity: usize },
     #[error("{0}")]
     Tokenizer(String),
@@ -58,9 +58,9 @@ enum Repr {
     },
     #[error(transparent)]
     Run(polychip::Error),
-    #[error("memory of keys and values: {0}")]
+    #[error("KV cache memory: {0}")]
     Memory(polychip::DeviceError),
-    #[error("no thread for an answer: {0}")]
+    #[error("cannot start a thread for the answer: {0}")]
     Thread(std::io::Error),
     #[error("cancelled")]
     Cancelled,

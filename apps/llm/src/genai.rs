@@ -78,7 +78,7 @@ fn refuse_other(path: &Path, settings: &Settings) -> Result<()> {
     let is_named = path.file_name() == Some(OsStr::new(&settings.filename));
     match is_graph && !is_named {
         true => Err(Error::config(format!(
-            "{} is not the graph that the {CONFIG} beside it names, which is {:?} (\"filename\"): name that one, or the folder",
+            "{} is not the graph named by {CONFIG} in the same folder, which is {:?} (\"filename\"): open that file or the folder",
             path.display(),
             settings.filename
         ))),
@@ -95,7 +95,7 @@ pub(crate) fn open(path: &Path, folder: &Path) -> Result<(Gguf, Export)> {
     let settings = Settings::read(&model)?;
     refuse_other(path, &settings)?;
     let vocabulary = settings.sizes.vocabulary;
-    // the table of embeddings bounds the vocabulary, before anything is made for each of its tokens
+    // the embedding table bounds the vocabulary, before anything is made for each of its tokens
     let export = Export::open(folder, settings)?;
     let mut header = GgufWriter::new();
     let ends = model.get(texts::ENDS).cloned();
@@ -122,7 +122,7 @@ impl Export {
         let path = folder.join(name);
         if Path::new(name).file_name() != Some(OsStr::new(name)) {
             return Err(Error::config(format!(
-                "{CONFIG}: {name:?} (\"filename\") is no name of a file in the folder"
+                "{CONFIG}: {name:?} (\"filename\") is not the name of a file in the folder"
             )));
         }
         let files = ModelFolder::open(&path).map_err(|source| Error::file(&path, source))?;
@@ -403,7 +403,7 @@ fn refuse_unfed(graph: &Graph) -> Result<()> {
                 let (name, label, read) = (&node.name, node.label(), &tensor.name);
                 return Err(Error::unsupported(match node.op {
                     Op::Shape | Op::Size => format!(
-                        "node {name:?} ({label}) of the graph asks for the length of {read:?}, which grows with the text: that is not supported"
+                        "node {name:?} ({label}) of the graph reads the length of {read:?}, which grows with the text: this is not supported"
                     ),
                     _ => format!(
                         "node {name:?} ({label}) of the graph reads {read:?} in a way that is not supported"

@@ -99,7 +99,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         }
         if wanted.speculation.is_some() && model.phases().is_some() {
             return Err(Error::config(
-                "guessed tokens (speculation) and phases do not go together: what confirms guesses is not measured",
+                "speculative decoding cannot be combined with phases: the cost of verification runs is not measured",
             ));
         }
         let reused = own.reuse(prompt);
@@ -165,7 +165,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
     pub fn step_together(batch: &mut Batch, answers: &mut [&mut Self]) -> Result<Vec<Result<Step>>> {
         if let Some(answer) = answers.iter().find(|answer| answer.is_reading()) {
             return Err(Error::config(format!(
-                "an answer that has read {} of {} tokens of its prompt cannot take a step with others",
+                "an answer that has processed {} of {} prompt tokens cannot join a batch",
                 answer.sequence().len(),
                 answer.prompt.len()
             )));

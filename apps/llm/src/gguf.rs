@@ -123,7 +123,7 @@ impl Gguf {
             };
             if contents.tensors.insert(tensor.name.clone(), entry).is_some() {
                 return Err(Error::malformed(format!(
-                    "tensor {:?} is there twice",
+                    "tensor {:?} appears twice",
                     tensor.name
                 )));
             }
@@ -161,11 +161,11 @@ impl Gguf {
     pub fn read_weights(&self, tensor: &Tensor<'_>, first: usize, out: &mut [f32]) -> Result<()> {
         let kind = tensor.kind();
         let (len, bytes) = (kind.block_len(), kind.block_bytes());
-        assert!(out.len().is_multiple_of(len), "no whole number of blocks");
+        assert!(out.len().is_multiple_of(len), "not a whole number of blocks");
         let range = tensor.range();
         let start = range.start + first * bytes;
         let mut blocks = vec![0; out.len() / len * bytes];
-        assert!(start + blocks.len() <= range.end, "beyond the tensor's end");
+        assert!(start + blocks.len() <= range.end, "past the tensor's end");
         let piece = &self.pieces[tensor.piece()];
         let read = match piece.name.as_deref() {
             None => {
@@ -234,7 +234,7 @@ impl Gguf {
     /// # Errors
     /// The value is not an integer, or does not fit `u32`.
     pub fn integer(&self, key: &str) -> Result<Option<u32>> {
-        self.typed(key, "an integer of 32 bits without sign", |value| {
+        self.typed(key, "an unsigned 32-bit integer", |value| {
             value.integer().and_then(|value| u32::try_from(value).ok())
         })
     }

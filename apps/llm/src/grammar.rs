@@ -64,7 +64,7 @@ impl Grammar {
             Value::Object(_) => schema.clone(),
             Value::Bool(true) => json!({}),
             other => {
-                let words = format!("a JSON schema is an object, this is {other}");
+                let words = format!("a JSON schema must be an object, not {other}");
                 return Err(Error::grammar(words));
             }
         };
@@ -102,7 +102,7 @@ impl Grammar {
         let first = start.deep_clone().compute_mask_or_eos();
         first.map_err(|error| {
             Error::grammar(format!(
-                "{what}: no text satisfies it, or it is too large ({})",
+                "{what}: unsatisfiable or too large ({})",
                 in_one_line(&error)
             ))
         })?;
@@ -152,7 +152,7 @@ impl Held {
 
     fn failed(&self, error: &impl fmt::Display) -> Error {
         Error::grammar(format!(
-            "the answer cannot go on in its grammar: {}",
+            "the answer cannot continue within its grammar: {}",
             in_one_line(error)
         ))
     }

@@ -70,7 +70,7 @@ fn measure(
     let devices = model.devices()?;
     let names: Vec<String> = devices.iter().map(|device| device.name().to_owned()).collect();
     let Some(reference) = reference(&names) else {
-        return Err(Error::config("no device is there to be measured"));
+        return Err(Error::config("no device to measure"));
     };
     let rungs: Vec<usize> = LADDER
         .into_iter()
@@ -148,7 +148,7 @@ fn measure(
     }
     if costs.iter().all(|cost| cost.chunk(1).is_none()) {
         let why: Vec<String> = costs.iter().flat_map(|cost| cost.refused.clone()).collect();
-        return Err(Error::config(format!("no device answers: {}", why.join("; "))));
+        return Err(Error::config(format!("no device can decode: {}", why.join("; "))));
     }
     entries(&mut sequence, &mut costs, how)?;
     Ok(PhaseCosts {
@@ -172,7 +172,7 @@ fn verify(
     let (off, most) = (distance(&logits, right), tolerance(model.policy()));
     if off > most {
         return Err(Error::config(format!(
-            "its logits are {off:.3} from the reference's, {most} is let pass: it is not used"
+            "not used: its logits differ from the reference by {off:.3}, above the tolerance of {most}"
         )));
     }
     Ok(())

@@ -164,7 +164,7 @@ impl LanguageModel {
             let (file, export) = genai::open(path, folder)?;
             if let Some(adapter) = options.adapters.first() {
                 return Err(Error::unsupported(format!(
-                    "adapter {}: adapters of exported graphs are not supported",
+                    "adapter {}: adapters for exported graphs are not supported",
                     adapter.path().display()
                 )));
             }
@@ -224,7 +224,7 @@ impl LanguageModel {
         let capacity = options.capacity.unwrap_or(known.min(options.most));
         if capacity == 0 || capacity > known {
             return Err(Error::config(format!(
-                "room for {capacity} positions is asked for: the model knows 1 to {known}"
+                "a context length of {capacity} is not possible: the model supports 1 to {known}"
             )));
         }
         let runtime = match options.runtime {
@@ -550,7 +550,7 @@ impl LanguageModel {
         let inner = &*self.0;
         if token >= inner.sizes.vocabulary {
             return Err(Error::tokenizer(format!(
-                "token {token} is beyond the vocabulary of {} tokens",
+                "token {token} exceeds the vocabulary of {} tokens",
                 inner.sizes.vocabulary
             )));
         }

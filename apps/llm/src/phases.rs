@@ -233,7 +233,7 @@ impl Phases {
             return None;
         }
         let words = format!(
-            "{} is not used for chunks of {rows}: its first logits were {off:.3} from those of {}, {most} is let pass",
+            "{} is not used for chunks of {rows}: its first logits differ by {off:.3} from those of {}, above the tolerance of {most}",
             self.name(device),
             self.name(self.reference)
         );

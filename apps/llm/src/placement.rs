@@ -59,7 +59,7 @@ impl LanguageModel {
         costs.check(self.capacity()).map_err(Error::config)?;
         if costs.fingerprint != self.phase_fingerprint() {
             return Err(Error::config(format!(
-                "the costs of phases are of another model or other settings ({}, this is {}): measure them again",
+                "the phase costs belong to another model or other settings ({}, this is {}): measure them again",
                 costs.fingerprint,
                 self.phase_fingerprint()
             )));
@@ -68,13 +68,13 @@ impl LanguageModel {
         for cost in &costs.devices {
             let Some(device) = devices.iter().find(|device| device.name() == cost.device) else {
                 return Err(Error::config(format!(
-                    "the costs of phases name the device {}, which is not there: measure them again",
+                    "the phase costs list device {}, which does not exist: measure them again",
                     cost.device
                 )));
             };
             if device.identity() != cost.identity {
                 return Err(Error::config(format!(
-                    "the costs of phases are of another {} ({}, this is {}): measure them again",
+                    "the phase costs belong to another {} ({}, this is {}): measure them again",
                     cost.device,
                     cost.identity,
                     device.identity()

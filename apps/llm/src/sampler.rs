@@ -228,7 +228,7 @@ impl Sampler {
 }
 
 fn no_number() -> Error {
-    Error::config("no logit is a number: the model's weights or a device are at fault")
+    Error::config("every logit is NaN: the model's weights or a device are faulty")
 }
 
 /// Index of the greatest number, the first of equal ones.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_probabilities_of_a_softmax() {
+    fn samples_follow_the_softmax_probabilities() {
         let plain = Sampling {
             temperature: 1.0,
             ..Sampling::greedy()
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_leave_what_they_say() {
+    fn sampling_filters_keep_the_stated_tokens() {
         let logits = [3.0f32, 2.0, 1.0, 0.0]; // probabilities 0.644, 0.237, 0.087, 0.032
         let all = Sampling {
             temperature: 1.0,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_lately_is_less_likely() {
+    fn recent_tokens_are_penalized() {
         let mut sampler = Sampler::new(Sampling {
             repetition: 2.0,
             repetition_window: 2,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_often_is_less_likely() {
+    fn frequent_tokens_are_penalized() {
         let choose = |frequency, presence| {
             let mut sampler = Sampler::new(Sampling {
                 frequency,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_gives_one_text_and_wrong_settings_are_refused() {
+    fn seed_fixes_the_text_and_invalid_settings_are_refused() {
         let draw = |seed| {
             let mut sampler = Sampler::new(Sampling::usual(seed)).unwrap();
             (0..50)

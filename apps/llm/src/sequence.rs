@@ -174,7 +174,7 @@ impl Sequence {
     pub fn copy(&mut self, other: &Sequence, len: usize) -> Result<()> {
         if !self.model.is(&other.model) {
             return Err(Error::config(format!(
-                "a sequence of {} cannot take over one of {}",
+                "a sequence of {} cannot take over a sequence of {}",
                 self.model.path().display(),
                 other.model.path().display()
             )));
@@ -432,7 +432,7 @@ impl LanguageModel {
             .and_then(|row| row.checked_mul(self.capacity() as u64));
         bytes.ok_or_else(|| {
             Error::unsupported(format!(
-                "memory of {} positions of {row} values is beyond 64 bits",
+                "memory for {} positions of {row} values exceeds 64 bits",
                 self.capacity()
             ))
         })

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_followed_before_is_looked_up() {
+    fn prompt_lookup_finds_earlier_continuations() {
         assert_eq!(look_up(&[1, 2, 3, 4, 9, 1, 2], 7), [3, 4, 9, 1, 2]);
         assert_eq!(look_up(&[1, 2, 3, 4, 9, 1, 2], 2), [3, 4]);
         // the longest end first, then the latest place
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_stop_where_they_do_not_pay_and_go_on_where_they_do() {
+    fn drafting_stops_when_it_does_not_pay() {
         // wrong ones cost a twentieth at most, right ones are made nearly always
         for wrong in [&[0][..], &[1], &[0, 1, 0, 2]] {
             assert!(cost(wrong, 100) <= 1.05, "{wrong:?}: {}", cost(wrong, 100));

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stop_string_that_ends_first_decides() {
+    fn earliest_stop_string_wins() {
         let mut stop = StopStrings::new(["abcd", "bc", ""]);
         let (text, stopped) = stop.push("xabcd");
         assert_eq!((text.as_str(), stopped), ("xa", Some(Stopped { index: 1 })));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_one_is_given_in_the_end() {
+    fn partial_stop_string_is_emitted_at_the_end() {
         let mut stop = StopStrings::new(["<end>"]);
         assert_eq!(stop.push("a <e").0, "a ");
         assert_eq!(stop.push("g").0, "<eg");
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_change_nothing(
+        fn piece_boundaries_do_not_matter(
             text in "[abé]{0,30}",
             stops in prop::collection::vec("[abé]{0,4}", 0..4),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),

@@ -78,7 +78,7 @@ impl AnswerStream {
     /// The generating thread panicked.
     pub async fn into_answer(mut self) -> (Sequence, Answer) {
         self.pieces.close();
-        self.ended.await.expect("the thread of the answer has panicked")
+        self.ended.await.expect("the answer's thread panicked")
     }
 }
 

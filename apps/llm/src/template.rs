@@ -79,7 +79,7 @@ impl ChatTemplate {
     pub fn new(source: &str) -> Result<ChatTemplate> {
         if source.len() > MAX_SOURCE {
             return Err(Error::template(format!(
-                "{} bytes, at most {MAX_SOURCE} are supported",
+                "{} bytes exceed the supported maximum of {MAX_SOURCE}",
                 source.len()
             )));
         }
@@ -119,7 +119,7 @@ impl ChatTemplate {
     /// The text is not valid JSON.
     pub fn with_json(mut self, name: &str, json: &str) -> Result<ChatTemplate> {
         let value: Value = serde_json::from_str(json)
-            .map_err(|error| Error::template(format!("variable {name:?} is no JSON: {error}")))?;
+            .map_err(|error| Error::template(format!("variable {name:?} is not JSON: {error}")))?;
         self.set(name, value);
         Ok(self)
     }
@@ -212,7 +212,7 @@ fn explain(error: minijinja::Error) -> Error {
         .line()
         .map_or(String::new(), |line| format!("line {line}: "));
     let words = match error.kind() {
-        Kind::OutOfFuel => format!("{line}it takes more than {STEPS} steps"),
+        Kind::OutOfFuel => format!("{line}it exceeds the limit of {STEPS} steps"),
         _ => format!("{line}{error}"),
     };
     Error::jinja(words, error)

@@ -99,7 +99,7 @@ impl Tokenizer {
     /// itself.
     pub fn read(file: &Gguf) -> Result<Tokenizer> {
         let kind = file.text("tokenizer.ggml.model")?.ok_or_else(|| {
-            Error::tokenizer("key \"tokenizer.ggml.model\" is missing: the file has no vocabulary")
+            Error::tokenizer("key \"tokenizer.ggml.model\" is missing: the file contains no vocabulary")
         })?;
         let vocabulary = Vocabulary::read(file, kind == "llama")?;
         let (model, add_bos) = match kind {
@@ -114,7 +114,7 @@ impl Tokenizer {
             ),
             other => {
                 return Err(Error::unsupported(format!(
-                    "vocabularies of kind {other:?} (key \"tokenizer.ggml.model\") are not supported; supported are gpt2 (byte-level BPE) and llama (SentencePiece)"
+                    "vocabulary kind {other:?} (key \"tokenizer.ggml.model\") is not supported; supported kinds are gpt2 (byte-level BPE) and llama (SentencePiece)"
                 )));
             }
         };
@@ -232,7 +232,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>> {
         if text.len() > MAX_TEXT {
             return Err(Error::tokenizer(format!(
-                "a text of {} bytes, at most {MAX_TEXT} are encoded at once",
+                "a text of {} bytes exceeds the encoding limit of {MAX_TEXT}",
                 text.len()
             )));
         }
@@ -304,7 +304,7 @@ impl Tokenizer {
     pub fn append_bytes(&self, id: TokenId, out: &mut Vec<u8>) -> Result<()> {
         let (text, kind) = self.vocabulary.get(id).ok_or_else(|| {
             Error::tokenizer(format!(
-                "token {id} is beyond the vocabulary of {} tokens",
+                "token {id} exceeds the vocabulary of {} tokens",
                 self.len()
             ))
         })?;

@@ -98,7 +98,7 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn what_an_adapter_adds_is_what_merged_weights_give() {
+fn adapter_matches_merged_weights() {
     let (file, of_adapter) = (base(), Gguf::read(writer(&base()).finish().into()).unwrap());
     let plain = logits(file.clone(), Options::new());
     let adapter = |scale| Adapter::read("adapter", &of_adapter, scale).unwrap();
@@ -119,21 +119,21 @@ fn what_an_adapter_adds_is_what_merged_weights_give() {
 type Change = fn(&mut GgufWriter);
 
 #[test]
-fn what_does_not_fit_is_refused_by_name() {
+fn mismatched_adapter_is_refused_by_name() {
     let cases: [(Change, &str); 6] = [
         (|w| w.text("adapter.type.x", "y"), ""),
         (|w| w.remove_key("adapter.type"), "\"missing\""),
         (|w| w.remove_tensor("blk.0.attn_q.weight.lora_b"), "no partner"),
         (
             |w| w.tensor("blk.0.attn_norm.weight", TensorType::F32, &[4], vec![0; 16]),
-            "no half of a product",
+            "not part of a low-rank pair",
         ),
         (
             |w| {
                 w.tensor("token_embd.weight.lora_a", TensorType::F32, &[2, 4], vec![0; 32]);
                 w.tensor("token_embd.weight.lora_b", TensorType::F32, &[4, 2], vec![0; 32]);
             },
-            "no matrix of the model's products",
+            "not a weight matrix of the model",
         ),
         (
             |w| {

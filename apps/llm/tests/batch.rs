@@ -70,7 +70,7 @@ fn step(batch: &mut Batch, pairs: &mut [Pair], of: &str) {
 }
 
 #[test]
-fn steps_together_are_steps_alone() {
+fn batched_steps_match_single_steps() {
     for (architecture, kind) in [
         (Architecture::Llama, TensorType::Q8_0),
         (Architecture::Qwen2, TensorType::Q4_1),
@@ -128,7 +128,7 @@ fn steps_together_are_steps_alone() {
 }
 
 #[test]
-fn sixteen_at_once_and_not_one_more() {
+fn batch_size_is_limited_to_sixteen() {
     let model = model(Architecture::Llama, TensorType::Q4_0);
     let mut batch = Batch::new(&model);
     let sizes = [1, 2, 3, 5, 7, 11, 12, 40].map(|waiting| batch.size(waiting));
@@ -148,7 +148,7 @@ fn sixteen_at_once_and_not_one_more() {
 }
 
 #[test]
-fn what_cannot_take_a_step_changes_nothing() {
+fn refused_step_changes_nothing() {
     let model = model(Architecture::Llama, TensorType::Q4_0);
     let mut batch = Batch::new(&model);
     let (mut first, mut second) = (model.sequence().unwrap(), model.sequence().unwrap());
@@ -182,7 +182,7 @@ fn what_cannot_take_a_step_changes_nothing() {
 }
 
 #[test]
-fn answers_together_are_answers_alone() {
+fn batched_answers_match_single_answers() {
     let model = model(Architecture::Qwen2, TensorType::Q5_K);
     let wanted = |max_tokens| Generate {
         ignore_end: true,
@@ -196,7 +196,7 @@ fn answers_together_are_answers_alone() {
         .map(|(prompt, most)| Generation::new(model.sequence().unwrap(), prompt, &wanted(most)).unwrap())
         .collect();
     let refused = Generation::step_together(&mut batch, &mut answers.iter_mut().collect::<Vec<_>>());
-    assert!(refused.unwrap_err().to_string().contains("of its prompt"));
+    assert!(refused.unwrap_err().to_string().contains("cannot join a batch"));
     for answer in &mut answers {
         while answer.step(8).unwrap() == Step::Read {}
     }

@@ -149,7 +149,7 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn a_folder_answers_as_the_gguf_file_of_the_same_weights() {
+fn folder_matches_gguf_of_the_same_weights() {
     for (architecture, kind, pieces) in [
         (Architecture::Llama, TensorType::F32, 1),
         (Architecture::Llama, TensorType::BF16, 3),
@@ -186,7 +186,7 @@ fn a_folder_answers_as_the_gguf_file_of_the_same_weights() {
 }
 
 #[test]
-fn a_file_of_the_folder_names_it_too() {
+fn file_in_the_folder_opens_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     write(
         folder.path(),
@@ -203,7 +203,7 @@ fn a_file_of_the_folder_names_it_too() {
 /// As a cache of downloads lays them: each file is a link to one elsewhere.
 #[cfg(unix)]
 #[test]
-fn files_may_be_links_out_of_the_folder() {
+fn files_may_be_symlinks() {
     let (blobs, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(
         blobs.path(),
@@ -221,7 +221,7 @@ fn files_may_be_links_out_of_the_folder() {
 }
 
 #[test]
-fn angles_of_llama_3_are_stretched_by_their_wavelength() {
+fn llama_3_rope_scaling_depends_on_wavelength() {
     let folder = tempfile::tempdir().unwrap();
     let (theta, factor, low, high, context) = (500_000.0_f64, 8.0, 1.0, 4.0, 8192.0);
     write(
@@ -288,7 +288,7 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |c, _| c["vocab_size"] = u32::MAX.into(),
-            "\"vocab_size\" is 4294967295, and tensor \"model.embed_tokens.weight\" has 266 rows",
+            "\"vocab_size\" is 4294967295, but tensor \"model.embed_tokens.weight\" has 266 rows",
         ),
         (
             |c, _| {
@@ -298,11 +298,11 @@ fn what_is_not_known_is_refused_by_name() {
                     "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
                 });
             },
-            "heads of 4294967295 values, at most 65536",
+            "head size 4294967295 exceeds the supported maximum of 65536",
         ),
         (
             |c, _| c["num_hidden_layers"] = 1.into(),
-            "none of a model of architecture",
+            "is unknown for architecture",
         ),
         (|c, _| c["intermediate_size"] = 128.into(), "ffn_"),
         (|_, t| t["model"]["type"] = "Unigram".into(), "\"Unigram\""),
@@ -343,7 +343,7 @@ fn what_is_not_known_is_refused_by_name() {
 
 /// Whatever stands in the files, a folder is read or refused.
 #[test]
-fn mutants_of_a_folder_do_no_harm() {
+fn mutated_folders_are_safe() {
     let folder = tempfile::tempdir().unwrap();
     write(
         folder.path(),

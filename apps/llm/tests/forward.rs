@@ -211,14 +211,14 @@ fn agrees(kind: TensorType, architecture: Architecture, tied: bool) {
 }
 
 #[test]
-fn every_type_of_weights_gives_the_logits_of_plain_loops() {
+fn weight_types_match_plain_loops() {
     for kind in TensorType::ALL {
         agrees(kind, Architecture::Llama, true);
     }
 }
 
 #[test]
-fn every_architecture_gives_the_logits_of_plain_loops() {
+fn architectures_match_plain_loops() {
     for architecture in [Architecture::Qwen2, Architecture::Qwen3] {
         agrees(TensorType::Q4_K, architecture, true);
         agrees(TensorType::F32, architecture, false);
@@ -226,7 +226,7 @@ fn every_architecture_gives_the_logits_of_plain_loops() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_and_changes_nothing() {
+fn unreadable_tokens_are_refused_and_change_nothing() {
     let model = model(TensorType::Q8_0, Architecture::Llama, true);
     let mut sequence = model.sequence().unwrap();
     let text = tokens(9, model.sizes().vocabulary);
@@ -234,7 +234,7 @@ fn what_cannot_be_read_is_refused_and_changes_nothing() {
     let beyond = sequence.append(&[model.sizes().vocabulary]).unwrap_err();
     assert!(beyond.to_string().contains("beyond the vocabulary"), "{beyond}");
     let full = sequence.append(&tokens(56, 100)).unwrap_err();
-    assert!(full.to_string().contains("room for 64 positions"), "{full}");
+    assert!(full.to_string().contains("context length of 64"), "{full}");
     assert!(sequence.append(&[]).is_err());
     let stopped = sequence.append_while(&text, &mut || false).unwrap_err();
     assert_eq!(stopped.kind(), polychip_llm::ErrorKind::Cancelled);

@@ -30,7 +30,7 @@ fn all(max_tokens: usize) -> Generate {
 }
 
 #[test]
-fn a_second_turn_reads_only_what_is_new_and_answers_the_same() {
+fn second_turn_processes_only_new_tokens() {
     let model = model();
     let prompt: Vec<TokenId> = (10..30).collect();
     let mut on = |_: &str| ControlFlow::Continue(());
@@ -70,7 +70,7 @@ fn a_second_turn_reads_only_what_is_new_and_answers_the_same() {
 }
 
 #[test]
-fn an_answer_ends_where_it_should() {
+fn answer_stops_as_configured() {
     let model = model();
     let prompt: Vec<TokenId> = (10..30).collect();
     let mut sequence = model.sequence().unwrap();
@@ -133,7 +133,7 @@ fn an_answer_ends_where_it_should() {
 }
 
 #[test]
-fn steps_by_turns_and_in_any_chunks_give_the_same_answers() {
+fn interleaving_and_chunking_keep_the_answers() {
     let model = model();
     let prompts: Vec<Vec<TokenId>> = vec![(10..30).collect(), (10..25).chain([60, 61]).collect(), vec![7]];
     let expected: Vec<_> = prompts
@@ -171,7 +171,7 @@ fn steps_by_turns_and_in_any_chunks_give_the_same_answers() {
 }
 
 #[test]
-fn a_sequence_takes_over_what_another_one_has_read() {
+fn sequence_reuses_another_kv_cache() {
     let model = model();
     let text: Vec<TokenId> = (10..40).collect();
     let mut first = model.sequence().unwrap();

@@ -102,7 +102,7 @@ fn noise_becomes_json_of_the_schema() {
 }
 
 #[test]
-fn any_object_is_one_and_a_cut_one_begins_one() {
+fn schema_accepts_any_object_and_its_prefixes() {
     let model = model();
     let grammar = Grammar::json_object(&model).unwrap();
     // read as raw JSON: numbers of an object may be larger than any machine's
@@ -130,7 +130,7 @@ fn any_object_is_one_and_a_cut_one_begins_one() {
 }
 
 #[test]
-fn a_grammar_is_held_to_alone_together_and_with_guesses() {
+fn grammar_holds_alone_batched_and_with_drafts() {
     let model = model();
     let grammar = "start: greeting (\", \" greeting)~2\ngreeting: (\"hello\" | \"well\") \" \" WORD\nWORD: /[w-z]{2,3}/\n";
     let grammar = Grammar::lark(&model, grammar).unwrap();
@@ -186,7 +186,7 @@ fn a_grammar_is_held_to_alone_together_and_with_guesses() {
 }
 
 #[test]
-fn what_cannot_be_held_to_is_named() {
+fn unsupported_constraints_are_named() {
     let model = model();
     for (schema, word) in [
         (json!(7), "7"),

@@ -44,7 +44,7 @@ fn kept(folder: &Path, model: &LanguageModel) -> std::path::PathBuf {
 }
 
 #[test]
-fn what_was_kept_is_not_read_again() {
+fn saved_tokens_are_not_recomputed() {
     let folder = tempfile::tempdir().unwrap();
     let path = kept(folder.path(), &model(1, 96));
     // nothing but the file is left behind
@@ -70,7 +70,7 @@ fn what_was_kept_is_not_read_again() {
 }
 
 #[test]
-fn another_models_is_refused() {
+fn sequence_of_another_model_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = kept(folder.path(), &model(1, 96));
     let refused = |model: &LanguageModel, kind: ErrorKind, words: &str| {
@@ -80,11 +80,11 @@ fn another_models_is_refused() {
             "{error}"
         );
     };
-    refused(&model(2, 96), ErrorKind::Config, "another model has read this");
+    refused(&model(2, 96), ErrorKind::Config, "written by another model");
     refused(
         &model(1, 40),
         ErrorKind::Room,
-        "50 tokens do not fit the room for 40 positions",
+        "50 tokens do not fit the context length of 40",
     );
     let reduced = Options::new()
         .policy(
@@ -108,7 +108,7 @@ fn another_models_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_not_whole_is_refused() {
+fn damaged_sequence_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(1, 96);
     let path = kept(folder.path(), &model);
@@ -138,7 +138,7 @@ fn a_file_that_is_not_whole_is_refused() {
         assert_ne!(other, words);
         refused(&[other.as_bytes(), &whole[line..]].concat());
     }
-    assert!(refused(&vec![b'x'; 1 << 16]).contains("no file of a sequence"));
+    assert!(refused(&vec![b'x'; 1 << 16]).contains("not a sequence file"));
     std::fs::write(&path, &whole).unwrap();
     assert_eq!(model.load_sequence(&path).unwrap().tokens(), text());
 }

@@ -47,7 +47,7 @@ fn guessing(wanted: &Generate) -> Generate {
 }
 
 #[test]
-fn the_same_tokens_as_without() {
+fn speculation_keeps_the_tokens() {
     let (mut accepted, mut refused, mut runs) = (0, 0, 0);
     for seed in 0..4 {
         let model = model(seed);
@@ -110,7 +110,7 @@ fn draws(temperature: f32, seed: u64) -> Sampling {
 }
 
 #[test]
-fn the_same_tokens_whatever_a_smaller_model_guesses() {
+fn draft_model_never_changes_the_tokens() {
     let prompt: Vec<TokenId> = (0..48).map(|index| 30 + index % 6 + index / 24).collect();
     let large = model(0);
     // itself, others, and one whose room ends in the middle of the answer, or of the prompt
@@ -149,7 +149,7 @@ fn the_same_tokens_whatever_a_smaller_model_guesses() {
 }
 
 #[test]
-fn what_guesses_for_itself_is_always_right() {
+fn self_draft_is_always_accepted() {
     let prompt: Vec<TokenId> = (40..60).collect();
     let large = model(3);
     let draft = Draft::new(with_room(3, 160), &large).unwrap();
@@ -178,7 +178,7 @@ fn what_guesses_for_itself_is_always_right() {
 }
 
 #[test]
-fn a_model_of_another_vocabulary_is_no_draft() {
+fn draft_with_another_vocabulary_is_refused() {
     let tiny = TinyModel {
         architecture: Architecture::Qwen2,
         kind: TensorType::Q8_0,
@@ -198,13 +198,13 @@ fn a_model_of_another_vocabulary_is_no_draft() {
     let other = LanguageModel::of("other", file, Options::new()).unwrap();
     let error = Draft::new(other, &model(0)).unwrap_err().to_string();
     assert!(
-        error.contains("other cannot guess for tiny") && error.contains("<|starp|>"),
+        error.contains("other cannot draft for tiny") && error.contains("<|starp|>"),
         "{error}"
     );
 }
 
 #[test]
-fn tokens_have_the_models_probabilities() {
+fn speculative_samples_follow_the_model() {
     let model = model(2);
     let prompt: Vec<TokenId> = (0..40).map(|index| 30 + index % 5).collect();
     let vocabulary = model.sizes().vocabulary as usize;

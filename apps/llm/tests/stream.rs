@@ -54,7 +54,7 @@ fn wanted(max_tokens: usize) -> Generate {
 }
 
 #[test]
-fn pieces_are_those_of_a_call() {
+fn stream_pieces_match_the_call() {
     let model = model();
     let mut pieces = Vec::new();
     let mut sequence = model.sequence().unwrap();
@@ -79,7 +79,7 @@ fn pieces_are_those_of_a_call() {
 }
 
 #[test]
-fn a_stream_ends_where_nobody_listens() {
+fn stream_stops_without_a_listener() {
     let model = model();
     // far more than are waited for
     let mut stream = model.sequence().unwrap().stream(&PROMPT, &wanted(480)).unwrap();
@@ -99,7 +99,7 @@ fn a_stream_ends_where_nobody_listens() {
 }
 
 #[test]
-fn what_cannot_begin_is_an_error() {
+fn stream_start_failure_is_an_error() {
     let error = model().sequence().unwrap().stream(&[], &wanted(1)).unwrap_err();
     assert!(error.to_string().contains("no tokens"), "{error}");
 }

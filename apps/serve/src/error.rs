@@ -1,4 +1,5 @@
-//! The one error of this crate: what keeps a server from running. What a client did wrong is a `Problem`, and goes back to it.
+//! The error of this crate: failures that keep a server from running. A client's mistake is a `Problem`, returned to
+//! the client.
 
 use std::net::SocketAddr;
 
@@ -34,7 +35,7 @@ enum Repr {
         what: &'static str,
         source: std::io::Error,
     },
-    #[error("the thread that runs the model has ended by a bug; its message is on standard error")]
+    #[error("the model thread has crashed; its message is on standard error")]
     Ended,
 }
 

@@ -1,8 +1,8 @@
-//! A request that was understood, on its way to the thread that answers it, and what comes back.
+//! A parsed request on its way to the model thread, and the events that come back.
 //!
 //! Invariants:
-//! 1. Nothing here waits for a client: pieces go through a channel that has an end, and the last word through one of its own.
-//! 2. Who drops its [`Events`] is gone, and the thread sees that.
+//! 1. Nothing here waits for a client: pieces use a bounded channel, and the final event has its own.
+//! 2. A client that drops its [`Events`] counts as disconnected, and the thread notices.
 
 use std::time::Instant;
 

@@ -1,17 +1,17 @@
-//! A server of language models: chats and completions over HTTP, as clients of OpenAI's interface expect it.
+//! A language model server: chats and completions over HTTP, for OpenAI API clients.
 //!
 //! Invariants:
-//! 1. One thread runs the model: it gives each answer a step in turn, so that no client waits for
-//!    another one's whole prompt or answer, and no client's connection is ever waited for.
-//! 2. All that clients can use up has a limit: connections, bytes of heads and bodies, time, requests that wait, answers in the
-//!    making, memory of keys and values. Beyond it they are told so.
-//! 3. A parameter that is not known or cannot be heeded is an error that names it; nothing is left out of account silently.
-//! 4. Whoever is gone costs nothing more: an answer ends at the next step once its client has hung up.
+//! 1. One thread runs the model and gives each answer a step in turn. No client waits for another's whole prompt or
+//!    answer, and the thread never waits for a connection.
+//! 2. Every resource that clients can use up is limited: connections, header and body bytes, time, waiting requests,
+//!    answers in progress, KV cache memory. Requests beyond a limit get an error.
+//! 3. An unknown or unsupported parameter is an error that names it; nothing is ignored silently.
+//! 4. A disconnected client costs nothing more: its answer ends at the next step.
 //!
-//! From a connection inwards: connections (`server`), routes (`routes`), what is asked (`request`, `prompt`), what waits
-//! (`queue`), answers in the making (`rounds`), memory (`pool`), what goes back (`reply`, `problem`).
+//! From the connection inwards: connections (`server`), routes (`routes`), requests (`request`, `prompt`), the queue
+//! (`queue`), answers in progress (`rounds`), memory (`pool`), responses (`reply`, `problem`).
 //!
-//! Not here: TLS, several models, HTTP/2: a reverse proxy's. How a model is run (`polychip-llm`).
+//! Not here: TLS, several models and HTTP/2, which a reverse proxy provides; running a model (`polychip-llm`).
 //!
 //! Start with [`Server`].
 

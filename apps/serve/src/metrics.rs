@@ -1,4 +1,4 @@
-//! What a server counts, as Prometheus reads it.
+//! Server metrics in Prometheus format.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,24 +58,24 @@ impl Metrics {
         };
         registry.register(
             "http_responses",
-            "Responses begun, by route and status",
+            "Responses started, by route and status",
             inner.responses.clone(),
         );
         registry.register(
             "answers",
-            "Answers ended, by why: end, length, stop, gone (the client hung up), failed",
+            "Answers finished, by reason: end, length, stop, gone (the client disconnected), failed",
             inner.ended.clone(),
         );
-        registry.register("answers_active", "Answers in the making", inner.active.clone());
-        registry.register("requests_waiting", "Requests that wait", inner.waiting.clone());
+        registry.register("answers_active", "Answers in progress", inner.active.clone());
+        registry.register("requests_waiting", "Waiting requests", inner.waiting.clone());
         registry.register("connections", "Open connections", inner.connections.clone());
-        registry.register("prompt_tokens", "Tokens of prompts", inner.prompt.clone());
+        registry.register("prompt_tokens", "Prompt tokens", inner.prompt.clone());
         registry.register(
             "reused_tokens",
-            "Tokens of prompts whose keys and values were there already",
+            "Prompt tokens found in the KV cache",
             inner.reused.clone(),
         );
-        registry.register("answer_tokens", "Tokens of answers", inner.answer.clone());
+        registry.register("answer_tokens", "Answer tokens", inner.answer.clone());
         registry.register_with_unit(
             "first_token",
             "Time from a request's arrival to its answer's first token",
@@ -84,18 +84,18 @@ impl Metrics {
         );
         registry.register_with_unit(
             "next_token",
-            "Time from a token of an answer to the next one",
+            "Time between consecutive tokens of an answer",
             Unit::Seconds,
             inner.gap.clone(),
         );
         registry.register(
             "batch_answers",
-            "Answers that got a token by one run of the model",
+            "Answers per batched run of the model",
             inner.together.clone(),
         );
         registry.register_with_unit(
             "kv",
-            "Memory of keys and values: of answers in the making, and of texts that may be gone on with",
+            "KV cache memory of answers in progress and of texts that may be continued",
             Unit::Bytes,
             inner.kv.clone(),
         );

@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! Server options.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 512;
 /// Longest body where nobody says, unless there is room for long texts.
 const BODY_BYTES: usize = 1 << 20;
 
-/// How a server is set up.
+/// Server options.
 ///
 /// ```
 /// use polychip_serve::Options;
@@ -204,17 +204,17 @@ impl Options {
             ("max_connections", self.max_connections.unwrap_or(1)),
         ] {
             if value == 0 {
-                return Err(Error::options(format!("{what} is 0: it must be at least 1")));
+                return Err(Error::options(format!("{what} is 0; it must be at least 1")));
             }
         }
         for (what, time) in [("timeout", self.timeout), ("patience", self.patience)] {
             if time.is_zero() {
-                return Err(Error::options(format!("{what} is 0 seconds: it must be longer")));
+                return Err(Error::options(format!("{what} is 0 seconds; it must be longer")));
             }
         }
         if self.timeout > LONGEST || self.patience > LONGEST || self.grace > LONGEST {
             return Err(Error::options(format!(
-                "timeout, patience and grace are at most {} seconds",
+                "timeout, patience and grace must be at most {} seconds",
                 LONGEST.as_secs()
             )));
         }
@@ -223,7 +223,7 @@ impl Options {
         }
         let is_bearer = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
         if !self.api_key.as_ref().is_none_or(is_bearer) {
-            let words = "the key must be one or more visible ASCII characters, as a header can hold them";
+            let words = "the key must consist of one or more visible ASCII characters, because it is sent in a header";
             return Err(Error::options(words.to_owned()));
         }
         Ok(())

@@ -1,11 +1,11 @@
-//! Memory of keys and values: sequences that are lent to answers, and those that hold texts which may be gone on with.
+//! KV cache memory: sequences lent to answers, and idle ones with texts that may be continued.
 //!
 //! Invariants:
-//! 1. Memory that answers may come to need, and what idle sequences hold, are together at most the budget, unless a single
-//!    answer needs more. What a sequence needs is counted in pages, and with the inputs of its chunks.
-//! 2. An idle sequence goes before an answer is refused its place, the one first that was used longest ago.
-//! 3. What a prompt begins with and an idle sequence holds is not computed again: a chat is gone on with in its own sequence,
-//!    another text's beginning is copied. What lent ones hold is shared by `rounds`, which sees them.
+//! 1. The memory that answers may need and that idle sequences hold stays within the budget, unless a single answer
+//!    needs more. It is counted in pages, with the inputs of chunks.
+//! 2. Idle sequences are evicted, least recently used first, before an answer is refused.
+//! 3. A prompt's beginning in an idle sequence is not computed again: a chat continues in its own sequence, and
+//!    another text's beginning is copied. `rounds` shares the contents of lent sequences.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a request, as it goes back to the client.
+//! A request error, as returned to the client.
 //!
 //! Invariant: the body has OpenAI's form, `{"error": {"message", "type", "param", "code"}}`, whatever the status.
 
@@ -63,38 +63,37 @@ impl Problem {
 
     pub(crate) fn context_length(param: &str, tokens: usize, capacity: usize) -> Problem {
         let message = format!(
-            "the prompt has {tokens} tokens, and there is room for {capacity} of prompt and answer together (--context)"
+            "the prompt has {tokens} tokens; prompt and answer together must fit the context length of {capacity} (--context)"
         );
         Problem::new(StatusCode::BAD_REQUEST, Some("context_length_exceeded"), message).of(param)
     }
 
     pub(crate) fn text_length(param: &str, bytes: usize, capacity: usize) -> Problem {
         let message = format!(
-            "the prompt has {bytes} bytes, and no {capacity} tokens have so many: there is room for those, of prompt and answer together (--context)"
+            "the prompt has {bytes} bytes, more than {capacity} tokens can hold; prompt and answer together must fit that context length (--context)"
         );
         Problem::new(StatusCode::BAD_REQUEST, Some("context_length_exceeded"), message).of(param)
     }
 
     pub(crate) fn key() -> Problem {
-        let message =
-            "a key is needed that the server was started with: send the header `Authorization: Bearer KEY`";
+        let message = "this server requires a key: send the header `Authorization: Bearer KEY`";
         Problem::new(StatusCode::UNAUTHORIZED, Some("invalid_api_key"), message)
     }
 
     pub(crate) fn host(host: &str) -> Problem {
         let message = format!(
-            "the server is for programs of its own machine, and {host:?} is no name of it; with a key (--api-key) any name will do"
+            "the server accepts only requests to this machine's own names, and {host:?} is not one; with a key (--api-key) it accepts any name"
         );
         Problem::new(StatusCode::FORBIDDEN, Some("host_not_allowed"), message)
     }
 
     pub(crate) fn model(asked: &str, known: &str) -> Problem {
-        let message = format!("there is no model {asked:?} here, only {known:?}");
+        let message = format!("unknown model {asked:?}; this server runs {known:?}");
         Problem::new(StatusCode::NOT_FOUND, Some("model_not_found"), message).of("model")
     }
 
     pub(crate) fn path(method: &str, path: &str) -> Problem {
-        let message = format!("there is nothing at {method} {path}");
+        let message = format!("no route {method} {path}");
         Problem::new(StatusCode::NOT_FOUND, Some("unknown_url"), message)
     }
 
@@ -128,7 +127,7 @@ impl Problem {
     }
 
     pub(crate) fn full(waiting: usize) -> Problem {
-        let message = format!("{waiting} requests wait already; try again later");
+        let message = format!("{waiting} requests are already waiting; try again later");
         Problem::new(StatusCode::TOO_MANY_REQUESTS, Some("queue_full"), message)
     }
 
@@ -138,14 +137,15 @@ impl Problem {
     }
 
     pub(crate) fn timeout(seconds: u64) -> Problem {
-        let message =
-            format!("the answer did not end within {seconds} seconds; `max_tokens` asks for a shorter one");
+        let message = format!(
+            "the answer did not finish within {seconds} seconds; ask for a shorter one with `max_tokens`"
+        );
         Problem::new(StatusCode::GATEWAY_TIMEOUT, Some("timeout"), message)
     }
 
     /// The client reads too slowly.
     pub(crate) fn slow_reader(seconds: u64) -> Problem {
-        let message = format!("nothing of the answer was read for {seconds} seconds");
+        let message = format!("the client read nothing of the answer for {seconds} seconds");
         Problem::new(StatusCode::REQUEST_TIMEOUT, Some("slow_reader"), message)
     }
 

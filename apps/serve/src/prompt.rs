@@ -1,4 +1,4 @@
-//! From what a client asks to what the model is to do.
+//! Converts a client's request to a model task.
 
 use polychip_llm::{Generate, Grammar, LanguageModel, Specials, TokenId};
 
@@ -30,7 +30,7 @@ pub(crate) fn task(
         && asked.tokens > most
     {
         let words = format!(
-            "`{}` is {}: the server makes answers of at most {most} tokens (--max-tokens)",
+            "`{}` is {}; this server's maximum is {most} tokens (--max-tokens)",
             asked.param, asked.tokens
         );
         return Err(Problem::value(asked.param, words));
@@ -81,7 +81,7 @@ fn tokens(input: Input, model: &LanguageModel, longest: usize) -> Result<Vec<Tok
         Input::Tokens(tokens) => {
             let vocabulary = model.sizes().vocabulary;
             if let Some(token) = tokens.iter().find(|token| **token >= vocabulary) {
-                let words = format!("token {token} is beyond the vocabulary of {vocabulary} tokens");
+                let words = format!("token {token} exceeds the vocabulary of {vocabulary} tokens");
                 return Err(Problem::value("prompt", words));
             }
             return Ok(tokens);
@@ -91,7 +91,7 @@ fn tokens(input: Input, model: &LanguageModel, longest: usize) -> Result<Vec<Tok
             let template = model.template().ok_or_else(|| {
                 Problem::unsupported(
                     "messages",
-                    "the model has no chat template: ask /v1/completions to go on with a text",
+                    "the model has no chat template; use /v1/completions to continue a text",
                 )
             })?;
             let text = template.render(&messages, true);

@@ -1,9 +1,9 @@
-//! What waits for the thread that runs the model.
+//! The queue of the model thread.
 //!
 //! Invariants:
-//! 1. Jobs that wait and jobs that are answered are together at most `most`; whoever comes then is told so at once.
-//! 2. First come, first served; who has hung up keeps nobody from a place.
-//! 3. Once closed nothing is taken; once the thread has ended nothing waits.
+//! 1. Waiting and running jobs are together at most `most`; further ones are rejected immediately.
+//! 2. First come, first served; a disconnected client holds no place.
+//! 3. A closed queue accepts nothing; after the thread ends, nothing waits.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

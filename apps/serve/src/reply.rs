@@ -1,6 +1,6 @@
-//! What goes back to a client: one object, or a stream of events.
+//! The response to a client: one object, or a stream of events.
 //!
-//! Invariant: pieces of a stream after one another are the text that the same request gets in one object.
+//! Invariant: the pieces of a stream form the text of the same request's single object.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

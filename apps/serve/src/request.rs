@@ -1,8 +1,8 @@
-//! What a client asks, out of the JSON that it sent.
+//! Parses a client's JSON request.
 //!
 //! Invariants:
-//! 1. A field that is not known, or a value that cannot be heeded, is a [`Problem`] that names it.
-//! 2. `null` stands for a field that is left out.
+//! 1. An unknown field or an unsupported value is a [`Problem`] that names it.
+//! 2. `null` means an omitted field.
 
 use std::ops::RangeInclusive;
 
@@ -80,7 +80,7 @@ pub(crate) fn chat(body: &[u8]) -> Result<Asked, Problem> {
         (Some(newer), Some(older)) if newer != older => {
             return Err(Problem::value(
                 "max_tokens",
-                "`max_tokens` and `max_completion_tokens` differ: give one of them",
+                "`max_tokens` and `max_completion_tokens` differ; give only one",
             ));
         }
         (Some(tokens), _) => Some(MaxTokens {
@@ -142,7 +142,7 @@ fn rest(mut fields: Fields, input: Input, max_tokens: Option<MaxTokens>) -> Resu
         if !is_streamed {
             return Err(Problem::value(
                 "stream_options",
-                "`stream_options` are for streams: set `stream` to true",
+                "`stream_options` requires `stream` to be true",
             ));
         }
         let mut options = Fields::of(options, "stream_options")?;
@@ -228,7 +228,7 @@ fn read_format(format: Value) -> Result<Format, Problem> {
         }
         other => {
             let words = format!(
-                "a format of type {other:?} is not supported: it may be text, json_object or json_schema"
+                "format type {other:?} is not supported; supported types are text, json_object and json_schema"
             );
             return Err(Problem::unsupported(fields.path("type"), words));
         }
@@ -258,8 +258,9 @@ fn read_message(message: Value, name: &str) -> Result<Message, Problem> {
         "user" => "user",
         "assistant" => "assistant",
         other => {
-            let words =
-                format!("role {other:?} is not supported: it may be system, developer, user or assistant");
+            let words = format!(
+                "role {other:?} is not supported; supported roles are system, developer, user and assistant"
+            );
             return Err(Problem::unsupported(fields.path("role"), words));
         }
     };
@@ -297,7 +298,7 @@ fn read_part(part: Value, name: &str) -> Result<String, Problem> {
     match fields.text("type")?.as_deref() {
         Some("text") => {}
         Some(other) => {
-            let words = format!("content of type {other:?} is not supported, only text");
+            let words = format!("content type {other:?} is not supported, only text");
             return Err(Problem::unsupported(fields.path("type"), words));
         }
         None => return Err(Problem::missing(&fields.path("type"))),
@@ -315,13 +316,13 @@ fn read_prompt(prompt: Value) -> Result<Input, Problem> {
         Value::Array(mut list) => match list.first() {
             Some(Value::String(_) | Value::Array(_)) if list.len() > 1 => Err(Problem::unsupported(
                 "prompt",
-                "several prompts in one request are not supported: send a request for each",
+                "several prompts in one request are not supported; send one request for each",
             )),
             Some(Value::String(_) | Value::Array(_)) => read_prompt(list.remove(0)),
             _ => {
                 let token = |value: &Value| value.as_u64().and_then(|id| TokenId::try_from(id).ok());
                 let tokens: Option<Vec<TokenId>> = list.iter().map(token).collect();
-                let words = "an array that is a prompt must hold tokens: integers of 0 or more";
+                let words = "a prompt array must hold tokens: non-negative integers";
                 tokens
                     .map(Input::Tokens)
                     .ok_or_else(|| Problem::value("prompt", words))
@@ -338,7 +339,7 @@ fn read_stop(stop: Value) -> Result<Vec<String>, Problem> {
     };
     if list.len() > MAX_STOPS {
         let words = format!(
-            "there are {} stop strings, at most {MAX_STOPS} are supported",
+            "{} stop strings exceed the supported maximum of {MAX_STOPS}",
             list.len()
         );
         return Err(Problem::value("stop", words));
@@ -347,7 +348,7 @@ fn read_stop(stop: Value) -> Result<Vec<String>, Problem> {
         Value::String(text) if text.is_empty() => Err(Problem::value("stop", "a stop string is empty")),
         Value::String(text) if text.len() > MAX_STOP_BYTES => {
             let words = format!(
-                "a stop string has {} bytes, at most {MAX_STOP_BYTES} are supported",
+                "a stop string has {} bytes; the supported maximum is {MAX_STOP_BYTES}",
                 text.len()
             );
             Err(Problem::value("stop", words))
@@ -368,7 +369,7 @@ struct Fields {
 impl Fields {
     fn of_body(body: &[u8]) -> Result<Fields, Problem> {
         let value = serde_json::from_slice(body)
-            .map_err(|error| Problem::bad(format!("the body is no JSON: {error}")))?;
+            .map_err(|error| Problem::bad(format!("the body is not JSON: {error}")))?;
         Fields::of(value, "")
     }
 
@@ -423,7 +424,7 @@ impl Fields {
         };
         if !range.contains(&number) {
             let words = format!(
-                "`{}` is {number}: it must be from {} to {}",
+                "`{}` is {number}; it must be from {} to {}",
                 self.path(field),
                 range.start(),
                 range.end()
@@ -446,7 +447,7 @@ impl Fields {
             .or_else(|| whole.filter(|number| *number >= 0.0).map(|number| number as u64))
             .filter(|count| *count >= least)
             .and_then(|count| usize::try_from(count).ok());
-        let what = format!("an integer of {least} or more");
+        let what = format!("an integer of at least {least}");
         count
             .map(Some)
             .ok_or_else(|| wrong(&self.path(field), &what, &value))
@@ -532,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_is_read_with_all_that_it_asks() {
+    fn chat_request_parses_all_fields() {
         let asked = of_chat(json!({
             "model": "m", "stream": true, "stream_options": {"include_usage": true}, "max_completion_tokens": 7,
             "max_tokens": null, "temperature": 0, "top_p": 0.5, "top_k": 3.0, "min_p": 0.1, "repetition_penalty": 1.1,
@@ -568,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_come_as_texts_and_as_parts() {
+    fn content_may_be_text_or_parts() {
         let body = json!({"messages": [
             {"role": "developer", "content": "a"},
             {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]},
@@ -585,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_come_as_texts_and_as_tokens() {
+    fn prompt_may_be_text_or_tokens() {
         let prompt = |prompt: Value| {
             let asked = completion(json!({"prompt": prompt}).to_string().as_bytes());
             asked.map(|asked| asked.input)
@@ -607,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn request_errors_name_the_field() {
         for (more, name) in [
             (json!({"temperature": 2.1}), "temperature"),
             (json!({"temperature": "hot"}), "temperature"),

@@ -1,12 +1,12 @@
-//! The thread that runs the model: rounds in which each answer gets a step.
+//! The model thread: rounds in which each answer gets a step.
 //!
 //! Invariants:
-//! 1. In a round each answer gets at most one token, those of up to 16 answers by one run, and prompts together at most one chunk:
-//!    between two tokens of an answer lie one token of each other answer and one chunk, however long prompts are and however many
-//!    there are.
-//! 2. A client that reads slowly stops its own answer only; one that has hung up is let go before its next step.
-//! 3. How a prompt is cut into chunks depends on itself, and on what of it was read before, alone: sums differ in their last bits
-//!    where it is cut otherwise.
+//! 1. In a round each answer gets at most one token, with up to 16 answers per run, and all prompts together at most
+//!    one chunk. Between two tokens of an answer lie one token of each other answer and one chunk, regardless of the
+//!    length and number of prompts.
+//! 2. A slow reader blocks only its own answer; a disconnected client is dropped before its next step.
+//! 3. The chunks of a prompt depend only on the prompt and its cached beginning, because other chunks change the last
+//!    bits of sums.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(crate) const CHUNKS: [usize; 4] = [CHUNK, 32, 8, 1];
 /// How often slow clients are looked after, where nothing else is to do.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Answers in the making.
+/// Answers in progress.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     queue: Arc<Queue>,
@@ -315,7 +315,7 @@ impl Rounds {
         }
         if let Err(error) = active.generation.take_over(most) {
             // it is read instead
-            tracing::warn!("what was read before cannot be taken over: {error}");
+            tracing::warn!("the cached prefix cannot be reused: {error}");
         }
     }
 

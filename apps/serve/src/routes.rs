@@ -1,8 +1,8 @@
-//! What is answered at which path.
+//! Routes and their handlers.
 //!
 //! Invariants:
-//! 1. Whatever is wrong, the body is a [`Problem`]'s; only what is no HTTP is answered without one.
-//! 2. Reading a body, its JSON and its text keep no thread that other clients need.
+//! 1. Every error response has a [`Problem`] body, except for input that is not HTTP.
+//! 2. Reading a body, its JSON and its text blocks no thread that other clients need.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -235,7 +235,7 @@ async fn answer(
     });
     let read = reading.await;
     let (task, is_streamed, wants_usage) = read.map_err(|_| {
-        Problem::internal("a request could not be read, by a bug; its message is on standard error")
+        Problem::internal("internal error while reading a request; its message is on standard error")
     })??;
     let reply = Reply::new(&site.name, is_chat, wants_usage)?;
     let (job, events) = job(task, accepted);

@@ -1,9 +1,8 @@
-//! A server's life: it listens, answers, is shut down, ends.
+//! A server's life cycle: listening, answering, shutdown.
 //!
 //! Invariants:
-//! 1. Once shut down, nothing new is begun; what was accepted is answered until the grace time is over.
-//! 2. A connection that is silent in the middle of a head, or that reads nothing, is closed; so is one whose client has gone, whatever it
-//!    sent before.
+//! 1. After shutdown begins, nothing new starts; accepted requests are answered until the grace time ends.
+//! 2. A connection that stalls within a header or reads nothing is closed, as is one whose client has disconnected.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::pin::pin;
@@ -170,7 +169,7 @@ impl Server {
             .enable_io()
             .enable_time()
             .build()
-            .map_err(|error| Error::system("a queue of events for connections", error))?;
+            .map_err(|error| Error::system("an event queue for connections", error))?;
         let model = &self.site.model;
         let of_one = need(model, &CHUNKS, model.capacity());
         let rounds = Rounds::new(
@@ -184,7 +183,7 @@ impl Server {
         let thread = std::thread::Builder::new()
             .name("polychip-rounds".to_owned())
             .spawn(move || rounds.run(ended))
-            .map_err(|error| Error::system("a thread for the model", error))?;
+            .map_err(|error| Error::system("a model thread", error))?;
         let served = runtime.block_on(self.serve(has_ended));
         // whatever still reads a body is nobody's
         runtime.shutdown_timeout(PAUSE);
@@ -219,7 +218,7 @@ impl Server {
         let _ = close.send(true);
         let all = u32::try_from(self.options.connections()).unwrap_or(u32::MAX);
         if timeout(LAST, connections.acquire_many(all)).await.is_err() {
-            tracing::warn!("clients that read nothing were left in the middle of an answer");
+            tracing::warn!("clients that read nothing were disconnected during an answer");
         }
         match *self.stop.borrow() {
             // nobody has asked for it
@@ -275,7 +274,7 @@ async fn accept(
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!("no connection is accepted: {error}");
+                tracing::warn!("cannot accept connections: {error}");
                 sleep(PAUSE).await;
                 continue;
             }
@@ -314,7 +313,7 @@ async fn connection(
     let done = tokio::select! {
         done = served.as_mut() => done,
         // what is dropped with it lets the answer go
-        () = gone => return tracing::debug!("a client has gone"),
+        () = gone => return tracing::debug!("a client disconnected"),
         _ = closed => {
             served.as_mut().graceful_shutdown();
             served.as_mut().await

@@ -1,4 +1,4 @@
-//! What docs/doors.md and docs/c.md say of the doors, held to what there is.
+//! Compares docs/bindings.md and docs/c.md with the code of the bindings.
 
 use std::path::Path;
 
@@ -34,8 +34,8 @@ fn names(cell: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_name_in_the_table_of_doors_exists() {
-    let page = read("docs/doors.md");
+fn each_name_of_the_table_of_doors_is_there() {
+    let page = read("docs/bindings.md");
     let (symbols, stub) = (
         read("bindings/c/symbols.txt"),
         read("bindings/python/python/polychip/_polychip.pyi"),
@@ -54,7 +54,7 @@ fn every_name_in_the_table_of_doors_exists() {
         }
     };
     let rows = table(&page);
-    assert!(rows.len() > 15, "the table of docs/doors.md is not found");
+    assert!(rows.len() > 15, "the table of docs/bindings.md is not found");
     for row in &rows {
         let [what, rust, c, python, provider, command] = &row[..] else {
             panic!("a row has other than six cells: {row:?}");
@@ -89,7 +89,7 @@ fn every_name_in_the_table_of_doors_exists() {
     for symbol in told {
         assert!(
             rows.iter().any(|row| names(&row[2]).contains(&symbol)),
-            "docs/doors.md does not name {symbol}"
+            "docs/bindings.md does not name {symbol}"
         );
     }
 }

@@ -70,7 +70,7 @@ def test_session_learns_until_stopped(scripted):
     assert session.report().to_dict()["deadline_ns"] == 33_000_000
     session.set(deadline=None)
     assert session.report().to_dict()["deadline_ns"] is None
-    for setting, words in [({"learn": "1%"}, "2% to 20%"), ({"threads": 1}, "in the policy"), ({"max_power": 5}, "governed")]:
+    for setting, words in [({"learn": "1%"}, "2% to 20%"), ({"threads": 1}, "in the session's policy"), ({"max_power": 5}, "governed")]:
         with pytest.raises(polychip.BadInputError, match=words):
             session.set(**setting)
 

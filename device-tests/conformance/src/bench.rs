@@ -1,4 +1,4 @@
-//! What a case is given: the plugin, an open device, and what the person who runs the suite asked for.
+//! Input of a case: the plugin, an open device, and the user's options.
 //!
 //! Invariant: the device is opened once per process and shared by the cases that do not ask for another.
 
@@ -20,7 +20,7 @@ pub struct Bench {
     pub configuration: Configuration,
     /// Whether the device may compute f32 in a 16-bit float type.
     pub reduced: bool,
-    /// Rounds of a case that looks for leaks.
+    /// Rounds of leak cases.
     pub cycles: u32,
 }
 
@@ -62,6 +62,6 @@ impl Bench {
                 return Ok(problem.clone());
             }
         }
-        skip("the device supports none of the carrier graphs (docs/conformance.md lists them)")
+        skip("the device supports none of the carrier graphs (listed in docs/conformance.md)")
     }
 }

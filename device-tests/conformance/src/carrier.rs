@@ -1,4 +1,4 @@
-//! Small graphs that carry the questions about everything but ops: the first one that a device supports.
+//! Small graphs for all cases except those about ops: the first one that a device supports.
 //!
 //! Invariant: every carrier has an input, an output, and a result that differs from its inputs and from zero.
 

@@ -1,7 +1,6 @@
 //! A case: one question to a plugin, its name and tags.
 //!
-//! Invariant: names are unique, `group/...`, and the same for every plugin.
-//! Not here: what comes of it (`verdict`).
+//! Invariant: names are unique, `group/...`, and the same for every plugin. Not here: its outcome (`verdict`).
 
 use std::fmt;
 use std::sync::Arc;

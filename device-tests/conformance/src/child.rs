@@ -1,9 +1,8 @@
-//! The process that loads the plugin: opens a device, runs the cases it is told, and says what came of each.
+//! The process that loads the plugin: opens a device, runs the requested cases, and reports each result.
 //!
 //! Invariants:
-//! 1. What is said goes to the descriptor that was standard output, a JSON object per line; what the plugin
-//!    prints goes to standard error.
-//! 2. A case is announced before it runs, so that whoever reads knows which one crashed.
+//! 1. Reports go to the original standard output, one JSON object per line; plugin output goes to standard error.
+//! 2. A case is announced before it runs, so that the reader knows which one crashed.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +20,7 @@ use crate::verdict::Verdict;
 /// What a child is told to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
-    /// The plugin library.
+    /// Plugin library.
     pub plugin: std::path::PathBuf,
     /// What it is created with.
     pub configuration: Configuration,
@@ -29,7 +28,7 @@ pub struct Order {
     pub device: Option<u32>,
     /// Whether the device may compute f32 in a 16-bit float type.
     pub reduced: bool,
-    /// Rounds of a case that looks for leaks.
+    /// Rounds of leak cases.
     pub cycles: u32,
     /// Cases to run, by name, in this order.
     pub cases: Vec<String>,

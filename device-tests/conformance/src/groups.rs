@@ -1,6 +1,6 @@
-//! The groups of cases, and which cases a person selects.
+//! The groups of cases, and their selection.
 //!
-//! Invariant: the list of cases is the same for every plugin; what a plugin lacks is found out by asking.
+//! Invariant: the list of cases is the same for every plugin; missing features are found by calling the plugin.
 
 mod buffers;
 mod compile;
@@ -21,20 +21,20 @@ use crate::ops;
 pub const GROUPS: &[(&str, &str)] = &[
     (
         "discovery",
-        "the export, versions of the contract, what plugin and devices say they are",
+        "the export, contract versions, and plugin and device information",
     ),
-    ("support", "answers are reasoned, the same each time, and true"),
+    ("support", "answers have reasons, repeat, and are true"),
     (
         "compile",
-        "blobs through memory and bytes; torn, flipped and foreign bytes are refused",
+        "blobs through memory and bytes; truncated, corrupted and foreign bytes are refused",
     ),
     (
         "buffers",
-        "memory made, imported and exported; sizes, ranges, aliases",
+        "memory created, imported and exported; sizes, ranges, aliases",
     ),
     (
         "fences",
-        "ends of runs: waits, order, signals, timing, actual shapes",
+        "completion of runs: waits, order, signals, timing, actual shapes",
     ),
     (
         "telemetry",
@@ -42,18 +42,18 @@ pub const GROUPS: &[(&str, &str)] = &[
     ),
     (
         "deny",
-        "what cannot be had is refused, and the device goes on: memory, kinds, cancel, reset",
+        "impossible requests are refused and the device stays usable: memory, kinds, cancel, reset",
     ),
-    ("destroy", "every order of destruction that the contract allows"),
-    ("concurrency", "several threads, instances and runs at once"),
+    ("destroy", "every destruction order that the contract allows"),
+    ("concurrency", "concurrent threads, instances and runs"),
     ("leaks", "memory and descriptors stay bounded over many cycles"),
     (
         "errors",
-        "wrong arguments and garbage graphs are errors, each in a process of its own",
+        "wrong arguments and garbage graphs are errors, each in its own process",
     ),
     (
         "ops",
-        "each op on each element type and shape class against the scalar reference",
+        "each op with each element type and shape class against the scalar reference",
     ),
 ];
 
@@ -83,7 +83,7 @@ pub struct Selection {
     pub tags: Vec<String>,
     /// Parts of names of which a case has one; empty for all.
     pub filters: Vec<String>,
-    /// At most so many cases of each group, spread evenly; 0 for all.
+    /// Run at most this many cases per group, spread evenly; 0 for all.
     pub sample: usize,
 }
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_tells_each_tag_and_how_many_cases_it_has() {
+    fn guide_lists_each_tag_with_its_case_count() {
         let guide = include_str!("../../../docs/conformance.md");
         let cases = cases();
         for tag in GROUPS.iter().map(|(group, _)| *group).chain(["basic"]) {

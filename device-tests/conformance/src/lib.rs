@@ -1,10 +1,10 @@
-//! The suite that judges every plugin, from its shared library only.
+//! The suite that tests any plugin, using only its shared library.
 //!
 //! Invariants:
 //! 1. The process that reports never loads the plugin: cases run in child processes, so that a crash or a
 //!    hang is a failed case and not the end of the suite.
 //! 2. Expected values come from the scalar reference, tolerances from one table (`tolerances.toml`).
-//! 3. A case that asked nothing is skipped or refused with the reason, never passed.
+//! 3. A case without a check is skipped or refused with the reason, never passed.
 //!
 //! Not here: whole models (`device-tests`), speed.
 //! Start reading at [`run::run`] and [`groups::cases`].

@@ -1,9 +1,9 @@
-//! `polychip-conform PLUGIN.so`: the suite that judges every plugin.
+//! `polychip-conform PLUGIN.so`: the suite that tests any plugin.
 //!
 //! Invariants:
-//! 1. Standard output holds the report and nothing else; the plugin is loaded in child processes only, and
-//!    what it prints goes to standard error.
-//! 2. Exit codes are a contract: 0 it conforms, 1 it does not, 2 bad usage, 3 the plugin cannot be judged.
+//! 1. Standard output holds only the report; the plugin is loaded only in child processes, and its output goes to
+//!    standard error.
+//! 2. Exit codes are a contract: 0 conforms, 1 does not conform, 2 wrong usage, 3 the plugin cannot be tested.
 
 #![forbid(unsafe_code)]
 
@@ -29,59 +29,59 @@ use polychip_device_tests::expectations::Expectations;
     name = "polychip-conform",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 the plugin conforms, 1 it does not, 2 bad usage, 3 it cannot be opened or has no such device\n\
-                  tags are the groups that --list shows, and `basic`: what every plugin must pass however small it is"
+    after_help = "exit codes: 0 the plugin conforms, 1 it does not conform, 2 wrong usage, 3 it cannot be opened or has no such device\n\
+                  tags: the groups that --list prints, and `basic`, which every plugin must pass"
 )]
 struct Arguments {
-    /// The plugin library
+    /// Plugin library
     #[arg(required_unless_present = "list")]
     plugin: Option<PathBuf>,
-    /// Only cases with one of these tags
+    /// Run only cases with one of these tags
     #[arg(long, value_delimiter = ',', value_name = "TAG")]
     tags: Vec<String>,
-    /// Only cases whose name has this in it
+    /// Run only cases whose name contains this text
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
-    /// Only this device; otherwise each one
+    /// Test only this device; default: every device
     #[arg(long, value_name = "INDEX")]
     device: Option<u32>,
-    /// A configuration string that the plugin is created with
+    /// Configuration string to create the plugin with
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     config: Vec<(String, String)>,
-    /// Known failures, with a reason each; one that passes is a failure
+    /// File of known failures with reasons; a listed case that passes is a failure
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// Whether f32 may be computed in a 16-bit float type
+    /// Numeric precision; `reduced` allows f32 to be computed in a 16-bit float type
     #[arg(long, value_enum, default_value = "exact")]
     precision: Precision,
-    /// At most so many cases of each group, spread evenly
+    /// Run at most this many cases per group, spread evenly
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     sample: usize,
-    /// Rounds of a case that looks for leaks
+    /// Rounds of leak cases
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     cycles: u32,
-    /// Longest that a case may take, in seconds
+    /// Maximum seconds per case
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     patience: u64,
-    /// Writes the report as JSON to a file, or to standard output instead of the table
+    /// Write the report as JSON to this file, or with `-` to standard output instead of the table
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
-    /// Writes the report as JUnit XML
+    /// Write the report as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Lists the selected cases with their tags, and runs none
+    /// List the selected cases with their tags, without running them
     #[arg(long)]
     list: bool,
-    /// Passes on what the plugin prints
+    /// Forward the plugin's output
     #[arg(long)]
     verbose: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Precision {
-    /// As the model says
+    /// Compute in the model's own types
     Exact,
-    /// In 16 bits
+    /// Allow 16-bit float arithmetic
     Reduced,
 }
 
@@ -132,7 +132,7 @@ fn judge(arguments: &Arguments) -> Result<bool> {
     };
     let known: Vec<&str> = GROUPS.iter().map(|(group, _)| *group).chain(["basic"]).collect();
     if let Some(tag) = arguments.tags.iter().find(|tag| !known.contains(&tag.as_str())) {
-        return Err(Usage(format!("no tag {tag:?}; there are {}", known.join(", "))).into());
+        return Err(Usage(format!("unknown tag {tag:?}; the tags are {}", known.join(", "))).into());
     }
     if arguments.list {
         print(&listing(&selection))?;
@@ -140,9 +140,9 @@ fn judge(arguments: &Arguments) -> Result<bool> {
     }
     let plugin = arguments.plugin.clone().unwrap_or_default();
     if !plugin.is_file() {
-        return Err(Usage(format!("{} is no file", plugin.display())).into());
+        return Err(Usage(format!("{} is not a file", plugin.display())).into());
     }
-    let program = std::env::current_exe().context("this program's path")?;
+    let program = std::env::current_exe().context("the path of this program")?;
     let mut settings = Settings::new(program, plugin);
     settings.configuration = arguments.config.iter().cloned().collect();
     settings.device = arguments.device;

@@ -81,7 +81,7 @@ pub fn without(op: Op) -> Option<&'static str> {
         | Op::RandomNormalLike
         | Op::RandomUniform
         | Op::RandomUniformLike => "random values have no reference",
-        Op::If | Op::Loop | Op::Scan => "asked in support/control-flow",
+        Op::If | Op::Loop | Op::Scan => "tested in support/control-flow",
         Op::SequenceMap
         | Op::SequenceAt
         | Op::SequenceConstruct
@@ -99,9 +99,9 @@ pub fn without(op: Op) -> Option<&'static str> {
         | Op::StringSplit
         | Op::RegexFullMatch
         | Op::LabelEncoder
-        | Op::TfIdfVectorizer => "text does not cross ports",
+        | Op::TfIdfVectorizer => "ports cannot carry text",
         Op::TreeEnsemble | Op::TreeEnsembleRegressor => {
-            "trees are asked by ONNX's own cases and by trained models"
+            "trees are covered by ONNX's own cases and by trained models"
         }
         Op::ImageDecoder => "image files are decoded before the graph",
         Op::Constant => "folded before a graph reaches a plugin",

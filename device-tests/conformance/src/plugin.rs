@@ -1,4 +1,4 @@
-//! A plugin as its shared library offers it: the table called as it stands, without the host's checks.
+//! A plugin from its shared library: its table is called directly, without the host's checks.
 //!
 //! Invariants:
 //! 1. Every object holds what it was made of, so that `drop` in any order destroys children first;
@@ -6,8 +6,7 @@
 //! 2. A call that fails gives the status, the record and the name of the call.
 //! 3. The library is never unloaded.
 //!
-//! Not here: what is right (`groups`), what a graph should compute (`oracle`).
-//! Start reading at [`Library`].
+//! Not here: the checks (`groups`), the expected results (`oracle`). Start reading at [`Library`].
 
 mod call;
 mod device;

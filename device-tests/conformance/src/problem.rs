@@ -1,7 +1,7 @@
-//! A graph to be computed, with its inputs and what should come out.
+//! A graph to compute, with its inputs and expected outputs.
 //!
 //! Invariants:
-//! 1. What should come out is what the scalar reference computes, from the same flat graph.
+//! 1. Expected outputs come from the scalar reference on the same flat graph.
 //! 2. Inputs come from a seed, the same on every host.
 
 #![allow(unsafe_code)]
@@ -125,7 +125,7 @@ impl Problem {
             let port = &executable.ports()[index];
             check!(
                 port.bytes >= input.bytes.len() as u64,
-                "port {index} holds {} bytes, its tensor {}",
+                "port {index} holds {} bytes, but its tensor {}",
                 port.bytes,
                 input.bytes.len()
             );
@@ -201,7 +201,7 @@ fn read_output(
     let dims = if port.is_bound() {
         match fence.output_dims(number as u32, 16)? {
             Some((dims, _)) => dims,
-            None => return fail("a port states upper bounds, and fence_output_shape is not offered"),
+            None => return fail("a port states upper bounds, but fence_output_shape is not offered"),
         }
     } else {
         port.dims.clone()
@@ -219,11 +219,11 @@ fn read_output(
     let bytes = wanted.bytes.len() as u64;
     check!(
         port.bytes >= bytes,
-        "port {number} holds {} bytes, its tensor {bytes}",
+        "port {number} holds {} bytes, but its tensor {bytes}",
         port.bytes
     );
     let bytes = buffer.read(0, bytes)?;
-    Literal::new(dtype, shape, bytes).ok_or_else(|| Stop::Failed("an output is torn".into()))
+    Literal::new(dtype, shape, bytes).ok_or_else(|| Stop::Failed("an output is truncated".into()))
 }
 
 /// Compares codes, or says what differs.
@@ -293,7 +293,7 @@ pub fn reasoned(refusal: &Answer) -> Result<(), Stop> {
     );
     check!(
         !refusal.detail.trim().is_empty(),
-        "a node is refused with reason {} and no words",
+        "a node is refused with reason {}, but without a message",
         refusal.reason
     );
     Ok(())

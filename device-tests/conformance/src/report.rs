@@ -1,6 +1,6 @@
-//! What came of a run: rows per device, coverage per op, and whether the plugin conforms.
+//! Results of a run: rows per device, coverage per op, and whether the plugin conforms.
 //!
-//! Invariant: a case that is known to fail and passes is as bad as one that fails.
+//! Invariant: a known failure that passes counts as a failure.
 
 mod junit;
 mod table;
@@ -267,7 +267,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn people_and_machines_can_read_it() {
+    fn report_is_readable_as_text_and_json() {
         let report = report();
         let text = report.text();
         for words in [

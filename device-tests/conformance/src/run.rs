@@ -1,9 +1,8 @@
-//! Running the suite: children are started, listened to, and replaced where they crash or hang.
+//! Runs the suite: starts and monitors child processes, and replaces them after a crash or hang.
 //!
 //! Invariants:
 //! 1. Each selected case has exactly one result.
-//! 2. A case that was announced and not ended when its child died is failed, with how it died and the last
-//!    lines that the child printed.
+//! 2. A case that was running when its child died fails, with the cause of death and the child's last lines.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,7 +32,7 @@ const LINES: usize = 20;
 pub struct Settings {
     /// `polychip-conform` itself, which is started for each child.
     pub program: PathBuf,
-    /// The plugin library.
+    /// Plugin library.
     pub plugin: PathBuf,
     /// What the plugin is created with.
     pub configuration: Configuration,
@@ -43,7 +42,7 @@ pub struct Settings {
     pub selection: Selection,
     /// Whether the device may compute f32 in a 16-bit float type.
     pub reduced: bool,
-    /// Rounds of a case that looks for leaks.
+    /// Rounds of leak cases.
     pub cycles: u32,
     /// Longest that a case may take.
     pub patience: Duration,
@@ -99,7 +98,7 @@ pub fn run(settings: &Settings, watch: &mut dyn Watch) -> Result<Report> {
     };
     ensure!(!indices.is_empty(), "the plugin {} finds no device", found.plugin);
     let cases = settings.selection.of(groups::cases());
-    ensure!(!cases.is_empty(), "no case is selected; `--list` lists them");
+    ensure!(!cases.is_empty(), "no case is selected; list them with `--list`");
     let all = cases.len() * indices.len();
     let mut devices = Vec::new();
     for index in indices {
@@ -144,10 +143,10 @@ pub fn find(settings: &Settings) -> Result<Found> {
     match child.next(settings.patience) {
         Heard::Word(Word::Found(found)) => Ok(found),
         Heard::Word(Word::Broken(words)) => bail!("{}: {words}", settings.plugin.display()),
-        Heard::Word(word) => bail!("the child said {word:?}"),
-        Heard::Hung => bail!("{}: it hangs when it is opened", settings.plugin.display()),
+        Heard::Word(word) => bail!("the child printed {word:?}"),
+        Heard::Hung => bail!("{}: it hangs while opening", settings.plugin.display()),
         Heard::Ended => bail!(
-            "{}: it crashes when it is opened: {}",
+            "{}: it crashes while opening: {}",
             settings.plugin.display(),
             child.end()
         ),
@@ -202,7 +201,7 @@ fn share(settings: &Settings, device: u32, batch: &[Case], give: &mut dyn FnMut(
                 done += 1;
                 break;
             }
-            Heard::Word(Word::Found(_)) => bail!("the child answered another question"),
+            Heard::Word(Word::Found(_)) => bail!("the child answered the wrong request"),
             Heard::Hung => {
                 let ms = u64::try_from(settings.patience.as_millis()).unwrap_or(u64::MAX);
                 let words = format!("it hangs: no answer in {} s", settings.patience.as_secs());
@@ -306,7 +305,7 @@ impl Running {
                 Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
                 _ => {
                     self.kill();
-                    break "it did not end".to_owned();
+                    break "it did not exit".to_owned();
                 }
             }
         };

@@ -1,6 +1,6 @@
-//! How far an answer may be from the reference: one table, `tolerances.toml`.
+//! Allowed deviations from the reference: one table, `tolerances.toml`.
 //!
-//! Invariant: the table is read whole; an entry that is not known is an error.
+//! Invariant: the table is read completely; an unknown entry is an error.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

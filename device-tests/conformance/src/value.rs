@@ -1,4 +1,4 @@
-//! Values of tensors from numbers.
+//! Converts numbers to tensor values.
 
 use polychip_ops::{DType, Literal};
 use polychip_reference::{Tensor, element, tensor_to_literal};

@@ -1,7 +1,7 @@
-//! What came of a case, and why it stopped.
+//! Outcome of a case, and the reason it stopped.
 //!
-//! Invariant: a case that passes has asked its question; where a plugin does not offer what it needs, the case is skipped
-//! or refused, with the reason.
+//! Invariant: a passing case ran its check; if a plugin lacks a required feature, the case is skipped or refused with
+//! the reason.
 
 use std::fmt;
 

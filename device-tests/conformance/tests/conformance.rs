@@ -1,6 +1,6 @@
-//! The suite on the plugins of this repository, each a case of this test.
+//! Runs the suite on this repository's plugins, each as a case of this test.
 //!
-//! Invariant: what cannot be judged here (a vendor's library that is missing) is reported as skipped.
+//! Invariant: a plugin that cannot be tested here (without its vendor's library) is reported as skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -167,34 +167,42 @@ const WRONG: &[(&str, &str, &str)] = &[
         "discovery/another-major-is-refused",
         "major version 0",
     ),
-    ("info-changes", "discovery/plugin-info", "another thing"),
+    ("info-changes", "discovery/plugin-info", "different answers"),
     (
         "opens-behind-the-last",
         "discovery/device-behind-the-last-is-refused",
         "opens",
     ),
-    ("no-words", "support/answers-are-reasoned", "no words"),
-    ("promises-all", "support/custom-op-is-refused", "claims to run"),
+    ("no-words", "support/answers-are-reasoned", "without a message"),
+    (
+        "promises-all",
+        "support/custom-op-is-refused",
+        "claims to support",
+    ),
     ("promises-all", "ops/Conv/plain/f32", "compile: UNSUPPORTED"),
     ("answers-differ", "support/answers-are-the-same", "differ"),
     (
         "estimates-the-first",
         "telemetry/estimate-of-each-node",
-        "without a cost",
+        "got no cost",
     ),
     ("accepts-any-bytes", "compile/bytes-flipped", "flipped: loaded"),
     ("accepts-any-bytes", "compile/bytes-truncated", "loaded"),
     ("accepts-another-part", "compile/bytes-of-another-part", "loaded"),
     ("port-too-small", "compile/ports-as-the-graph-says", "bytes"),
     ("wrong-on-odd", "ops/Relu/unary-odd/f32", "element 0"),
-    ("ignores-size", "buffers/too-small-binding-is-refused", "is taken"),
+    (
+        "ignores-size",
+        "buffers/too-small-binding-is-refused",
+        "is accepted",
+    ),
     (
         "writes-past-the-end",
         "buffers/import-host-memory",
-        "behind the end",
+        "past the end",
     ),
-    ("forgets", "buffers/create-write-read", "forgets"),
-    ("grants-outside", "buffers/access-outside-is-refused", "granted"),
+    ("forgets", "buffers/create-write-read", "loses"),
+    ("grants-outside", "buffers/access-outside-is-refused", "succeeds"),
     ("signals-twice", "fences/signal-comes-once", "2 signals"),
     ("another-clock", "fences/timing", "host's clock"),
     ("ends-twice", "fences/wait-again", "PERSISTENT"),
@@ -215,7 +223,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("leaves-threads", "destroy/instance-ends-its-threads", "threads"),
     ("races", "concurrency/threads-run-one-executable", "element 0"),
     ("leaks-memory", "leaks/runs", "memory grew"),
-    ("leaks-descriptors", "leaks/buffers", "descriptors more"),
+    ("leaks-descriptors", "leaks/buffers", "more descriptors"),
     ("follows-null", "errors/graph/nodes-at-no-address", "crashes"),
     ("takes-null", "errors/null-results", "device_info"),
     ("hangs", "fences/wait-without-limit", "hangs"),

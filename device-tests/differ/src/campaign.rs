@@ -1,4 +1,4 @@
-//! One campaign: graphs are drawn, run on both sides, and what differs is brought down to a part and judged.
+//! One campaign: draws graphs, runs them on both sides, reduces differences to a part, and judges them.
 //!
 //! Start reading at [`run`].
 

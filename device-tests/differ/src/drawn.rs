@@ -1,6 +1,6 @@
-//! Which ops are drawn, and why the others are not.
+//! Ops that are drawn, and the reasons why others are not.
 //!
-//! Invariant: every op of the op table is drawn or stands here with its reason.
+//! Invariant: every op of the op table is drawn or listed here with its reason.
 
 #[cfg(test)]
 mod tests {

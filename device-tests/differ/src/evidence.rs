@@ -1,7 +1,7 @@
-//! What excuses a difference: decided by what was computed for the case (`evidence.py`), never by the name of an op.
+//! Evidence that excuses a difference: computed for the case (`evidence.py`), never derived from an op's name.
 //!
 //! Invariants:
-//! 1. Each element that differs must be excused by its own evidence; one that is not leaves the whole unexcused.
+//! 1. Each differing element needs its own evidence; one without evidence leaves the whole unexcused.
 //! 2. No evidence excuses nothing.
 
 use std::collections::BTreeMap;

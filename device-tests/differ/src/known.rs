@@ -1,4 +1,4 @@
-//! Differences that are known: each with its reason and the sentence of the specification
+//! Known differences, each with its reason and the sentence of the specification
 //! (`device-tests/expectations/differ.toml`).
 //!
 //! Invariants:

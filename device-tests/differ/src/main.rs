@@ -1,11 +1,11 @@
-//! Random graphs on Polychip's CPU and in ONNX Runtime: equal, or a difference that somebody has explained.
+//! Compares random graphs on Polychip's CPU with ONNX Runtime: results are equal, or the difference is explained.
 //!
 //! Invariants:
-//! 1. A graph depends on seed and index alone, so that each can be had again by itself.
+//! 1. A graph depends only on seed and index, so each can be reproduced alone.
 //! 2. A difference that no class of `expectations/differ.toml` is of makes the program fail; so does a panic, and a graph
 //!    that several devices do not run. One that comes out otherwise on them is judged as on the CPU alone: by its first node
 //!    that differs, or by what rounding between its nodes comes to.
-//! 3. A class is not known where ONNX's reference evaluator sides with ONNX Runtime, unless it says why.
+//! 3. A class does not apply if ONNX's reference evaluator agrees with ONNX Runtime, unless it states why.
 //!
 //! The generator and ONNX Runtime are `peer.py`; `drafts.py` grows a graph, `recipes.py` and `images.py` say how a node of
 //! each op is drawn; `recurrent.py` is the referee of recurrent ops, `evidence.py` computes what `evidence.rs` decides by.
@@ -32,38 +32,41 @@ use anyhow::Result;
 use clap::Parser;
 
 #[derive(Parser)]
-#[command(about = "Random graphs on Polychip's CPU and in ONNX Runtime, with ONNX's reference as referee")]
+#[command(
+    about = "Compare random graphs on Polychip's CPU with ONNX Runtime, with the ONNX reference as referee"
+)]
 struct Arguments {
     /// Python with onnx, onnxruntime and numpy
     #[arg(long, value_name = "PYTHON", default_value = "target/venv/bin/python")]
     python: PathBuf,
-    /// How many graphs
+    /// Number of graphs
     #[arg(long, default_value_t = 500, value_name = "N")]
     graphs: usize,
-    /// Index of the first graph: with the seed it says which graph that is
+    /// Index of the first graph; the seed and the index identify a graph
     #[arg(long, default_value_t = 0, value_name = "INDEX")]
     first: usize,
     #[arg(long, default_value_t = 1, value_name = "S")]
     seed: u64,
-    /// Only graphs with these ops, by their names
+    /// Use only graphs with these ops
     #[arg(long, num_args = 1.., value_name = "OP")]
     only: Vec<String>,
-    /// Every so manyth graph is also split over scripted devices; 0 for none
+    /// Also split every Nth graph over scripted devices; 0 for none
     #[arg(long, default_value_t = 4, value_name = "N")]
     split_every: usize,
-    /// Also change a value of every graph that is equal, in a node or in the whole, and count the changes that a class excuses
+    /// Also change a value in every equal graph, in a node or the whole, and count the changes that a known class
+    /// excuses
     #[arg(long)]
     plant: bool,
-    /// Write every figure and every difference to this file, as JSON
+    /// Write all figures and differences to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Keep the models and inputs that differ in this folder
+    /// Save differing models and inputs in this folder
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// Print the smallest part of each difference that is unknown, in ONNX's text form
+    /// Print the smallest part of each unknown difference as ONNX text
     #[arg(long)]
     verbose: bool,
-    /// Only print the ops that are drawn
+    /// Only print the available ops
     #[arg(long)]
     list: bool,
 }

@@ -1,6 +1,6 @@
-//! Polychip's side: a model on the CPU, and split over the CPU and devices from a script.
+//! Polychip's side: a model on the CPU, and split over the CPU and scripted devices.
 //!
-//! Invariant: a panic is an outcome like another, and never one that passes.
+//! Invariant: a panic is an outcome that never passes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The Python process that draws graphs and runs them in ONNX Runtime (`peer.py`).
 //!
 //! Invariants:
-//! 1. A process that dies is started anew, and the graph it died at is told apart from one it refuses.
+//! 1. A dead process is restarted, and a crash is distinguished from a refusal.
 //! 2. Answers come in the order of the questions.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Wrong values planted into right answers: a class that excuses one would hide a bug that looks like it.
+//! Wrong values planted into correct results: a class that excuses one would hide a similar bug.
 //!
-//! Invariant: what is planted differs by more than any rounding, in one element.
+//! Invariant: a planted value differs by more than any rounding, in one element.
 
 use anyhow::Result;
 use polychip_ops::{DType, Literal};
@@ -90,7 +90,7 @@ mod tests {
     use crate::verdict::What;
 
     #[test]
-    fn what_is_planted_differs_in_one_element() {
+    fn planted_error_differs_in_one_element() {
         let halves: Vec<u8> = [0x3c00u16, 0xc500, 0x7bff]
             .iter()
             .flat_map(|bits| bits.to_le_bytes())

@@ -1,4 +1,4 @@
-//! What a campaign came to: counts, classes of differences with an example each, ops that were compared.
+//! Results of a campaign: counts, classes of differences with examples, compared ops.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! The smallest part of a graph that still differs, and the node of it that does so on our own values.
+//! The smallest differing part of a graph, and its node that differs on our own values.
 //!
-//! Invariant: what is found differs in the way that the whole did, or in another one that stands in the result.
+//! Invariant: the part differs in the same way as the whole, or in another way that the result states.
 
 use anyhow::Result;
 

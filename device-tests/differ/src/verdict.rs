@@ -1,6 +1,6 @@
-//! What came of a graph in both, and the kind of a difference.
+//! Outcome of a graph on both sides, and the kind of difference.
 //!
-//! Invariant: shapes and types are compared exactly, integers too; floats within what sums in another order may come to.
+//! Invariant: shapes, types and integers are compared exactly, floats within the error of reordered sums.
 
 use polychip_device_tests::compare::{Tolerance, compare};
 use polychip_ops::{DType, Literal};

@@ -1,7 +1,7 @@
 //! Emulated arm64 boards: QEMU with Debian's kernel, and a first file system that holds busybox and adb's daemon.
 //!
-//! A board has no disk and no way to other networks; a port of the loopback leads to its daemon. Its device tree says
-//! `linux,dummy-virt`, by which the runner knows that it is emulated.
+//! A board has no disk and no other network; a loopback port leads to its daemon. Its device tree contains
+//! `linux,dummy-virt`, by which the runner recognizes the emulation.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `polychip farm`, as a person calls it.
+//! `polychip farm`, called as by a user.
 
 use std::ffi::OsString;
 use std::fs;

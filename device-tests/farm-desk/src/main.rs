@@ -2,8 +2,8 @@
 //! emulated arm64 boards over adb, and what `polychip farm` must make of them.
 //!
 //! Invariants:
-//! 1. All that is started lives in namespaces that end with this program, however that ends ([`sandbox`]).
-//! 2. Nothing is written outside the folder that is given.
+//! 1. All started processes live in namespaces that end with this program, however it ends ([`sandbox`]).
+//! 2. Nothing is written outside the given folder.
 //!
 //! `cargo xtask farm-desk` starts it with what it needs. Not here: fetching and building that (`xtask/src/farm_desk`), the
 //! page in a browser (`apps/cli/page/test/farm-desk.test.js`).
@@ -29,34 +29,34 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(
     name = "farm-desk",
-    about = "A device farm on one machine, and what must come of it"
+    about = "Run a device farm on one machine, and check its results"
 )]
 struct Arguments {
-    /// Folder for all that is written; what it holds is removed
+    /// Folder for all output; existing contents are removed
     #[arg(long, value_name = "DIR")]
     work: PathBuf,
     /// The `polychip` command
     #[arg(long, value_name = "FILE")]
     polychip: PathBuf,
-    /// Runners, of this machine and of arm64
+    /// Runners for this machine and for arm64
     #[arg(long = "runner", value_name = "FILE", required = true)]
     runners: Vec<PathBuf>,
-    /// Folder of labgrid's programs
+    /// Folder with labgrid's programs
     #[arg(long, value_name = "DIR")]
     labgrid: PathBuf,
-    /// Folder of unpacked packages with qemu and adb
+    /// Folder with unpacked packages of qemu and adb
     #[arg(long, value_name = "DIR", requires = "board")]
     host: Option<PathBuf>,
-    /// Folder of unpacked arm64 packages with a kernel, adbd and busybox; without it there are no emulated boards
+    /// Folder with unpacked arm64 packages of a kernel, adbd and busybox; without it, no emulated boards run
     #[arg(long, value_name = "DIR", requires = "host")]
     board: Option<PathBuf>,
-    /// Kernel module that gives the first board sensors
+    /// Kernel module that provides sensors on the first board
     #[arg(long, value_name = "FILE", requires = "board")]
     sensors: Option<PathBuf>,
     /// Models to measure
     #[arg(required = true)]
     models: Vec<PathBuf>,
-    /// Already in namespaces of its own
+    /// The process already runs in its own namespaces
     #[arg(long, hide = true)]
     inside: bool,
 }

@@ -1,4 +1,4 @@
-//! Namespaces that end, with all that lives in them, when the program that asked for them ends.
+//! Namespaces that end, with all their processes, when their program ends.
 //!
 //! The program is the first process of a namespace of processes: when it ends, the kernel kills all others of it, adb's
 //! server and other daemons too. It is killed itself when its parent dies. Networks and mounts are its own: ports and
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_started_ends_with_the_first_process_even_where_that_is_killed() {
+    fn child_processes_end_with_the_first_process() {
         // a word that no other process has
         let seconds = format!("7{}", std::process::id());
         let daemon = format!("setsid sleep {seconds} & echo begun; wait");

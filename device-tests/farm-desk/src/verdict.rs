@@ -1,4 +1,4 @@
-//! What must have come of the runs. Each check gives what is wrong, in words.
+//! Checks of the runs' results. Each check returns its errors as text.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_hides_a_board_or_its_emulation_is_wrong() {
+    fn report_must_show_boards_and_emulation() {
         assert_eq!(checked(of_report, &report()), [""; 0]);
         let mut unlabelled = report();
         unlabelled["cells"][2]["emulated"] = false.into();

@@ -1,4 +1,4 @@
-//! A program that runs `sdot` without asking whether the processor has it, which no kernel may do.
+//! A program that runs `sdot` without checking for it, which no kernel may do.
 //!
 //! `cargo xtask arm` builds it by itself, and expects that a processor without dot products ends it with SIGILL: so
 //! would it end a test of a kernel whose guard is missing. With the argument `features` the program only prints which

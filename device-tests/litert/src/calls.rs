@@ -1,4 +1,4 @@
-//! The operations that LiteRT adds for one op, beside ours for the same op.
+//! Compares LiteRT's operations for one op with ours.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

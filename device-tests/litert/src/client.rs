@@ -1,8 +1,8 @@
-//! LiteRT with a vendor's plugin, and the emulated libraries that it finds.
+//! LiteRT with a vendor's plugin and emulated libraries.
 //!
 //! Invariants:
 //! 1. The libraries are built from the sources as they are, and are the only ones of the vendor's names that are found.
-//! 2. A model is compiled once for a chip, whoever asks.
+//! 2. A model is compiled once per chip.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

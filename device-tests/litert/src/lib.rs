@@ -1,4 +1,4 @@
-//! LiteRT's compiler plugins as witnesses: clients of vendors' libraries that nobody here wrote, which drive our emulators.
+//! LiteRT's compiler plugins as witnesses: independent clients of vendor libraries that drive our emulators.
 //!
 //! Each vendor's is a test of its own (`tests/qnn`, `tests/neuron`), which says in a [`Vendor`] what is particular to it.
 //!

@@ -1,11 +1,11 @@
-//! Trained models as people ship them, through the crate that apps use and through ONNX Runtime: answers, time, memory.
+//! Published pretrained models, through the crate that apps use and through ONNX Runtime: outputs, time, memory.
 //!
 //! Invariants:
-//! 1. A model that is refused, or whose package is not there, is a row with the reason; it is never left out silently.
-//! 2. Both sides get the same inputs, made by `inputs.py` to be like what a model meets; nothing is judged on noise alone.
+//! 1. A refused model, or one without its package, is a row with the reason; none is omitted silently.
+//! 2. Both sides get the same realistic inputs from `inputs.py`; nothing is judged only on noise.
 //!
-//! `models.toml` is the table of models, `peer.py` ONNX Runtime's side. Packages are downloaded by `cargo xtask trained`.
-//! Not here: networks that are made and not trained (`cargo xtask peers`), single ops (`cargo xtask ops`).
+//! `models.toml` is the table of models, `peer.py` ONNX Runtime's side. Packages are downloaded by `cargo xtask
+//! trained`. Not here: untrained networks (`cargo xtask peers`), single ops (`cargo xtask ops`).
 
 mod list;
 mod ours;
@@ -23,7 +23,7 @@ use report::{Report, Row};
 use versus::Conditions;
 
 #[derive(Parser)]
-#[command(about = "Trained models of public packages beside ONNX Runtime")]
+#[command(about = "Compare pretrained models of public packages with ONNX Runtime")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -31,9 +31,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs the models and prints the table
+    /// Run the models and print the table
     Compare(CompareArguments),
-    /// One model in this process, for `compare`
+    /// Run one model in this process, for `compare`
     #[command(hide = true)]
     Serve(ours::Arguments),
 }
@@ -43,30 +43,30 @@ struct CompareArguments {
     /// Python with ONNX Runtime, numpy and pillow
     #[arg(long, value_name = "PYTHON")]
     python: PathBuf,
-    /// Folder of the unpacked packages
+    /// Folder with the unpacked packages
     #[arg(long, value_name = "DIR")]
     packages: PathBuf,
-    /// Only models whose names contain one of these, such as `silero-vad`
+    /// Run only models whose names contain one of these texts, such as `silero-vad`
     #[arg(long, num_args = 1.., value_name = "TEXT")]
     only: Vec<String>,
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// Devices that may run a model
+    /// Devices to use
     #[arg(long, num_args = 1.., value_name = "DEVICE", default_values_t = ["cpu:0".to_owned()])]
     devices: Vec<String>,
-    /// Turns of each of the two
+    /// Rounds of each runtime
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Milliseconds of a turn
+    /// Milliseconds per round
     #[arg(long, default_value_t = 100, value_name = "MS")]
     turn: u64,
-    /// Write every figure to this file, as JSON
+    /// Write all figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// What heads the table in the file of `--page`
+    /// Heading of the table in the `--page` file
     #[arg(long, value_name = "TEXT", default_value = "Trained models")]
     title: String,
-    /// Write the table to this file too, in Markdown
+    /// Also write the table to this file, as Markdown
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! One model through the crate that apps use, in a process of its own: the counterpart of `peer.py`.
+//! One model through the crate that apps use, in its own process: the counterpart of `peer.py`.
 //!
 //! Says in one line of JSON what loading took, then answers lines: `N` with the nanoseconds of N runs, `peak` with the bytes
 //! that loading and running added to the process, `check` with the distance of each output from the peer's, `reference` with
@@ -49,10 +49,10 @@ pub(crate) struct Checked {
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     model: std::path::PathBuf,
-    /// Folder that `peer.py` wrote
+    /// Folder written by `peer.py`
     folder: std::path::PathBuf,
     threads: u32,
-    /// Devices, as `polychip devices` names them
+    /// Devices, named as by `polychip devices`
     devices: Vec<String>,
 }
 

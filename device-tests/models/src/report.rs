@@ -1,6 +1,6 @@
 //! The figures as a table in Markdown and as JSON.
 //!
-//! Invariant: a ratio is ours over ONNX Runtime's, of medians of one interleaved run.
+//! Invariant: a ratio is ours over ONNX Runtime's, from medians of one interleaved run.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // it is what this program is for
 
 use std::fmt;
@@ -194,7 +194,7 @@ impl fmt::Display for Report {
         let missing = self.rows.len() - self.rows.iter().filter(is_here).count();
         if missing > 0 {
             reasons.push(format!(
-                "{missing} models are not here: `cargo xtask trained --fetch`, those of tables with `--tabular`"
+                "{missing} models are missing: fetch them with `cargo xtask trained --fetch`, tabular ones with `--tabular`"
             ));
         }
         for reason in &reasons {
@@ -209,8 +209,9 @@ impl fmt::Display for Report {
         let scalar = self.pairs().filter(|pair| !pair.reference.is_empty()).count();
         write!(
             f,
-            "{} models of {} that are here, {} threads: time to ONNX Runtime's, geometric mean {:.2}, {} above 1.3, {} above 2, {} above 5; \
-             peak memory {:.2}, time to load {:.2}; {far} apart by more than {TOLERANCE:.0e}; {scalar} with steps of the scalar reference.",
+            "{} of {} available models ran, {} threads: geometric mean time ratio {:.2}, {} above 1.3, {} above 2, {} above 5; \
+             peak memory ratio {:.2}, load time ratio {:.2}; {far} outputs differ by more than {TOLERANCE:.0e}; {scalar} models \
+             use the scalar reference.",
             ratios.clone().count(),
             self.rows.iter().filter(is_here).count(),
             self.threads,

@@ -1,4 +1,4 @@
-//! What of a model the CPU leaves to the scalar reference evaluator.
+//! Steps of a model that the CPU leaves to the scalar reference evaluator.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;

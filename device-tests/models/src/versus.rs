@@ -1,4 +1,4 @@
-//! One model in ONNX Runtime and in Polychip, each in a process of its own, by turns.
+//! One model in ONNX Runtime and in Polychip, each in its own process, alternating.
 //!
 //! Invariant: only one of the two computes at a time, and both get the same inputs.
 
@@ -16,13 +16,13 @@ use crate::ours::{Checked, Loaded};
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
     pub(crate) python: PathBuf,
-    /// Folder of the unpacked packages.
+    /// Folder with the unpacked packages.
     pub(crate) packages: PathBuf,
     /// Folder for inputs and outputs.
     pub(crate) scratch: PathBuf,
     pub(crate) threads: u32,
     pub(crate) devices: Vec<String>,
-    /// Turns of each of the two.
+    /// Rounds of each runtime.
     pub(crate) rounds: usize,
     /// Nanoseconds of a turn.
     pub(crate) turn_ns: u64,

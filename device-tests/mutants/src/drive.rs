@@ -1,8 +1,8 @@
-//! Processes that try mutants, and what is watched of them: time, memory, and whether they live.
+//! Processes that try mutants, with their time, memory and liveness monitored.
 //!
 //! Invariants:
-//! 1. A process that ends, is silent for too long or takes too much memory is a finding with model and seed; another one
-//!    goes on with the next mutant.
+//! 1. A process that ends, hangs or uses too much memory is a finding with model and seed; another process continues
+//!    with the next mutant.
 //! 2. Same models, count and seed: same mutants, however many processes there are.
 
 use std::io::{BufRead, BufReader, Write};
@@ -28,7 +28,7 @@ pub struct Conditions {
     pub models: Vec<PathBuf>,
     /// How many mutants are tried.
     pub count: u64,
-    /// The first seed; the others follow.
+    /// First seed; the others follow.
     pub seed: u64,
     /// The device that runs them.
     pub device: String,

@@ -1,7 +1,8 @@
-//! Mutated models: each is refused by name or runs, in bounded time and memory; none panics or ends the process.
+//! Run mutated models: each must be refused with a reason or run, in bounded time and memory; none panics or ends the
+//! process.
 //!
 //! Invariants:
-//! 1. A mutant is a function of its model and its seed: what failed once can be made again.
+//! 1. A mutant is a function of its model and seed, so failures are reproducible.
 //! 2. Mutants are made of the wire format's fields, not only of bytes, so that most of them still parse and reach what
 //!    is behind the parser.
 //!

@@ -1,4 +1,4 @@
-//! `polychip-mutants`: mutated models by the thousand, and one of them again.
+//! `polychip-mutants`: tries thousands of mutated models, or reproduces one.
 #![allow(clippy::print_stdout)] // it is what this program is for
 
 use std::path::PathBuf;
@@ -10,7 +10,9 @@ use clap::{Parser, Subcommand};
 use polychip_mutants::{Conditions, ServeArguments, drive, models, mutate, serve};
 
 #[derive(Parser)]
-#[command(about = "Mutated models: each is refused by name or runs, in bounded time and memory")]
+#[command(
+    about = "Run mutated models: each must be refused with a reason or run, in bounded time and memory"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -18,46 +20,46 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Tries mutants and says what came of them; fails where one panics, hangs, ends the process or takes too much memory
+    /// Try mutants and report the results; fails if one panics, hangs, kills the process or uses too much memory
     Run(RunArguments),
-    /// Writes one mutant to a file and says what was changed
+    /// Write one mutant to a file and print the change
     One {
         model: PathBuf,
         seed: u64,
-        /// Where it is written
+        /// File to write
         #[arg(short, long, value_name = "FILE", default_value = "mutant.onnx")]
         output: PathBuf,
     },
-    /// Tries mutants as it is told, for `run`
+    /// Try mutants on request, for `run`
     #[command(hide = true)]
     Serve(ServeArguments),
 }
 
 #[derive(clap::Args)]
 struct RunArguments {
-    /// Folders whose models are mutated, with all below
+    /// Folders of models to mutate, including subfolders
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
     #[arg(long, default_value_t = 10_000)]
     count: u64,
-    /// The first seed
+    /// First seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[arg(long, default_value = "cpu:0")]
     device: String,
-    /// Processes at a time; 0 for as many as there are processors
+    /// Number of processes; 0 for one per processor
     #[arg(long, default_value_t = 0)]
     processes: usize,
-    /// The longest that a mutant may take, in seconds
+    /// Maximum seconds per mutant
     #[arg(long, default_value_t = 10, value_name = "S")]
     patience: u64,
-    /// What a mutant may take of memory beside four times its file, in MiB
+    /// Memory limit per mutant in MiB, in addition to four times its file size
     #[arg(long, default_value_t = 2048, value_name = "MIB")]
     memory: u64,
-    /// The largest model that is mutated, in MiB
+    /// Size limit of models to mutate, in MiB
     #[arg(long, default_value_t = 2, value_name = "MIB")]
     largest: u64,
-    /// Write counts and findings to this file, as JSON
+    /// Write counts and findings to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

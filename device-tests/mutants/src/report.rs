@@ -1,4 +1,4 @@
-//! What came of all mutants.
+//! Results of all mutants.
 //!
 //! Invariant: a finding names model and seed, so that `polychip-mutants one MODEL SEED` makes it again.
 

@@ -1,4 +1,4 @@
-//! The process that tries mutants: told a model and a seed a line, it says what came of each.
+//! The process that tries mutants: reads a model and a seed per line, and prints each result.
 //!
 //! Invariants:
 //! 1. One line in, one line out; a process that ends or says nothing is the driver's finding.

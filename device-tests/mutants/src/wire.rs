@@ -1,6 +1,6 @@
 //! The fields of a protobuf message without its schema.
 //!
-//! Invariant: what is read is written again as the same bytes; a payload whose fields would not be is kept as bytes.
+//! Invariant: a message round-trips byte for byte; a payload that would not is kept as bytes.
 //! (<https://protobuf.dev/programming-guides/encoding/>)
 
 /// How deep messages are looked for: a graph inside a node inside a graph is five.
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn read_model_is_written_identically(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Some(fields) = read(&bytes) {
                 prop_assert_eq!(write(&fields), bytes);
             }

@@ -1,13 +1,13 @@
-//! Models of one op each, through the door that an app uses, beside ONNX Runtime: by turns, with what a run was predicted to
-//! take without any profile.
+//! Single-op models through the API that apps use, interleaved with ONNX Runtime, with predictions made without a
+//! profile.
 //!
 //! Invariants:
 //! 1. Only one of the two computes at a time, and both get the same models and inputs.
-//! 2. A prediction is of a session that was never measured: no profile, no cache.
+//! 2. A prediction comes from a session without measurements: no profile, no cache.
 //! 3. A model that cannot be built, planned or run is a row with the reason, and makes the program fail; it is never
 //!    left out of the figures silently. One that ONNX Runtime does not run has no ratio.
 //!
-//! Not here: right answers (the conformance suite judges them), whole models (`cargo xtask trained`, `cargo xtask peers`).
+//! Not here: correct results (see the conformance suite), whole models (`cargo xtask trained`, `cargo xtask peers`).
 //! Start reading at [`main`]; `ops.txt` is the table of cases, [`cases::without`] says which ops have none.
 
 mod cases;
@@ -29,46 +29,46 @@ use report::Report;
 use turns::Conditions;
 
 #[derive(Parser)]
-#[command(about = "Models of one op each on the CPU, beside ONNX Runtime")]
+#[command(about = "Compare single-op models on the CPU with ONNX Runtime")]
 struct Arguments {
-    /// Only cases whose names contain one of these, such as `LSTM` or `Conv/depthwise`
+    /// Run only cases whose names contain one of these texts, such as `LSTM` or `Conv/depthwise`
     #[arg(long, num_args = 1.., value_name = "TEXT")]
     only: Vec<String>,
-    /// Sizes of the tensors
+    /// Tensor sizes
     #[arg(long, value_enum, num_args = 1.., default_values_t = [Size::Usual])]
     sizes: Vec<Size>,
-    /// Threads of the CPU, one count after the other
+    /// CPU thread counts, measured one after another
     #[arg(long, num_args = 1.., default_values_t = [1, 2])]
     threads: Vec<u32>,
-    /// Turns of each of the two
+    /// Rounds of each runtime
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Milliseconds of a turn
+    /// Milliseconds per round
     #[arg(long, default_value_t = 20, value_name = "MS")]
     turn: u64,
-    /// Show what was predicted, and sort by how far it is off
+    /// Show predictions, sorted by their error
     #[arg(long)]
     predict: bool,
-    /// Judge predictions by the least processor time of a run and not by the median run: for one thread on a machine that
-    /// others use
+    /// Compare predictions with a run's minimum processor time instead of the median run; for one thread on a shared
+    /// machine
     #[arg(long)]
     busy: bool,
-    /// Python with ONNX Runtime; without it we run alone
+    /// Python with ONNX Runtime; without it, only Polychip is measured
     #[arg(long, value_name = "PYTHON")]
     peer: Option<PathBuf>,
-    /// Where models and inputs are written
+    /// Folder to write models and inputs to
     #[arg(long, value_name = "DIR", default_value = "target/ops-bench")]
     folder: PathBuf,
-    /// Write every figure to this file, as JSON
+    /// Write all figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// What stands above the table in the file of `--page`: the machine and what else ran on it
+    /// Text above the table in the `--page` file: the machine and its other load
     #[arg(long, value_name = "TEXT", default_value = "")]
     remark: String,
-    /// Write the table to this file too, in Markdown
+    /// Also write the table to this file, as Markdown
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Only list the cases
+    /// List the cases without running them
     #[arg(long)]
     list: bool,
 }

@@ -1,4 +1,4 @@
-//! A case as files: the ONNX model, and each input's elements beside it, for us and for a peer.
+//! A case as files: the ONNX model and each input's elements, for us and for a peer.
 //!
 //! Invariant: input `k` of the model is named `ik` and its elements are in `NAME.ik.bin`.
 #![allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A case planned, predicted and run by us: from submit to outputs.
+//! Plans, predicts and runs a case with Polychip, from submission to outputs.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! The same models in ONNX Runtime, in a Python process that computes only when it is asked to.
 //!
-//! Invariant: a model that the peer does not run has no figure of it; it is never counted as slower.
+//! Invariant: a model that the peer does not run has no peer figure; it never counts as slower.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

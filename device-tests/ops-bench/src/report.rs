@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A ratio to ONNX Runtime is ours over its, of medians of one interleaved run; the second is of the shortest runs.
-//! 2. How far a prediction is off is the larger of predicted over measured and its inverse.
+//! 2. A prediction's error factor is the larger of predicted over measured and its inverse.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // it is what this program is for
 
 use std::fmt;
@@ -143,10 +143,10 @@ impl Report {
     pub(crate) fn page(&self, path: &Path, remark: &str) -> Result<()> {
         let threads: Vec<String> = self.threads.iter().map(u32::to_string).collect();
         let page = format!(
-            "# One op at a time beside ONNX Runtime\n\n`cargo xtask ops -- --threads {} --page {}`. {remark}\n\n\
-             Both compute by turns, {} turns each; a ratio is ours over ONNX Runtime's median, below 1 we are faster; \"least\" is \
-             the same of the shortest runs. Images are given in the layout that each side is faster with (`cl`: channels last). \
-             The worst stand first.\n\n{self}\n",
+            "# Single ops compared with ONNX Runtime\n\n`cargo xtask ops -- --threads {} --page {}`. {remark}\n\n\
+             Both runtimes alternate, {} rounds each. The ratio is ours over ONNX Runtime's median, so below 1 we are faster; \
+             \"least\" is the ratio of the fastest runs. Images have the layout in which each side is faster (`cl`: channels \
+             last). The worst ratios come first.\n\n{self}\n",
             threads.join(" "),
             path.display(),
             self.rounds,
@@ -215,8 +215,8 @@ impl Report {
         let ratios = of(&Figures::ratio, true);
         let count = |beyond: f64| ratios.iter().filter(|&&ratio| ratio > beyond).count();
         Some(format!(
-            "{threads} threads, {} cases that take us 30 µs or more: time to ONNX Runtime's, geometric mean {:.2} (of the \
-             shortest runs {:.2}), {} above 1.5, {} above 2, {} above 5; all {}: {:.2}",
+            "{threads} threads, {} cases of at least 30 µs: geometric mean ratio {:.2} (fastest runs {:.2}), {} above 1.5, {} \
+             above 2, {} above 5; all {} cases: {:.2}",
             ratios.len(),
             geomean(&ratios),
             geomean(&of(&Figures::least_ratio, true)),
@@ -241,11 +241,11 @@ impl Report {
         let mut off: Vec<f64> = self.rows.iter().filter_map(own).collect();
         off.sort_by(|a, b| b.total_cmp(a));
         format!(
-            "{threads} threads, {} cases, predicted without a profile over {}: median off by {:.2}, worst by {:.1}; {} \
-             beyond 2, {} beyond 5",
+            "{threads} threads, {} cases, prediction without a profile relative to the {}: median factor {:.2}, worst {:.1}; \
+             {} above 2, {} above 5",
             off.len(),
             if self.busy {
-                "least processor time of a run"
+                "minimum processor time of a run"
             } else {
                 "median run"
             },

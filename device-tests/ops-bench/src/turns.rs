@@ -1,4 +1,4 @@
-//! Each case in both, by turns of about the same length.
+//! Runs each case on both sides, in alternating rounds of about the same length.
 //!
 //! Invariants:
 //! 1. The first runs of a turn do not count: they find threads parked and caches cold, on both sides alike.
@@ -21,7 +21,7 @@ use crate::report;
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
     pub(crate) threads: Vec<u32>,
-    /// Turns of each of the two.
+    /// Rounds of each runtime.
     pub(crate) rounds: usize,
     pub(crate) turn: Duration,
     pub(crate) python: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! What every plugin does, asked of a device.
+//! Checks of what every plugin does.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Graphs in few words.
+//! Short constructors for graphs.
 
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};

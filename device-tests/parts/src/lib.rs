@@ -1,6 +1,6 @@
-//! Small parts through the host: what the tests of plugins share.
+//! Small parts through the host: shared code of plugin tests.
 //!
-//! Invariant: what fails here fails the test that calls it, at its line.
+//! Invariant: a failure here fails the calling test at its line.
 //!
 //! Not here: what a plugin does beyond these (its own tests), the whole contract (`polychip-conform`).
 //! Start reading at [`runs_more_than_once`].

@@ -1,11 +1,11 @@
-//! Plans for devices that work at once, beside plans that use one after another and beside each device alone.
+//! Plans for concurrent devices, compared with plans that use one device after another and with each device alone.
 //!
 //! Invariants:
-//! 1. All sessions of a model are measured in turns, round by round; what is said is a median over all rounds.
-//! 2. Every device has one thread unless more are asked for, so that two devices are two cores, and no more.
-//! 3. Plans are made of what was measured on this machine in the same process.
+//! 1. All sessions of a model alternate round by round; results are medians over all rounds.
+//! 2. Every device has one thread unless more are requested, so two devices use two cores.
+//! 3. Plans are made from measurements on this machine in the same process.
 //!
-//! Not here: whether answers are right, but that all sessions of a model agree.
+//! Not here: correctness, except that all sessions of a model agree.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -23,34 +23,34 @@ pub(crate) struct Arguments {
     /// Models
     #[arg(long = "model", value_name = "FILE", required = true, num_args = 1..)]
     models: Vec<PathBuf>,
-    /// Folder of plugins
+    /// Plugin folder
     #[arg(long, value_name = "FOLDER")]
     plugins: PathBuf,
     /// The devices
     #[arg(long, num_args = 2.., default_values_t = ["cpu".to_owned(), "openvino".to_owned()])]
     devices: Vec<String>,
-    /// Threads of each device that has threads
+    /// Threads per device
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// A processor list for each device, as its plugin's setting `cores` takes it: `0 1`
+    /// Processor list for each device, as for the plugin setting `cores`: `0 1`
     #[arg(long, num_args = 2..)]
     cores: Vec<String>,
-    /// Where measured times are kept
+    /// Profile database
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Seconds that measuring takes at most, per model and kind of plan
+    /// Maximum measuring time per model and kind of plan, in seconds
     #[arg(long, default_value_t = 40)]
     learn: u64,
-    /// Rounds in which all sessions take turns
+    /// Rounds of all sessions
     #[arg(long, default_value_t = 15)]
     rounds: usize,
-    /// Seconds of each session's turn
+    /// Seconds per session and round
     #[arg(long, default_value_t = 0.4)]
     seconds: f64,
-    /// Write the page of the documentation there
+    /// Write the documentation page to this file
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Print when each part of a run began and ended
+    /// Print the start and end of each part of a run
     #[arg(long)]
     trace: bool,
 }
@@ -59,15 +59,16 @@ pub(crate) struct Arguments {
 const TRACED: usize = 40;
 const LONGEST: Duration = Duration::from_secs(120);
 /// What stands above the figures on the page.
-const PAGE: &str = "# Devices at once
+const PAGE: &str = "# Concurrent devices
 
-By `cargo xtask sessions --only at-once`, which writes this page. Two devices of one processor, one thread and so one core
-each: ours (`cpu`) and Intel's OpenVINO. Parts are measured on each first, plans are made of that; then all sessions of a
-model take turns. Medians over rounds of a run's time from submit to outputs; where several runs are in flight, of the time
-from the end of one to the end of the next. The last column is that over the shortest of the plans that use one device
-after another, one thread each. `cpu, 2 threads` is what the same two cores give to a device that takes both; it counts in
-none of the ratios' denominators. Under the table stands the bound: what two devices that share the work in any proportion, without
-a loss, would take.
+Written by `cargo xtask sessions --only at-once`. The two devices share one processor, with one thread and so one core each:
+ours (`cpu`) and Intel's OpenVINO. Each part is first measured alone, plans are made from these measurements, and then all
+sessions of a model alternate.
+
+Times are medians over rounds, from submission to outputs, or between the ends of consecutive runs if several are in flight.
+The last column is the ratio to the fastest plan that uses one device after another with one thread each. `cpu, 2 threads`
+shows what a single device achieves with both cores; no ratio is relative to it. Below the table stands the bound: the time of
+two devices that split the work in any proportion without loss.
 
 ";
 
@@ -342,7 +343,7 @@ fn measure(
         let close = pairs.all(|(a, b)| (a - b).abs() <= 1e-3 * largest.max(f32::MIN_POSITIVE));
         ensure!(
             found.len() == wanted.len() && close,
-            "{name}: {} answers otherwise",
+            "{name}: the outputs of {} differ",
             way.name
         );
     }

@@ -1,4 +1,4 @@
-//! Sessions of one runtime at once, each on one core, beside each alone.
+//! Concurrent sessions of one runtime, each on one core, compared with each alone.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -9,13 +9,13 @@ use polychip::{Policy, Runtime, Session};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Models of the sessions that run at once; one by itself is given twice
+    /// Models of the concurrent sessions; give one model twice to run it against itself
     #[arg(long = "model", value_name = "FILE", required = true, num_args = 1..)]
     models: Vec<PathBuf>,
-    /// Seconds of each measurement
+    /// Seconds per measurement
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Measurements alone and at once, by turns
+    /// Alternating measurements alone and concurrently
     #[arg(long, default_value_t = 3)]
     rounds: usize,
 }

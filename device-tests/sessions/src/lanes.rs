@@ -1,10 +1,10 @@
-//! Three models on one thread of the CPU: a camera's at 30 frames a second, one of speech, and one without end beside them.
+//! Three models on one CPU thread: a camera model at 30 frames/s, a speech model and an endless background model.
 //!
 //! Invariants:
-//! 1. A frame is due when its clock says, however late the frame before it was; its time is from then to its outputs.
+//! 1. A frame is due at its period, however late the previous frame was; its time runs from then to its outputs.
 //! 2. All sides have the same models, periods and one core, which who calls this gives them (`taskset`).
 //!
-//! Not here: whether answers are right.
+//! Not here: correctness.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -25,31 +25,31 @@ use crate::versus::{ms, part};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The camera's model
+    /// Camera model
     #[arg(long, value_name = "FILE")]
     camera: PathBuf,
-    /// The model of speech
+    /// Speech model
     #[arg(long, value_name = "FILE")]
     speech: PathBuf,
-    /// The model that runs without end
+    /// Endless background model
     #[arg(long, value_name = "FILE")]
     background: PathBuf,
-    /// Python with ONNX Runtime; without it, ours alone are measured
+    /// Python with ONNX Runtime; without it, only Polychip is measured
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
-    /// Folder in which that Python finds the package `openvino`; without it, OpenVINO is not measured
+    /// Folder where that Python finds the package `openvino`; without it, OpenVINO is not measured
     #[arg(long, value_name = "DIR", requires = "python")]
     openvino: Option<PathBuf>,
-    /// Seconds of each measurement
+    /// Seconds per measurement
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
-    /// Milliseconds between two frames of the camera, and their deadline
+    /// Period and deadline of camera frames in milliseconds
     #[arg(long, default_value_t = 33.3)]
     camera_ms: f64,
-    /// Milliseconds between two chunks of speech, and their deadline
+    /// Period and deadline of speech chunks in milliseconds
     #[arg(long, default_value_t = 100.0)]
     speech_ms: f64,
-    /// Longest part of the background, in milliseconds
+    /// Longest part of the background model in milliseconds
     #[arg(long, default_value_t = 10.0)]
     longest_ms: f64,
 }

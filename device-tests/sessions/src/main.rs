@@ -1,11 +1,11 @@
-//! Sessions as apps use them, beside ONNX Runtime: inputs of many widths, streams with a state, sessions side by side, two
-//! models that read a page, three models on one thread.
+//! Compare typical app sessions with ONNX Runtime: inputs of many widths, streams with a state, sessions side by
+//! side, two models that read a page, three models on one thread.
 //!
 //! Invariants:
 //! 1. Both sides get the same inputs, made by `peer.py` or read from one file, and compute by turns, each in a process of its own.
-//! 2. Times are of the whole call that an app makes: filling the input, planning where the shape is new, the run.
+//! 2. Times cover the app's whole call: filling the input, planning for a new shape, the run.
 //!
-//! Not here: single runs of fixed shapes (`cargo xtask trained`), networks that are made (`cargo xtask peers`).
+//! Not here: single runs of fixed shapes (`cargo xtask trained`), untrained networks (`cargo xtask peers`).
 
 mod at_once;
 mod beside;
@@ -21,7 +21,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(about = "Sessions as apps use them, beside ONNX Runtime")]
+#[command(about = "Compare typical app sessions with ONNX Runtime")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -29,17 +29,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// A recogniser fed lines of text of random widths
+    /// A text recogniser with lines of random widths
     Widths(versus::Arguments),
-    /// A voice detector fed a stream of chunks, whose state is fed back
+    /// A voice detector on a stream of chunks, with its state fed back
     Stream(versus::Arguments),
-    /// Two sessions of one runtime at once, each with one thread, and each alone
+    /// Two concurrent sessions of one runtime with one thread each, and each session alone
     Beside(beside::Arguments),
-    /// Plans for devices that work at once, beside others and beside each device alone
+    /// Plans for concurrent devices, against other plans and each device alone
     AtOnce(at_once::Arguments),
-    /// Three models on one thread of the CPU: a camera's, one of speech, and one without end beside them
+    /// Three models on one CPU thread: a camera model, a speech model and an endless background model
     Lanes(lanes::Arguments),
-    /// The example that reads the text of a picture, two models at once
+    /// The OCR example, which runs two models concurrently
     Ocr(ocr::Arguments),
     /// One side, for the others
     #[command(hide = true)]

@@ -22,22 +22,22 @@ pub(crate) struct Arguments {
     /// Python with ONNX Runtime, numpy and pillow
     #[arg(long, value_name = "PYTHON", default_value = "target/venv/bin/python")]
     python: PathBuf,
-    /// The model that finds lines
+    /// Line detection model
     #[arg(long, value_name = "FILE")]
     detector: PathBuf,
-    /// The model that reads a line
+    /// Line recognition model
     #[arg(long, value_name = "FILE")]
     recogniser: PathBuf,
-    /// The picture, a PNG
+    /// PNG picture
     #[arg(long, value_name = "FILE", default_value = "examples/ocr/page.png")]
     page: PathBuf,
     /// Threads of each session
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// Frames of each side
+    /// Frames per side
     #[arg(long, default_value_t = 30)]
     frames: usize,
-    /// Turns that these are done in, after one that warms
+    /// Rounds, after one warm-up round
     #[arg(long, default_value_t = 3)]
     turns: usize,
 }

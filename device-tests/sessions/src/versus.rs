@@ -1,4 +1,4 @@
-//! Both sides by turns, and what came of it.
+//! Runs both sides in alternation, and reports the results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,15 +15,15 @@ pub(crate) struct Arguments {
     /// Python with ONNX Runtime, numpy and pillow
     #[arg(long, value_name = "PYTHON")]
     python: PathBuf,
-    /// The model; an output of its first input is compared
+    /// Model; an output of its first input is compared
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// Inputs of a pass
+    /// Inputs per pass
     #[arg(long, default_value_t = 200)]
     count: usize,
-    /// Passes of each side, after one that warms
+    /// Passes of each side, after one warm-up pass
     #[arg(long, default_value_t = 3)]
     passes: usize,
 }

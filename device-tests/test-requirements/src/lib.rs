@@ -1,10 +1,10 @@
-//! What tests need of a machine: drivers, vendors' libraries, data, and libraries that this repository builds.
+//! Test requirements of a machine: drivers, vendor libraries, data, and libraries built from this repository.
 //!
 //! Invariants:
-//! 1. A test whose need is not met is no pass: a suite reports it as skipped, with the need's name ([`skipped`]); a unit
-//!    test, for which the compiler's harness knows no such report, says the same words ([`absent`]).
-//! 2. Where `POLYCHIP_EXPECT` names the need (`vulkan,opencl`), the test fails instead: whoever installed a driver
-//!    says so there, and a suite that does not find it is no longer silent.
+//! 1. A test without its requirement does not pass: a suite reports it as skipped, with the requirement's name
+//!    ([`skipped`]); a unit test, whose harness has no such report, prints the same words ([`absent`]).
+//! 2. If `POLYCHIP_EXPECT` lists the requirement (`vulkan,opencl`), the test fails instead, so that an installed but
+//!    undetected driver does not go unnoticed.
 //!
 //! Not here: finding a driver or a library (each suite does), counting what was skipped (`cargo xtask ci`).
 
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_need_is_expected_by_its_whole_name() {
+    fn need_is_matched_by_its_full_name() {
         assert!(expects("vulkan, opencl", Need::Opencl));
         assert!(!expects("software-vulkan", Need::Vulkan));
         assert!(!expects("", Need::Models));

@@ -1,11 +1,11 @@
-//! Plugin libraries and programs of this repository, built where a test needs them.
+//! Builds this repository's plugin libraries and programs for tests.
 //!
 //! Invariants:
-//! 1. What is given back was built from the sources as they are, in the profile of the calling test.
+//! 1. Results are built from the current sources, in the profile of the calling test.
 //! 2. A package is built once per process, and not at all where `POLYCHIP_BUILT` says that the caller has built the
 //!    whole workspace: built alone, a package's dependencies have other features and are all built a second time.
 //!
-//! Not here: vendors' libraries, which the person who runs the tests installs.
+//! Not here: vendor libraries, which users install.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A thousand rounds of faults: whatever happens to a device, a run that was submitted ends with the answer of
-//! the CPU or with an error that names the device, and the report tells what happened.
+//! A thousand rounds of faults: whatever happens to a device, a submitted run ends with the CPU's result or with an
+//! error that names the device, and the report states what happened.
 //!
 //! Every round is drawn from a seed. `null` plays on scripted devices and virtual time, `qnn` on the QNN plugin
 //! over the emulated library, which is real code on real threads.

@@ -1,4 +1,4 @@
-//! Scripted devices beside the CPU, on virtual time.
+//! Scripted devices and the CPU, on virtual time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Rounds on a session: runs in flight, waited for in any order, with what became of each.
+//! Rounds on a session: runs in flight, awaited in any order, with their outcomes.
 
 use std::collections::BTreeMap;
 use std::path::Path;

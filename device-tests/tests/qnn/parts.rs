@@ -73,7 +73,7 @@ fn signed_product() -> Graph {
 }
 
 #[test]
-fn each_device_answers_for_its_own_chip_whoever_was_opened_last() {
+fn devices_answer_for_their_own_chip() {
     let graph = signed_product();
     let flat = FlatGraph::new(&graph, &[]).unwrap();
     let (old, new) = (device("SM8350"), device("SM8550"));
@@ -90,7 +90,7 @@ fn each_device_answers_for_its_own_chip_whoever_was_opened_last() {
 }
 
 #[test]
-fn what_a_device_says_of_itself_is_true() {
+fn device_self_description_is_true() {
     let device = device("57");
     let info = device.info();
     assert!(info.emulated);

@@ -1,7 +1,7 @@
-//! `docs/qnn-support.md`: which kinds of nodes the library accepts, per way of storing reals and chip.
+//! `docs/qnn-support.md`: the kinds of node that the library accepts, by number format and chip.
 //!
-//! Invariant: the page in the repository is what the emulator answers through the plugin; where it is not, the
-//! test fails and says how to write it anew.
+//! Invariant: the committed page matches the emulator's answers through the plugin. Otherwise the test fails and names the
+//! command that rewrites the page.
 
 use std::fmt::Write as _;
 
@@ -19,16 +19,16 @@ const CHIPS: [&str; 3] = ["30", "43", "57"];
 fn page() -> String {
     let devices = CHIPS.map(device);
     let mut page = String::from(
-        "# What runs on Qualcomm's NPUs\n\n\
-         Each row is a kind of node as the plugin `qnn` lowers it, each column a way of storing reals; a cell names\n\
-         the chips (SoC 30 is SM8350, 43 SM8550, 57 SM8650) for which the library accepted every operation that\n\
-         the node becomes. A network is asked about node by node in the same way, with its own shapes and\n\
-         encodings: `polychip explain` shows the answer and the reason of each refusal.\n\n",
+        "# Node support on Qualcomm NPUs\n\n\
+         Each row is a kind of node as the `qnn` plugin lowers it, and each column a number format. A cell lists the chips\n\
+         (SoC 30 is SM8350, 43 SM8550, 57 SM8650) for which the library accepted every operation of the lowered node. The\n\
+         nodes of a network are checked in the same way, with their own shapes and encodings: `polychip explain` shows the\n\
+         result and the reason for each refusal.\n\n",
     );
     let _ = writeln!(
         page,
-        "Library: {}: our own emulator, whose answers follow those of\nthe vendor's library as far as these were \
-         seen, and no further. 16-bit integers stand beside weights of 8 bits.\n",
+        "Library: {}: our emulator, which follows\nthe vendor's library as far as we have observed it. 16-bit integer \
+         columns use 8-bit weights.\n",
         devices[0].info().driver
     );
     page.push_str("| node | u8 | s8 | u16 | s16 | f16 |\n|---|---|---|---|---|---|\n");
@@ -71,7 +71,7 @@ fn the_page_of_supported_nodes_is_current() {
     let line = kept.lines().zip(page.lines()).find(|(kept, page)| kept != page);
     assert!(
         kept == page,
-        "docs/qnn-support.md is not what the emulator answers (first other line: {line:?}); run this test with \
+        "docs/qnn-support.md differs from the emulator's answers (first different line: {line:?}); run this test with \
          POLYCHIP_BLESS=1"
     );
 }

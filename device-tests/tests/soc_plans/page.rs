@@ -1,4 +1,4 @@
-//! A system's page: what its chip takes of each model, and why it refuses the rest.
+//! A system's page: the nodes of each model that its chip supports, and the reasons for refusals.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,15 +9,15 @@ use polychip_device_tests::paths;
 
 use crate::systems::System;
 
-/// What was found of a model.
+/// Results for one model.
 pub(crate) struct Section {
     pub(crate) title: &'static str,
     pub(crate) row: Row,
-    /// Op and reason in the chip's words, and of how many nodes.
+    /// Number of nodes by op and refusal reason.
     pub(crate) refused: BTreeMap<String, usize>,
 }
 
-/// Nodes of a model, and the plan with all on the chip that it takes.
+/// Nodes of a model, and the plan with every supported node on the chip.
 pub(crate) struct Row {
     pub(crate) nodes: usize,
     pub(crate) taken: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Row {
     pub(crate) crossings: usize,
 }
 
-/// Holds the page against the committed one, or writes it.
+/// Compares the page with the committed one, or writes it.
 pub(crate) fn check(system: &System, device: &str, sections: &[Section]) -> Result<()> {
     let path = file(system);
     let text = text(system, device, sections)?;
@@ -35,7 +35,7 @@ pub(crate) fn check(system: &System, device: &str, sections: &[Section]) -> Resu
     let committed = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     ensure!(
         committed == text,
-        "{} says otherwise; POLYCHIP_BLESS=1 writes this:\n{text}",
+        "{} is out of date; POLYCHIP_BLESS=1 writes this:\n{text}",
         path.display()
     );
     Ok(())
@@ -46,16 +46,16 @@ fn file(system: &System) -> PathBuf {
 }
 
 fn text(system: &System, device: &str, sections: &[Section]) -> Result<String> {
-    let mut text = format!("# {}: what its NPU takes, and why not the rest\n\n", system.title);
+    let mut text = format!("# {}: supported nodes and refusals\n\n", system.title);
     writeln!(
         text,
-        "`{}:0` is {device:?}: an emulator of this repository stands for the vendor's library.\n\
-         The CPU is the machine's own. Written by\n\
-         `POLYCHIP_BLESS=1 cargo test -p polychip-device-tests --test soc_plans -- {}`. Parts and crossings are of the\n\
-         plan that gives the NPU all that it takes; each plan ran, with the CPU's answers.\n",
+        "`{}:0` is {device:?}: our emulator replaces the vendor's library. The CPU is the test machine's own.\n\
+         Parts and crossings belong to the plan with every supported node on the NPU. Each plan ran, and its outputs\n\
+         matched the CPU's. Written by\n\
+         `POLYCHIP_BLESS=1 cargo test -p polychip-device-tests --test soc_plans -- {}`.\n",
         system.plugin, system.file
     )?;
-    text.push_str("| model | nodes | of them on the NPU | parts | crossings |\n|---|---|---|---|---|\n");
+    text.push_str("| model | nodes | on the NPU | parts | crossings |\n|---|---|---|---|---|\n");
     for Section { title, row, .. } in sections {
         let Row {
             nodes,
@@ -68,10 +68,10 @@ fn text(system: &System, device: &str, sections: &[Section]) -> Result<String> {
     for Section { title, refused, .. } in sections {
         writeln!(text, "\n## {title}\n")?;
         if refused.is_empty() {
-            text.push_str("Nothing is refused.\n");
+            text.push_str("No node is refused.\n");
             continue;
         }
-        text.push_str("| op and reason | nodes |\n|---|---|\n");
+        text.push_str("| op and refusal reason | nodes |\n|---|---|\n");
         for (words, count) in refused {
             writeln!(text, "| {} | {count} |", words.replace('|', "\\|"))?;
         }

@@ -1,11 +1,11 @@
-//! The program gives ONNX Runtime's answers (1.32, `examples/minimal/peers/onnxruntime.c`).
+//! The program's outputs match ONNX Runtime (1.32, `examples/minimal/peers/onnxruntime.c`).
 
 use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_least_app_gives_the_answers_of_onnx_runtime() {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shapes/shapes.onnx");
+fn minimal_app_matches_onnx_runtime() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/shapes/shapes.onnx");
     let ran = Command::new(env!("CARGO_BIN_EXE_polychip-minimal"))
         .arg(model)
         .output()
@@ -31,7 +31,7 @@ fn the_least_app_gives_the_answers_of_onnx_runtime() {
 }
 
 #[test]
-fn what_goes_wrong_is_said_in_words() {
+fn errors_are_readable() {
     let ran = Command::new(env!("CARGO_BIN_EXE_polychip-minimal"))
         .arg("no/such.onnx")
         .output()

@@ -1,4 +1,4 @@
-//! Where lines of text are: a model that gives each pixel its probability of text (DBNet).
+//! Line detection: a model that gives each pixel its probability of text (DBNet).
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Reads the text of a picture: a detector finds the lines, a recogniser reads them, each in a session of its own.
+//! Reads the text of a picture: a detector finds the lines and a recogniser reads them, each in its own session.
 //!
 //! Start reading at [`Reader::read`]; `main.rs` is the program around it.
 

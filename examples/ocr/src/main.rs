@@ -13,26 +13,26 @@ use polychip_example_ocr::{Picture, Reader};
 use serde_json::json;
 
 #[derive(Parser)]
-#[command(about = "Reads the text of a picture, by two models in two sessions of one runtime")]
+#[command(about = "Reads the text in a picture with two models in two sessions of one runtime")]
 struct Arguments {
-    /// The picture, a PNG
+    /// PNG picture
     page: PathBuf,
-    /// Model that finds lines: DBNet, as PP-OCR's
+    /// Line detection model: DBNet, as in PP-OCR
     #[arg(long, value_name = "MODEL")]
     detector: PathBuf,
-    /// Model that reads a line: CTC, with its letters in the metadata, as PP-OCR's
+    /// Line recognition model: CTC, with its letters in the metadata, as in PP-OCR
     #[arg(long, value_name = "MODEL")]
     recogniser: PathBuf,
-    /// Folder of plugins for more chips than the CPU
+    /// Plugin folder for devices other than the CPU
     #[arg(long, value_name = "FOLDER")]
     plugins: Option<PathBuf>,
-    /// Threads of each session on the CPU; by default the plugin chooses
+    /// CPU threads per session; default: the plugin's choice
     #[arg(long, default_value_t = 0)]
     threads: u32,
-    /// Read the picture so many times, and say how fast that was and what ran where
+    /// Read the picture this many times, and report the speed and the device of each part
     #[arg(long, value_name = "COUNT")]
     frames: Option<usize>,
-    /// Print one object of JSON
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }

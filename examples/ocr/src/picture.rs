@@ -1,4 +1,4 @@
-//! A picture, and areas of it as the tensors that models take.
+//! A picture, and its areas as input tensors.
 
 use std::fs::File;
 use std::io::BufReader;

@@ -1,4 +1,4 @@
-//! Both models at once: while the lines of one picture are read, those of the next one are found.
+//! Runs both models concurrently: detection of the next picture overlaps with recognition of the current one.
 
 use std::path::Path;
 use std::sync::mpsc::sync_channel;

@@ -1,4 +1,4 @@
-//! What a line says: a model that gives each step along the line a probability for every letter (CTC).
+//! Line recognition: a model that gives each step along the line a probability for every letter (CTC).
 
 use std::path::Path;
 use std::time::{Duration, Instant};

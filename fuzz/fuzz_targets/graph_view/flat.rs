@@ -4,7 +4,7 @@
 //! 1. Every pointer is null, or leads into [`Keep`] and is readable for the count, size or stride beside it.
 //! 2. Sizes and strides may be smaller than our structs; they are larger only as far as memory goes.
 //!
-//! Not here: what of it is allowed (the view's checks say).
+//! Not here: validity, which the view checks.
 
 use std::any::Any;
 

@@ -1,4 +1,4 @@
-//! Reads everything that a graph view offers.
+//! Reads every field of a graph view.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! What a plan is judged against.
+//! The evidence against which a plan is judged.
 
 use crate::plan::Plan;
 use crate::request::Request;

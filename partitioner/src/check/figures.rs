@@ -20,7 +20,7 @@ fn device_of(e: &Evidence<'_>, part_of: &[usize], node: NodeId) -> usize {
     e.plan.parts[part_of[node.index()]].device.index()
 }
 
-/// Who writes a state's new value sits where the old one is read.
+/// Checks that the writer of a state's new value is on the device that reads the old one.
 pub(super) fn states(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation> {
     for state in &e.graph.states {
         let Some(writer) = e.graph.producer(state.output) else {
@@ -219,8 +219,8 @@ fn with_target(e: &Evidence<'_>, device: usize, mut cost: Cost) -> Option<Cost> 
     let objective = &e.plan.objective;
     let wanted = objective.energy_weight != 0
         || objective.energy_budget.is_some()
-        || objective.power_limit.is_some()
-        || (objective.temperature_limit.is_some() && target.heat.is_some());
+        || objective.max_predicted_power.is_some()
+        || (objective.max_predicted_temperature.is_some() && target.heat.is_some());
     if cost.energy.is_none() && wanted {
         let power = target.power?;
         cost.energy = Some(power.active.over(cost.time)?);
@@ -233,8 +233,8 @@ fn with_target(e: &Evidence<'_>, device: usize, mut cost: Cost) -> Option<Cost> 
         cost.provenance = cost.provenance.max(Provenance::Estimated);
     }
     let bounded = objective.energy_budget.is_some()
-        || objective.power_limit.is_some()
-        || objective.temperature_limit.is_some();
+        || objective.max_predicted_power.is_some()
+        || objective.max_predicted_temperature.is_some();
     // what is bounded is the most that it may be
     if let (true, true, Some(range)) = (wanted, bounded, cost.energy_range) {
         cost.energy = Some(range.high);
@@ -497,8 +497,8 @@ pub(super) fn limits(e: &Evidence<'_>, time: Time) -> Result<(), Violation> {
     let stated = e.plan.missed.map(|missed| u128::from(missed.picoseconds()));
     if stated.unwrap_or(0) != late || stated == Some(0) {
         let words = match stated {
-            None => format!("time {time} exceeds the deadline, which the plan does not say"),
-            Some(stated) => format!("the deadline is missed by {late} ps, the plan says {stated} ps"),
+            None => format!("time {time} exceeds the deadline, and the plan does not report it"),
+            Some(stated) => format!("the deadline is missed by {late} ps, the plan reports {stated} ps"),
         };
         return Err(wrong(ViolationKind::Limit, words));
     }
@@ -521,7 +521,7 @@ pub(super) fn longest_part(e: &Evidence<'_>) -> Result<(), Violation> {
     for (index, part) in e.plan.parts.iter().enumerate() {
         let time = u128::from(part.cost.time.picoseconds()) + u128::from(part.launch.picoseconds());
         if part.nodes.len() > 1 && time > u128::from(longest.picoseconds()) {
-            let words = format!("part {index} takes {time} ps, asked for were at most {longest}");
+            let words = format!("part {index} takes {time} ps, more than the requested {longest}");
             return Err(wrong(ViolationKind::Limit, words));
         }
     }

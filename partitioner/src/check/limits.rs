@@ -1,7 +1,8 @@
-//! What a plan says of its limits, recomputed from parts, targets and the objective.
+//! A plan's statements about its limits, recomputed from parts, targets and the objective.
 //!
-//! Invariants: what is exceeded is stated; a line's figure is what the plan's own parts give, in 128 bits.
-//! Deliberately not here: what there would be without limits, which is a claim about other plans.
+//! Invariants: every exceeded limit is reported; a line's figure is computed from the plan's own
+//! parts, in 128 bits. Deliberately not here: values without limits, which are claims about other
+//! plans.
 
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};
@@ -53,7 +54,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
             (within(i128::from(budget.nanojoules())), seen),
         );
     }
-    if let Some(limit) = objective.power_limit {
+    if let Some(limit) = objective.max_predicted_power {
         let idle: i128 = e
             .targets
             .iter()
@@ -76,7 +77,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
     let is_said = plan.limits.iter().any(|held| held.limit == Limit::Slowest);
     if let Some(slowest) = slowest.filter(|&slowest| !is_said && i128::from(run.picoseconds()) > slowest) {
         return Err(wrong(format!(
-            "a run takes {run}, allowed are {slowest} ps beside the fastest plan's, and the plan does not say so"
+            "a run takes {run}, more than the {slowest} ps allowed relative to the fastest plan, and the plan does not report it"
         )));
     }
     if plan.fastest.is_some() && share.is_none() {
@@ -85,7 +86,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
         ));
     }
     let mut resting: BTreeMap<DeviceIndex, i64> = BTreeMap::new();
-    if let Some(limit) = objective.temperature_limit {
+    if let Some(limit) = objective.max_predicted_temperature {
         for (device, target) in e.targets.iter().enumerate() {
             let parts: Vec<_> = plan
                 .parts
@@ -137,7 +138,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
             Limit::Slowest => Some((within(slowest?), Some(within(i128::from(run.picoseconds()))))),
             // a device that a temperature keeps out
             Limit::Temperature => {
-                let most = objective.temperature_limit?.millidegrees();
+                let most = objective.max_predicted_temperature?.millidegrees();
                 let rest = resting.remove(&held.device?)?;
                 Some((most, Some(rest).filter(|&rest| rest <= most)))
             }
@@ -156,7 +157,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
     match needed.into_iter().next() {
         None => Ok(()),
         Some(((limit, device), (most, seen))) => Err(wrong(format!(
-            "limit {limit:?} of device {device:?}: the plan does not say that it is at {seen:?} of {most}"
+            "limit {limit:?} of device {device:?}: the plan does not report that it is at {seen:?} of {most}"
         ))),
     }
 }

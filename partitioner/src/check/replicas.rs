@@ -1,7 +1,7 @@
-//! Whole copies of the model: each is a plan that holds by itself, on hardware of its own.
+//! Replicas of the model: each is a valid plan by itself, on its own hardware.
 //!
-//! Invariants: copies are judged by the same rules as a plan without copies.
-//! Deliberately not here: that their rates add up (`schedule`).
+//! Invariants: replicas are judged by the same rules as a plan without replicas. Deliberately not
+//! here: the sum of their rates (`schedule`).
 
 use super::evidence::Evidence;
 use super::schedule::hardware;
@@ -26,7 +26,7 @@ pub(super) fn each(
     if plan.objective.goal != Goal::Throughput {
         return Err(wrong("a plan of single runs has copies of the model".to_owned()));
     }
-    if plan.objective.power_limit.is_some() {
+    if plan.objective.max_predicted_power.is_some() {
         return Err(wrong(
             "a plan with a limit of power has copies: each is judged alone".to_owned(),
         ));
@@ -41,7 +41,7 @@ pub(super) fn each(
             let other = *owner.entry(on).or_insert(index);
             if other != index {
                 return Err(wrong(format!(
-                    "copies {other} and {index} are both on the hardware of {}",
+                    "replicas {other} and {index} share the hardware of {}",
                     e.targets[on].name
                 )));
             }
@@ -55,17 +55,17 @@ pub(super) fn each(
             == (plan.objective, plan.input_home, plan.output_home);
         if !same {
             return Err(wrong(format!(
-                "copy {index} is for another objective or other homes"
+                "replica {index} has another objective or other homes"
             )));
         }
         if !copy.replicas.is_empty() {
-            return Err(wrong(format!("copy {index} has copies of its own")));
+            return Err(wrong(format!("replica {index} has replicas")));
         }
         let copy = Evidence {
             request: e.request,
             plan: copy,
         };
-        judge(&copy).map_err(|found| Violation::new(found.kind(), format!("copy {index}: {found}")))?;
+        judge(&copy).map_err(|found| Violation::new(found.kind(), format!("replica {index}: {found}")))?;
         own(index, copy.plan)?;
     }
     Ok(())

@@ -1,7 +1,8 @@
-//! The schedule of a plan for devices that work at once, made anew from parts and crossings.
+//! The schedule of a plan for concurrent devices, recomputed from parts and crossings.
 //!
-//! Invariants: what happens is worked out event by event, as `crate::schedule` words the model, from crossings that
-//! `figures` has compared with the links; times are taken in 128 bits, so that no wrong figure passes by overflow.
+//! Invariants: events are recomputed one by one, under the model of `crate::schedule`, from
+//! crossings that `figures` has compared with the links; times are in 128 bits, so that no wrong
+//! figure passes by overflow.
 
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};

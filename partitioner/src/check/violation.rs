@@ -1,8 +1,8 @@
-//! What is wrong with a plan: the rule that it breaks, and where.
+//! Violations of the plan rules.
 
 use std::fmt;
 
-/// What is wrong with a plan, and where.
+/// A rule that a plan breaks, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     kind: ViolationKind,
@@ -21,7 +21,7 @@ pub enum ViolationKind {
     Inputs,
     /// A node in no part, in several, twice in one, or unknown; an empty or unsorted part.
     Nodes,
-    /// A part on a device that does not support one of its nodes, or that is out of use.
+    /// A part on a device that does not support one of its nodes or is out of use.
     Unsupported,
     /// A path leaves a part and returns to it.
     NotConvex,
@@ -35,13 +35,13 @@ pub enum ViolationKind {
     Crossing,
     /// A state's reader and writer are on different devices.
     State,
-    /// A figure is not what the tables say, or a sum does not add up.
+    /// A figure differs from the tables, or a sum does not add up.
     Figure,
-    /// A schedule is missing, superfluous or not what parts and crossings give.
+    /// A schedule is missing, superfluous or inconsistent with parts and crossings.
     Schedule,
-    /// A limit is exceeded, and it may not be or the plan does not say so; or a plan's line about a limit is wrong.
+    /// A limit is exceeded that must hold or be reported; or a plan's line about a limit is wrong.
     Limit,
-    /// Copies of the model share hardware, or stand where there may be none.
+    /// Replicas of the model share hardware, or are present where none may be.
     Replica,
     /// The certificate contradicts the plan.
     Certificate,

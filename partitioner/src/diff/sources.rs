@@ -1,12 +1,11 @@
-//! Where the costs of two plans come from, and what of the plans can be held against each other.
+//! Provenance of two plans' costs, and the comparable figures of the plans.
 //!
-//! A measured time and a guessed one say nothing of each other: a plan does not become slow because somebody measured
-//! it. Where the costs of two plans come from different sources, both are priced anew, each part by the better-sourced
-//! of what the two plans know of it.
+//! A measured time and an estimated one are not comparable: a plan does not become slow because it
+//! was measured. If the costs of two plans have different provenance, both are priced again, each
+//! part with the better-sourced figure of the two plans.
 //!
-//! Invariants: figures are compared only where both plans rest on sources of one kind; what is priced anew follows from
-//! the two plans alone.
-//! Deliberately not here: pricing with the costs of today (`restate`).
+//! Invariants: figures are compared only if both plans have the same provenance; the new prices
+//! follow from the two plans alone. Deliberately not here: pricing with today's costs (`restate`).
 
 use super::pairs;
 use crate::cost::{Cost, Provenance};
@@ -42,36 +41,36 @@ fn kind(provenance: Provenance) -> Kind {
     }
 }
 
-/// What the costs of a plan's parts rest on.
+/// Provenance of the costs of a plan's parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Source {
-    /// The plan's own figures, with the weakest provenance among the costs of its parts.
+    /// The plan's own figures, with the weakest provenance among its parts.
     #[serde(flatten)]
     pub own: Figures,
-    /// Nodes in parts of that provenance.
+    /// Number of nodes in parts of that provenance.
     pub nodes: u32,
-    /// Nodes of the plan.
+    /// Number of nodes in the plan.
     pub of: u32,
 }
 
-/// What a run of a plan takes, as far as it is compared.
+/// Compared figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Figures {
-    /// Time of a run, or between runs where that is what the plan was made for; JSON holds picoseconds.
+    /// Time of a run, or between runs in a plan for throughput; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
     pub time: Time,
-    /// Energy of a run, where it is known; JSON holds nanojoules.
+    /// Energy of a run, if known; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
     pub energy: Option<Energy>,
-    /// The weakest provenance among the costs of parts.
+    /// Weakest provenance among the parts.
     pub provenance: Provenance,
 }
 
-/// Figures of both plans that rest on sources of one kind.
+/// Figures of both plans with the same provenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Compared {
-    /// The plans were priced anew, each part by the better-sourced of what both know; otherwise these are their own
-    /// figures.
+    /// Whether the plans were priced again, each part with the better-sourced figure of the two;
+    /// otherwise these are their own figures.
     pub anew: bool,
     /// Of the old plan.
     pub before: Figures,
@@ -79,16 +78,16 @@ pub struct Compared {
     pub after: Figures,
 }
 
-/// Where both plans' costs come from.
+/// Provenance of both plans' costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sources {
     /// Of the old plan.
     pub before: Source,
     /// Of the new plan.
     pub after: Source,
-    /// They differ: the plans' own totals cannot be held against each other.
+    /// Whether they differ, so that the plans' own totals are not comparable.
     pub differ: bool,
-    /// What can be; none where a plan has a part of which nothing is known as well as of the other plan's parts.
+    /// Comparable figures; none if a plan has a part without a figure as good as the other plan's.
     pub compared: Option<Compared>,
 }
 

@@ -1,7 +1,7 @@
-//! A difference of plans for people.
+//! The differences between plans as text.
 //!
-//! Invariants: every figure has its unit; figures of emulated devices say so; the headline is the same wherever a
-//! difference is shown (`PlanDiff::headline`).
+//! Invariants: every figure has its unit; figures of emulated devices are labelled; the headline is
+//! the same everywhere (`PlanDiff::headline`).
 
 use super::{Because, Compared, Figures, NodeName, PartName, PlanDiff, Source, Sources};
 use crate::cost::{Cost, Provenance};
@@ -10,7 +10,7 @@ use crate::report::count;
 use crate::unit::Energy;
 use std::fmt::{self, Write as _};
 
-/// So many nodes or parts of a list are written out.
+/// Maximum number of listed nodes or parts.
 const SHOWN: usize = 200;
 
 /// Millionths as per cent, with a sign.
@@ -29,7 +29,7 @@ fn cost(cost: &Cost) -> String {
 }
 
 impl Because {
-    /// The reason in words, with what devices call themselves.
+    /// The reason as text, with product names of devices.
     #[must_use]
     pub fn words(&self, diff: &PlanDiff) -> String {
         let called = |device: &str| diff.label(device);
@@ -40,13 +40,13 @@ impl Because {
                 (None, None) => "pins changed".to_owned(),
             },
             Self::Objective => "the objective changed".to_owned(),
-            Self::DeviceRemoved { device } => format!("{} is not among the devices any more", called(device)),
-            Self::DeviceAdded { device } => format!("{} is new among the devices", called(device)),
+            Self::DeviceRemoved { device } => format!("{} is no longer available", called(device)),
+            Self::DeviceAdded { device } => format!("{} is newly available", called(device)),
             Self::SupportLost { device, words } => {
-                format!("{} does not take it any more: {words}", called(device))
+                format!("{} no longer supports it: {words}", called(device))
             }
             Self::SupportGained { device, words } => {
-                format!("{} takes it now, before: {words}", called(device))
+                format!("{} now supports it; before: {words}", called(device))
             }
             Self::Cost {
                 device,
@@ -60,14 +60,14 @@ impl Because {
 }
 
 impl PlanDiff {
-    /// What people call a device of either plan.
+    /// A device's label for people, from either plan.
     #[must_use]
     pub fn label(&self, device: &str) -> String {
         label(device, self.device_names.get(device).map(String::as_str))
     }
 
-    /// What changed in one sentence: first that costs come from different sources, where they do; then what can be
-    /// compared; then how many nodes moved.
+    /// The changes in one sentence: different provenance of costs if any, then comparable figures,
+    /// then the number of moved nodes.
     #[must_use]
     pub fn headline(&self) -> String {
         let Sources {

@@ -1,10 +1,12 @@
-//! What a plan draws on average while runs follow each other, and what it may draw.
+//! Mean power of a plan under runs back to back, and its limit.
 //!
-//! Energy over time is a quotient, but that it stays within a power is linear: `energy − power × time ≤ 0`. A limit of
-//! temperature is one of power on each device whose heat is known: it settles at `rest + resistance × power`.
+//! Energy over time is a quotient, but a limit on it is linear: `energy − power × time ≤ 0`. A
+//! temperature limit is a power limit on each device with a thermal model: it settles at `rest +
+//! resistance × power`.
 //!
-//! Invariants: powers are rounded up to a milliwatt, and limits down, so that what is said to hold a limit does; a
-//! temperature is above its limit exactly where the power is above the power that the limit allows.
+//! Invariants: powers are rounded up to a milliwatt, and limits down, so that a limit reported as
+//! held is held; a temperature exceeds its limit exactly if the power exceeds the power that the
+//! limit allows.
 
 use crate::instance::Inputs;
 use crate::plan::Plan;
@@ -21,13 +23,13 @@ pub(crate) struct Cap {
 /// The caps that an objective puts on devices.
 pub(crate) fn caps(inputs: &Inputs<'_>) -> Vec<Cap> {
     let mut caps = Vec::new();
-    if let Some(limit) = inputs.objective.power_limit {
+    if let Some(limit) = inputs.objective.max_predicted_power {
         caps.push(Cap {
             device: None,
             milliwatts: limit.milliwatts().saturating_sub(idle(inputs)),
         });
     }
-    if let Some(limit) = inputs.objective.temperature_limit {
+    if let Some(limit) = inputs.objective.max_predicted_temperature {
         let heats = inputs.targets.iter().enumerate();
         caps.extend(heats.filter_map(|(device, target)| {
             Some(Cap {
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_temperature_is_over_its_limit_where_the_power_is_over_its_cap() {
+    fn temperature_limit_equals_a_power_cap() {
         for (rest, resistance, limit) in [(25_000, 9_000, 70_000), (30_000, 7_001, 42_345), (-5_000, 3, 0)] {
             let heat = Heat {
                 rest: MilliCelsius::new(rest),

@@ -1,8 +1,10 @@
-//! What a plan would cost under limits with one node on another device: a plan that is found, and a bound of all.
+//! The cost under limits of a plan with one node on another device: a plan that is found, and a
+//! bound for all.
 //!
-//! Invariants: the plan found has the node there, and holds the limits or is said not to; the bound is the
-//! Lagrangian's (`lagrangian`), so that nothing with the node there within the limits is below it; effort is counted.
-//! Deliberately not here: costs of whole parts, which are not the sum of their nodes.
+//! Invariants: the plan found has the node there, and holds the limits or is reported not to; the
+//! bound is the Lagrangian's (`lagrangian`), so that no plan with the node there within the limits
+//! is below it; effort is counted. Deliberately not here: costs of whole parts, which are not the
+//! sum of their nodes.
 
 use super::draw::{Cap, caps};
 use super::improve::{Changes, Improved};

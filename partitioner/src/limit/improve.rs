@@ -1,10 +1,12 @@
-//! A placement under limits made better by changes of one node, of neighbours in a row, or of two nodes at once.
+//! Improves a placement under limits by changes of one node, of neighbours in a row, or of two
+//! nodes at once.
 //!
-//! Multipliers reach only placements on the lower convex hull of what is possible; changes also reach what lies above it.
+//! Multipliers reach only placements on the lower convex hull; changes also reach those above it.
 //!
-//! Invariants: figures are those of maximal runs, by whole numbers; a change is kept only if it comes nearer to the
-//! limits, or within them lowers the objective, so the search ends; its effort is counted.
-//! Deliberately not here: stated costs of whole parts, which a change of one node replaces (`measured`).
+//! Invariants: figures are those of maximal runs, in whole numbers; a change is kept only if it
+//! comes nearer to the limits, or within them lowers the objective, so the search ends; its effort
+//! is counted. Deliberately not here: stated costs of whole parts, which a change of one node
+//! replaces (`measured`).
 
 use super::draw::{Cap, mean};
 use crate::error::Error;

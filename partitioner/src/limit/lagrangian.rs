@@ -1,11 +1,12 @@
-//! Limits by Lagrangian relaxation: costs hold what is minimised and, for each limit, a multiplier of coming near it.
+//! Limits by Lagrangian relaxation: costs include the objective and a multiplier for each limit.
 //!
-//! (H. Everett, Generalized Lagrange Multiplier Method, Operations Research 11, 1963.) A cap on mean power weighs
-//! `energy − power × time`, so that time may come to be worth something. Costs of nodes that
-//! fall below zero are lifted, all devices of a node alike, which changes no choice; launches and transfers that do
-//! are taken as free, and the bound gives back what they could have earned.
+//! (H. Everett, Generalized Lagrange Multiplier Method, Operations Research 11, 1963.) A cap on
+//! mean power weighs `energy − power × time`, so that time may gain value. Costs of nodes that fall
+//! below zero are lifted equally on all devices of a node, which changes no choice; launches and
+//! transfers below zero count as free, and the bound subtracts what they could have earned.
 //!
-//! Invariants: the bound holds for every placement that keeps to the limits; shares of multipliers are rounded down.
+//! Invariants: the bound holds for every placement within the limits; shares of multipliers are
+//! rounded down.
 
 use super::draw::Cap;
 use crate::cost::Cost;

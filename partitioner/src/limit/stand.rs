@@ -1,6 +1,7 @@
-//! Where a plan stands at each limit, and how far it is from those that it is over.
+//! The value of a plan at each limit, and its distance from those that it exceeds.
 //!
-//! Invariants: times, power and temperature may be missed, and are then stated; memory and an energy budget may not.
+//! Invariants: times, power and temperature may be missed, and are then reported; memory and an
+//! energy budget may not.
 
 use super::draw::{self, draw};
 use crate::error::{Error, Repr};
@@ -44,16 +45,16 @@ pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<LimitReport> {
             lines.push(line(Limit::Memory, Some(device), signed(limit), Some(seen)));
         }
     }
-    if objective.power_limit.is_none() && objective.temperature_limit.is_none() {
+    if objective.max_predicted_power.is_none() && objective.max_predicted_temperature.is_none() {
         return lines;
     }
     let drawn = draw(inputs, plan);
-    if let Some(limit) = objective.power_limit {
+    if let Some(limit) = objective.max_predicted_power {
         let idle = draw::idle(inputs);
         let seen = drawn.all.map(|power| signed(power.saturating_add(idle)));
         lines.push(line(Limit::Power, None, signed(limit.milliwatts()), seen));
     }
-    if let Some(limit) = objective.temperature_limit {
+    if let Some(limit) = objective.max_predicted_temperature {
         for (device, target) in inputs.targets.iter().enumerate() {
             if plan.parts.iter().any(|part| part.device.index() == device) {
                 let heat = target.heat.zip(drawn.devices[device]);

@@ -1,15 +1,16 @@
-//! What a schedule runs on: devices that work at once, and links between them.
+//! The machine model of a schedule: concurrent devices, and links between them.
 //!
-//! The model, which `check` judges by code of its own. A device, and devices that share hardware together, runs one
-//! part at a time, in the plan's order. A part starts as soon as its device is free and all that it reads has arrived; it takes one launch and the time of its
-//! nodes; what it writes leaves when it ends. The link of an ordered pair of devices carries one tensor at a time, in
-//! the order in which parts of the sending device end, while both devices go on computing; a tensor goes to a device
-//! once. Graph inputs leave their home, where they have one, at the start; the run ends when all parts have ended
-//! and all outputs are at their home, where they have one.
+//! `check` judges this model with its own code. A device, and devices that share hardware together,
+//! runs one part at a time, in the plan's order. A part starts as soon as its device is free and
+//! all of its inputs have arrived; it takes one launch and the time of its nodes; its outputs leave
+//! when it ends. The link of an ordered pair of devices carries one tensor at a time, in the order
+//! in which parts of the sending device end, while both devices continue to compute; a tensor goes
+//! to a device once. Graph inputs leave their home, if any, at the start; the run ends when all
+//! parts have ended and all outputs are at their home, if any.
 //!
-//! Invariants: nodes stand in canonical order, so writers come before readers; all times are picoseconds, and sums
-//! of finite ones fit; nodes of one state share a group, which runs on one device.
-//! Deliberately not here: orders and starts (`timeline`).
+//! Invariants: nodes are in canonical order, so writers come before readers; all times are
+//! picoseconds, and sums of finite ones fit; nodes of one state share a group, which runs on one
+//! device. Deliberately not here: orders and starts (`timeline`).
 
 use crate::problem::{FORBIDDEN, Problem, Source};
 use std::sync::Arc;

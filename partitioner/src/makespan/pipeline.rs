@@ -1,12 +1,13 @@
-//! Placements for runs that follow each other: the busiest device or link as little busy as may be.
+//! Placements for pipelined runs that minimize the busy time of the busiest device or link.
 //!
-//! First placements are those of the game that gives the bound, the serial optimum, and, where the graph has few
-//! ideals (sets of nodes with all that they depend on), the best split into one convex part per device, by dynamic
-//! programming over pairs of ideals (Tarnawski et al., NeurIPS 2020). Nodes then move while that helps.
+//! Initial placements are those of the game that gives the bound, the serial optimum, and, if the
+//! graph has few ideals (sets of nodes with all their dependencies), the best split into one convex
+//! part per device, by dynamic programming over pairs of ideals (Tarnawski et al., NeurIPS 2020).
+//! Nodes then move while that helps.
 //!
-//! Invariants: loads are kept up to date node by node and equal what they would be anew; changes are counted and
-//! seeded; a launch is charged per maximal run of a device in canonical order, so merging parts only lowers a load.
-//! Deliberately not here: the bound (`game`).
+//! Invariants: loads are updated node by node and equal a full recomputation; changes are counted
+//! and seeded; a launch is charged per maximal run of a device in canonical order, so merging parts
+//! only lowers a load. Deliberately not here: the bound (`game`).
 
 use super::machine::Machine;
 use super::search::Effort;
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn ideals_are_counted_and_split_at_their_best() {
+    fn ideals_are_counted_and_split_optimally() {
         let machine = machine(vec![4, 9, 4, 9, 4, 9, 4, 9, 4, 9], vec![1, 1]);
         // (1 + 2 + …): 3 × 3 pairs of prefixes of the chains, and the whole
         assert_eq!(ideals(&machine).unwrap().len(), 10);

@@ -21,14 +21,14 @@ pub(super) struct Effort {
 /// At the start, a draft so many thousandths above the best is accepted; at the end, none.
 const SLACK_PERMILLE: u64 = 4;
 
-/// So many seeds are tried, each with one of so many shares of the effort.
+/// Number of seeds that are tried, each with one of `SHARES` shares of the effort.
 const SEEDS: usize = 8;
 const SHARES: u32 = 20;
 
-/// So many places after the focus are changed.
+/// Number of places after the focus that are changed.
 const REACH: usize = 64;
 
-/// So many changes are tried before the focus moves on.
+/// Number of changes before the focus moves.
 const STAY: usize = 64;
 
 /// So many places are looked at for one that the end waits for.
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn times_after_changes_are_those_of_the_whole_draft() {
+    fn incremental_times_match_full_evaluation() {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let mut below = |limit: usize| (random.next_u64() % limit as u64) as usize;
         let (mut kept, mut better) = (0, 0);

@@ -1,8 +1,9 @@
-//! When everything happens, for nodes in an order, each on a device: the evaluation that the search repeats.
+//! Evaluates an order of nodes, each on a device: the start of everything, which the search
+//! recomputes repeatedly.
 //!
-//! Invariants: parts are maximal runs of one device in the order, cut also where a node is a head; a value is the
-//! same whether it is computed from the start or from a part on, because what lies before cannot have changed.
-//! Deliberately not here: which order and devices (`seeds`, `search`).
+//! Invariants: parts are maximal runs of one device in the order, cut also at head nodes; a value
+//! is the same whether it is computed from the start or from a part on, because earlier times
+//! cannot have changed. Deliberately not here: which order and devices (`seeds`, `search`).
 
 use super::machine::{Machine, Tensor};
 use crate::problem::{FORBIDDEN, add};

@@ -1,4 +1,4 @@
-//! How far a solution may go, in counted work: never by a clock, so that plans stay reproducible.
+//! Limits on solver effort, in counted work: never by a clock, so that plans stay reproducible.
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug)]

@@ -62,7 +62,7 @@ pub(crate) struct Conditioned {
 }
 
 impl Conditioned {
-    /// None where the problem is not settled with tables of so many entries.
+    /// None if the problem is not settled with tables of this size.
     pub(crate) fn of(problem: &Problem, table_limit: u64) -> Option<Self> {
         let (nodes, devices) = (problem.nodes(), problem.devices());
         // a device that refuses a node costs more than all else, so that it can be asked about
@@ -169,7 +169,7 @@ mod tests {
     use crate::solve::wide::tests::problem;
 
     #[test]
-    fn forced_nodes_cost_what_a_plan_of_the_rest_does() {
+    fn forced_node_costs_match_replanning() {
         let budget = Budget {
             table: 10_000_000,
             moves: 0,

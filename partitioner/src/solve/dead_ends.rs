@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_another_stands_for_goes_but_where_something_must_be_there() {
+    fn dominated_device_is_removed_unless_required() {
         // the second is as the first, the third slower than both, the fourth fast at one node
         let costs = [[5, 5, 6, 9], [5, 5, 5, 1]].concat();
         let mut problem = Problem::new(costs, vec![2, 2, 2, 2]).unwrap();

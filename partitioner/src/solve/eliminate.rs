@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The best value of a variable, over all values of its scope.
 pub(super) type Choices = SmallVec<[u16; 12]>;
 
-/// Tables of so many entries are made value by value instead of entry by entry.
+/// Table size from which tables are built value by value instead of entry by entry.
 const LARGE: usize = 64;
 
 /// What elimination found.

@@ -18,10 +18,10 @@ use super::solution::Solution;
 use crate::problem::{Domain, FORBIDDEN, Moved, Problem, Source};
 use std::sync::Arc;
 
-/// A tensor with so many readers is a hub.
+/// Minimum number of readers of a hub.
 const MANY: usize = 12;
 
-/// So many times may all steps of the elimination be repeated.
+/// Maximum repetitions of all elimination steps.
 const TIMES: usize = 60;
 
 /// So many readers are first forbidden a device, and four times as many whenever that is too few.
@@ -224,7 +224,7 @@ impl<'a, V: Fn(&[usize]) -> Option<u64>> Tree<'a, V> {
         placement
     }
 
-    /// Charges a hub's transfers to some devices whoever reads it.
+    /// Charges a hub's transfers to some devices, independent of its readers.
     fn pay(&mut self, hub: usize, devices: u32) {
         let Hub {
             source,
@@ -251,7 +251,7 @@ impl<'a, V: Fn(&[usize]) -> Option<u64>> Tree<'a, V> {
         }
     }
 
-    /// Forbids a device to so many of a hub's readers.
+    /// Forbids a device to this many of a hub's readers.
     fn forbid(&mut self, hub: usize, device: usize, from: usize, count: usize) {
         let mask = device as u32;
         for &reader in self.hubs[hub].readers.iter().skip(from).take(count) {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn hubs_settled_by_branching_leave_the_optimum_as_it_is() {
+    fn branching_over_hubs_keeps_the_optimum() {
         let mut open = 0;
         for seed in 0..100 {
             let problem = problem(seed);

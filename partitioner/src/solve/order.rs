@@ -23,13 +23,13 @@ pub(super) struct Order {
 /// All tables together have so many times the entries at most that one table may have.
 pub(super) const TOTAL: u64 = 8;
 
-/// Below so many entries per variable an order is good enough.
+/// Entries per variable below which an order is good enough.
 pub(super) const FEW: u64 = 256;
 
-/// Below so many entries per variable elimination takes less than reparametrisation does.
+/// Entries per variable below which elimination is faster than reparametrisation.
 const VERY_FEW: u64 = 64;
 
-/// Tables of so many entries are easy.
+/// Size of an easy table, in entries.
 const EASY: u64 = 128;
 
 /// A variable with more neighbours than this makes a table beyond any limit: its missing pairs are not counted.

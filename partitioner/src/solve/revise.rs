@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn repeating_in_part_equals_elimination_from_the_beginning() {
+    fn partial_elimination_equals_full_elimination() {
         let mut random = ChaCha8Rng::seed_from_u64(6);
         let mut below = |limit: u64| random.next_u64() % limit;
         let (mut spared, mut forbidden) = (0, 0);

@@ -1,4 +1,4 @@
-//! A placement, what it costs, and the bound that certifies it.
+//! A placement, its cost, and the bound that certifies it.
 
 /// A placement and how good it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,10 +26,10 @@ const ROUNDS: usize = 40;
 /// Passes over the variables in doubt in each round: all, at first and after values were removed.
 const PASSES: usize = 8;
 
-/// Dead ends are eliminated after so many rounds.
+/// Number of rounds between dead-end eliminations.
 const LATER: usize = 8;
 
-/// The tables of subproblems may be so many times as large after each round.
+/// Growth factor of the subproblems' table limit per round.
 const WIDER: u64 = 4;
 
 /// What became of a network.
@@ -312,7 +312,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn wide_networks_have_the_optimum_of_plain_elimination() {
+    fn wide_search_matches_plain_elimination() {
         let (mut exact, mut infeasible, mut open) = (0, 0, 0);
         for seed in 0..200 {
             let problem = problem(seed, 17, 17);
@@ -354,7 +354,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn subproblems_that_are_settled_leave_the_optimum_with_small_tables() {
+    fn settled_subproblems_keep_the_optimum() {
         let (mut settled, mut other) = (0, 0);
         for seed in 0..120 {
             let problem = problem(seed, 80, 6);

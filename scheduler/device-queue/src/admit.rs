@@ -1,13 +1,15 @@
-//! Admission: whether a set of tasks meets all its deadlines, with the proof, or what stands against it.
+//! Admission: whether a set of tasks meets all its deadlines, with the proof, or the reasons
+//! against it.
 //!
-//! Each device is judged by [demand over supply](crate::demand), its memory by sums. Where tasks change devices, their
-//! deadlines are divided among their subtasks ([`Division`]).
+//! Each device is judged by [demand over supply](crate::demand), its memory by sums. For tasks on
+//! several devices, the deadline is divided among the subtasks ([`Division`]).
 //!
 //! Invariants:
-//! 1. Sufficient: no set that is admitted misses a deadline, as long as tasks come no more often and parts take no longer than
-//!    stated, a run's next part is queued before its device is given another, and the device does nothing else.
-//! 2. Not always necessary: what a refusal proves, it says ([`Missing`](crate::Missing)).
-//! 3. Monotone: a set that is refused is refused with any task more.
+//! 1. Sufficient: no admitted set misses a deadline, as long as tasks arrive no more often and
+//!    parts take no longer than stated, a run's next part is queued before its device gets another
+//!    one, and the device does nothing else.
+//! 2. Not always necessary: a refusal states what it proves ([`Missing`](crate::Missing)).
+//! 3. Monotone: a refused set stays refused with any additional task.
 
 use std::fmt;
 
@@ -18,38 +20,39 @@ use crate::missing::due;
 use crate::settings::Class;
 use crate::task::TaskSet;
 
-/// The answer.
+/// The result of admission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// No deadline is missed.
+    /// Proved: no deadline is missed.
     Admitted(Certificate),
-    /// That could not be proved.
+    /// Not proved.
     Refused(Reason),
 }
 
 /// The proof that no deadline is missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// How deadlines are divided among the subtasks of tasks that change devices.
+    /// How deadlines are divided among the subtasks of tasks on several devices.
     pub division: Division,
-    /// By task: time from arrival to when each of its subtasks is due, in nanoseconds; `u64::MAX` without deadline.
+    /// By task: deadline of each subtask after arrival, in nanoseconds; `u64::MAX` without a
+    /// deadline.
     pub deadlines_ns: Vec<Vec<u64>>,
-    /// By device.
+    /// The proof by device.
     pub devices: Vec<DeviceProof>,
 }
 
-/// What holds on one device.
+/// The proof for one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceProof {
-    /// Share that tasks with deadlines take of it, in millionths, rounded up.
+    /// Share of the device used by tasks with deadlines, in millionths, rounded up.
     pub utilisation_ppm: u64,
     /// Bytes that all tasks hold there.
     pub memory_bytes: u64,
-    /// By class with deadlines, most urgent first: the deadline that leaves the least slack.
+    /// By class with deadlines, most urgent first: the deadline with the least slack.
     pub tightest: Vec<Instant>,
 }
 
-/// What stands against a set.
+/// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The parts of a task alone take longer than its deadline.
@@ -67,10 +70,10 @@ pub enum Reason {
         device: usize,
         /// Bytes that the tasks hold.
         bytes: u64,
-        /// Bytes that there are.
+        /// The limit in bytes.
         limit_bytes: u64,
     },
-    /// Endless work is more urgent than a deadline on the same device.
+    /// An endless task has priority over a deadline on the same device.
     Starved {
         /// Index of the device.
         device: usize,
@@ -81,14 +84,14 @@ pub enum Reason {
     },
     /// Demand may exceed supply.
     Demand {
-        /// The deadline at which it does.
+        /// The deadline.
         instant: Instant,
-        /// Index of the task whose part may be ahead and cannot be taken back.
+        /// Index of the task whose non-preemptible part may be ahead.
         blocked_by: Option<usize>,
-        /// Whether it would without that part too.
+        /// Whether demand would exceed supply without that part too.
         overloaded: bool,
     },
-    /// More than all of a device's time is asked for, in the long run.
+    /// The long-run demand exceeds the device's time.
     Overloaded {
         /// Index of the device.
         device: usize,
@@ -107,7 +110,7 @@ pub enum Reason {
 }
 
 impl Admission {
-    /// The proof, where the set is admitted.
+    /// The proof, if the set is admitted.
     #[must_use]
     pub fn certificate(&self) -> Option<&Certificate> {
         match self {
@@ -120,7 +123,7 @@ impl Admission {
 /// Judges a set.
 ///
 /// # Errors
-/// The set means nothing ([`TaskSet::check`]).
+/// The set is invalid ([`TaskSet::check`]).
 pub fn admit(set: &TaskSet) -> Result<Admission, Error> {
     set.check()?;
     Ok(judged(set))
@@ -139,7 +142,8 @@ pub(crate) fn judged(set: &TaskSet) -> Admission {
     Admission::Refused(refused.expect("invariant: there is at least one division"))
 }
 
-/// When subtasks are due, by task and subtask: as the certificate says; where the set is refused, in proportion to their times.
+/// Deadlines of subtasks, by task and subtask: from the certificate, or in proportion to their
+/// times if the set is refused.
 #[must_use]
 pub fn deadlines_of(set: &TaskSet, admission: &Admission) -> Vec<Vec<u64>> {
     match admission {
@@ -246,7 +250,7 @@ fn reason(load: &Load, failed: Failed) -> Reason {
     }
 }
 
-/// A reason in the words of the set.
+/// A reason with the names of its set.
 #[derive(Debug, Clone, Copy)]
 pub struct Said<'a> {
     set: &'a TaskSet,
@@ -272,7 +276,7 @@ impl fmt::Display for Said<'_> {
                 deadline_ns,
             } => write!(
                 f,
-                "{} takes {} alone, its deadline is {}",
+                "{} takes {} alone, deadline {}",
                 task(*index),
                 Milliseconds(*time_ns),
                 Milliseconds(*deadline_ns)
@@ -281,18 +285,14 @@ impl fmt::Display for Said<'_> {
                 device: index,
                 bytes,
                 limit_bytes,
-            } => write!(
-                f,
-                "{}: {bytes} bytes are held, there are {limit_bytes}",
-                device(*index)
-            ),
+            } => write!(f, "{}: {bytes} bytes needed, limit {limit_bytes}", device(*index)),
             Reason::Starved {
                 device: index,
                 by,
                 task: of,
             } => write!(
                 f,
-                "{}: {} is endless and more urgent than {}, for which only its share is left",
+                "{}: {} is endless and has priority over {}, which gets only its guaranteed share",
                 device(*index),
                 task(*by),
                 task(*of)
@@ -302,7 +302,7 @@ impl fmt::Display for Said<'_> {
             } => {
                 write!(
                     f,
-                    "{}, {}: within {} there may be {} to do ({} due of the class",
+                    "{}, {}: demand within {} may reach {} ({} due in the class",
                     device(instant.device),
                     instant.class.word(),
                     Milliseconds(instant.supply_ns),
@@ -310,16 +310,16 @@ impl fmt::Display for Said<'_> {
                     Milliseconds(instant.own_ns),
                 )?;
                 if instant.higher_ns > 0 {
-                    write!(f, ", {} of more urgent ones", Milliseconds(instant.higher_ns))?;
+                    write!(f, ", {} more urgent", Milliseconds(instant.higher_ns))?;
                 }
                 if let Some(by) = blocked_by.filter(|_| instant.blocking_ns > 0) {
                     let time = Milliseconds(instant.blocking_ns);
-                    write!(f, ", {time} of {} that was begun before", task(by))?;
+                    write!(f, ", {time} of {} already begun", task(by))?;
                 }
                 if instant.lower_ns > 0 {
                     write!(
                         f,
-                        ", {} of less urgent ones by their shares",
+                        ", {} guaranteed to less urgent work",
                         Milliseconds(instant.lower_ns)
                     )?;
                 }
@@ -331,14 +331,14 @@ impl fmt::Display for Said<'_> {
                 utilisation_ppm,
             } => write!(
                 f,
-                "{}, {}: {:.1} % of its time is asked for",
+                "{}, {}: demand is {:.1} % of its time",
                 device(*index),
                 class.word(),
                 *utilisation_ppm as f64 / 1e4
             ),
             Reason::Undecided { device: index, class } => write!(
                 f,
-                "{}, {}: used up so nearly that it was not decided",
+                "{}, {}: too close to full utilisation to decide",
                 device(*index),
                 class.word()
             ),

@@ -1,9 +1,12 @@
-//! Cuts from deadlines: how long a part may be so that no deadline is missed because it cannot be taken back.
+//! Limits on part length: how long a part may be so that it causes no missed deadline as
+//! non-preemptible work.
 //!
-//! With one part at a time and one class this is the bound of Baruah (2005): a part of task `k` may be no longer than the
-//! least of `t - sum of dbf(t)` over the deadlines `t` before its own, and over all of them where it has none.
+//! With one part at a time and one class this is the bound of Baruah (2005): a part of task `k` may
+//! be no longer than the minimum of `t - sum of dbf(t)` over the deadlines `t` before its own, or
+//! over all of them if it has none.
 //!
-//! Invariant: a set whose parts are no longer than these, and that has no other part, passes the test that they come from.
+//! Invariant: a set whose parts hold these limits, without other parts, passes the test that they
+//! come from.
 
 use crate::admit::{deadlines, judged};
 use crate::demand::{Hypothetical, Load};
@@ -12,20 +15,20 @@ use crate::intermediate::Division;
 use crate::settings::Class;
 use crate::task::{LONGEST_NS, TaskSet};
 
-/// Cuts on one device.
+/// Limits on part length for one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cuts {
-    /// The longest part, in nanoseconds, of work without deadline in the least urgent class: no deadline is missed because of
-    /// it. 0 where deadlines are missed whatever it is; none where it may be as long as it likes.
+    /// Limit on parts without a deadline in the least urgent class, in nanoseconds. 0 if deadlines
+    /// are missed regardless; none if unlimited.
     pub longest_ns: Option<u64>,
-    /// The same of the parts of each task that has any here, by index.
+    /// The same limit for the parts of each task on this device, by index.
     pub tasks: Vec<(usize, Option<u64>)>,
 }
 
-/// How long parts may be, by device; where parts alone take longer than a deadline, none may be.
+/// Limits on part length, by device; no part is allowed if parts alone take longer than a deadline.
 ///
 /// # Errors
-/// The set means nothing ([`TaskSet::check`]).
+/// The set is invalid ([`TaskSet::check`]).
 pub fn cuts(set: &TaskSet) -> Result<Vec<Cuts>, Error> {
     set.check()?;
     let admission = judged(set);

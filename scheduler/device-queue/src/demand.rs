@@ -620,7 +620,7 @@ impl Load {
     }
 }
 
-/// Most time within so many nanoseconds that less urgent classes get out of turn.
+/// Maximum out-of-turn time of less urgent classes within this many nanoseconds.
 fn out_of_turn(lowers: &Lowers, within_ns: u64) -> u64 {
     let each = lowers.iter().map(|lower| {
         // in two pieces, so that it fits

@@ -1,4 +1,4 @@
-//! What can go wrong: a set that means nothing.
+//! Errors: an invalid set.
 //!
 //! Invariant: a message names the device or task, and the value seen.
 

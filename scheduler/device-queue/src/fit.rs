@@ -1,6 +1,6 @@
-//! What would fit: by how much one task would have to give way so that a refused set is admitted.
+//! Single changes to one task that would make a refused set admissible.
 //!
-//! Invariant: whatever is offered was judged, and admitted; each by itself, not together.
+//! Invariant: every offered change was judged and admitted; each alone, not together.
 
 use crate::admit::{Reason, judged};
 use crate::cuts::cuts;
@@ -10,10 +10,10 @@ use crate::task::{Arrivals, LONGEST_NS, Task, TaskSet};
 /// What times are rounded to, so that a bound can be read, in nanoseconds.
 const STEP_NS: u64 = 1_000;
 
-/// One change with which a set is admitted.
+/// A change that makes a set admissible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// A task comes no more often than this.
+    /// Runs of a task arrive no more often than this.
     Period {
         /// Index of the task.
         task: usize,
@@ -27,15 +27,15 @@ pub enum Fit {
         /// Shortest deadline, in nanoseconds.
         deadline_ns: u64,
     },
-    /// All parts of a task take so many thousandths of their time.
+    /// All parts of a task take this share of their time.
     Time {
         /// Index of the task.
         task: usize,
         /// Thousandths.
         permille: u64,
     },
-    /// All parts on a device are cut so that none is longer than this allows for its task; launches and switches that
-    /// this adds are not counted.
+    /// All parts on a device are cut to this limit; the added launches and switches are not
+    /// counted.
     Cuts {
         /// Index of the device.
         device: usize,
@@ -44,17 +44,17 @@ pub enum Fit {
         /// Longest part of it, in nanoseconds.
         longest_ns: u64,
     },
-    /// A task is left out.
+    /// A task is removed.
     Without {
         /// Index of the task.
         task: usize,
     },
 }
 
-/// Changes with which a refused set is admitted, of each kind and task one at most.
+/// Changes that make a refused set admissible, at most one of each kind per task.
 ///
 /// # Errors
-/// The set means nothing ([`TaskSet::check`]).
+/// The set is invalid ([`TaskSet::check`]).
 pub fn what_would_fit(set: &TaskSet, reason: &Reason) -> Result<Vec<Fit>, Error> {
     set.check()?;
     let admits = |task: usize, changed: Task| {

@@ -1,4 +1,4 @@
-//! A binary heap from which any element can be taken, known by its place in a table of parts.
+//! A binary heap from which any element can be removed, by its index in a table of parts.
 
 /// What a part is sorted by: its deadline, then when its run began, then the order of coming.
 pub(crate) type Key = (u64, u64, u64);

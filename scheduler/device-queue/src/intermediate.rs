@@ -1,10 +1,11 @@
-//! Intermediate deadlines: by when each subtask of a task that changes devices should be done.
+//! Intermediate deadlines: the deadline of each subtask of a task that changes devices.
 //!
-//! Each device is then judged alone, with each subtask as a task of its own that should be ready when the subtask before
-//! it is due. That is sufficient, not necessary: a set may be fine although no division of its deadlines proves it.
+//! Each device is then judged alone, with each subtask as a task of its own that is released when
+//! the subtask before it is due. That is sufficient, not necessary: a set may be schedulable
+//! although no division of its deadlines proves it.
 //!
-//! Invariant: a task's own times and deadline decide, nothing of other tasks; a set that is refused is refused with any
-//! task more.
+//! Invariant: a division depends only on the task's own times and deadline; a refused set stays
+//! refused with any additional task.
 
 use crate::task::{Task, TaskSet};
 
@@ -64,7 +65,7 @@ mod tests {
     use crate::task::Part;
 
     #[test]
-    fn slack_is_divided_and_the_last_subtask_is_due_with_the_task() {
+    fn slack_is_divided_up_to_the_task_deadline() {
         let parts = [(0, 10), (0, 10), (1, 20), (0, 5)].map(|(device, time_ns)| Part { device, time_ns });
         let task = Task::periodic("t", 90, parts.to_vec());
         assert_eq!(Division::Proportional.deadlines(&task), Some(vec![40, 80, 90]));

@@ -1,11 +1,13 @@
-//! The joint plan: one of its Pareto plans for each session, so that all are admitted at least energy or least load.
+//! The joint plan: one Pareto plan for each session, so that all are admitted with the least energy
+//! or load.
 //!
-//! Branch and bound, session by session: a choice is followed only while the sessions chosen so far are admitted without the
-//! rest (admission is monotone), and while the least that the rest can add leaves it better than the best found.
+//! Branch and bound over sessions: a choice is followed only while the sessions chosen so far are
+//! admitted without the rest (admission is monotone), and while a lower bound of the rest keeps it
+//! better than the best found.
 //!
 //! Invariants:
-//! 1. What is returned was admitted as a whole, and its certificate is beside it.
-//! 2. Without a limit on steps it is the best: equal to trying all combinations.
+//! 1. The result was admitted as a whole, and includes its certificate.
+//! 2. Without a step limit it is optimal: equal to trying all combinations.
 //! 3. Deterministic.
 
 use crate::admit::{Admission, Certificate, judged};
@@ -13,7 +15,7 @@ use crate::error::Error;
 use crate::settings::Class;
 use crate::task::{Arrivals, Device, Part, Task, TaskSet};
 
-/// One plan of a session.
+/// A plan of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// Its parts.
@@ -37,27 +39,27 @@ pub struct Session {
     pub choices: Vec<Choice>,
 }
 
-/// What is least.
+/// The quantity to minimize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aim {
-    /// Mean power of all sessions in nanowatts; an endless one runs without a pause.
+    /// Mean power of all sessions in nanowatts; an endless session runs without a pause.
     Energy,
-    /// The highest share of a device that sessions with deadlines take, in millionths.
+    /// Highest share of a device used by sessions with deadlines, in millionths.
     Load,
 }
 
 /// A plan for each session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Joint {
-    /// By session, the index of its plan.
+    /// Index of the plan, by session.
     pub chosen: Vec<usize>,
-    /// What was to be least, in the aim's unit.
+    /// The minimized value, in the aim's unit.
     pub value: u64,
     /// The proof that all deadlines are met.
     pub certificate: Certificate,
-    /// Whether nothing better was left out.
+    /// Whether the search was complete.
     pub is_optimal: bool,
-    /// Choices that were looked at.
+    /// Number of examined choices.
     pub steps: u64,
 }
 
@@ -87,10 +89,11 @@ struct Cost {
     load_ppm: Vec<u64>,
 }
 
-/// The best plan of each session, after so many steps at most; none where no combination that was looked at is admitted.
+/// The best plan of each session, within a step limit; `None` if no examined combination is
+/// admitted.
 ///
 /// # Errors
-/// A plan means nothing ([`TaskSet::check`]).
+/// A plan is invalid ([`TaskSet::check`]).
 pub fn joint(
     devices: &[Device],
     sessions: &[Session],
@@ -176,7 +179,8 @@ impl Session {
     }
 }
 
-/// What a combination of plans costs, by the index of each session's plan, in the aim's unit.
+/// The cost of a combination of plans, given by the index of each session's plan, in the aim's
+/// unit.
 #[must_use]
 pub fn value(devices: usize, sessions: &[Session], chosen: &[usize], aim: Aim) -> u64 {
     let mut sum = Cost::none(devices);

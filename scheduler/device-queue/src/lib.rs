@@ -1,8 +1,8 @@
-//! Whose turn it is on a device: the ready parts of all sessions, in one queue per device.
+//! Device queues: one queue per device orders the ready parts of all sessions.
 //!
-//! A part is the unit: what a device has begun is not interrupted. A [`Queue`] is told which parts are ready, and says
-//! which one goes next: the highest [`Class`] first, inside a class the earliest deadline, and a lower class that has
-//! waited without its share before both.
+//! The unit is a part: what a device has begun is not interrupted. A [`Queue`] receives ready parts
+//! and selects the next one: the highest [`Class`] first, within a class the earliest deadline, and
+//! before both a lower class that has waited for its guaranteed share.
 //!
 //! ```
 //! use polychip_device_queue::{Class, Entry, Queue, Settings};
@@ -20,12 +20,13 @@
 //!
 //! Invariants:
 //! 1. Pure: no clock, device or thread; times are given, in nanoseconds of one clock.
-//! 2. A queue is never idle while a part waits and it has a place.
+//! 2. A queue is never idle while a part waits and the device has a free place.
 //! 3. Up to [`Settings::capacity`] parts, nothing is allocated after construction.
 //!
-//! What that is worth can be said beforehand: [`admit`] proves of a [`TaskSet`] that no deadline is missed, or says what stands
-//! against it ([`missing`], [`what_would_fit`]); [`cuts`] says how long parts may be; [`joint`] chooses one plan of
-//! several per session; [`simulate`] lets tasks come on virtual time, and the same queue decide.
+//! Guarantees can be checked in advance: [`admit`] proves that a [`TaskSet`] misses no deadline, or
+//! gives the reasons ([`missing`], [`what_would_fit`]); [`cuts`] limits the length of parts;
+//! [`joint`] chooses one of several plans for each session; [`simulate`] runs arriving tasks
+//! through the same queue on virtual time.
 //!
 //! ```
 //! use polychip_device_queue::{Class, Device, Part, Task, TaskSet, admit, cuts};
@@ -38,7 +39,8 @@
 //! # Ok::<(), polychip_device_queue::Error>(())
 //! ```
 //!
-//! Allowed dependencies: none of ours. Deliberately not here: who waits for a turn, and how it is told (the scheduler).
+//! Allowed dependencies: none of ours. Deliberately not here: waiting for a turn, and waking the
+//! waiter (the scheduler).
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,15 @@
-//! What a refusal proves: arrivals under which a deadline is missed, or nothing but that the test did not pass.
+//! What a refusal proves: arrivals that miss a deadline, or nothing except that the test did not
+//! pass.
 //!
-//! The test is exact for one device where tasks are one part each, or parts as fine as the clock (George, Rivierre and Spuri,
-//! Preemptive and non-preemptive real-time uniprocessor scheduling, INRIA RR-2966, 1996): then all that can interfere comes
-//! at once, a nanosecond after the longest part that cannot be taken back has begun. Those are the arrivals that are tried
-//! first, on each device and with each such part. Elsewhere they need not be the worst, and random ones are tried too.
+//! The test is exact for one device if tasks are one part each, or parts as fine as the clock
+//! (George, Rivierre and Spuri, Preemptive and non-preemptive real-time uniprocessor scheduling,
+//! INRIA RR-2966, 1996): then the worst case is that all interference arrives at once, a nanosecond
+//! after the longest non-preemptible part has begun. Those arrivals are tried first, on each device
+//! and with each such part. In other cases they need not be the worst, and random ones are tried
+//! too.
 //!
-//! Invariant: arrivals that are shown were [simulated](crate::simulate), with each part taking its stated time, and miss.
+//! Invariant: reported arrivals were [simulated](crate::simulate), with each part taking its stated
+//! time, and miss.
 
 use crate::admit::Reason;
 use crate::intermediate::Division;
@@ -19,25 +23,25 @@ const SEEDS: u64 = 24;
 /// Longest periods that random arrivals go on for.
 const PERIODS: u64 = 12;
 
-/// What is known of a refused set.
+/// What a refusal proves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// With these arrivals a run ends late.
+    /// Under these arrivals a run ends late.
     Shown {
-        /// When which task comes; the first at 0.
+        /// Arrivals by time; the first at 0.
         arrivals: Vec<Arrival>,
-        /// Until when endless tasks go on, in nanoseconds.
+        /// When endless tasks stop, in nanoseconds.
         until_ns: u64,
-        /// The run that ends late.
+        /// The late run.
         miss: Miss,
     },
-    /// None was found: the test is sufficient only, and the set may be fine.
+    /// No late arrivals found: the test is only sufficient, and the set may be schedulable.
     SufficientOnly,
-    /// The set is refused for its memory, whenever it comes.
+    /// The set is refused for its memory, regardless of arrivals.
     NotOfTime,
 }
 
-/// Looks for arrivals under which a refused set misses a deadline.
+/// Searches for arrivals under which a refused set misses a deadline.
 #[must_use]
 pub fn missing(set: &TaskSet, reason: &Reason) -> Missing {
     if matches!(reason, Reason::Memory { .. }) {

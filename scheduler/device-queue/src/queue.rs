@@ -1,14 +1,16 @@
 //! The queue of one device.
 //!
 //! Invariants:
-//! 1. Of the parts that wait in the class that is served the one with the earliest deadline goes; those without one go
-//!    last; of equal ones that of the run that began first, so that frames which follow each other through several devices
-//!    do not gather at one of them; then the order of coming.
-//! 2. A lower class goes before a higher one at most as often as [`Settings::out_of_turn_bound_ns`] says.
-//! 3. A ticket is given once: one that was withdrawn or has ended means nothing.
-//! 4. Where the device interrupts parts ([`Settings::preemption_ns`]), a part goes while fewer places are taken by its class
-//!    and more urgent ones than there are. Then nothing goes out of turn beside another part, and one that went out of turn
-//!    keeps its place against the class that it passed.
+//! 1. Within the class that is served, the part with the earliest deadline goes first, and parts
+//!    without one go last; among equals the part whose run began first, so that pipelined frames do
+//!    not gather at one device; then order of arrival.
+//! 2. A lower class goes before a higher one at most as often as [`Settings::out_of_turn_bound_ns`]
+//!    states.
+//! 3. A ticket is issued once: a withdrawn or ended ticket has no effect.
+//! 4. If the device is preemptive ([`Settings::preemption_ns`]), a part goes while its class and
+//!    more urgent ones hold fewer places than there are. Then nothing goes out of turn beside
+//!    another part, and a part that went out of turn keeps its place against the class that it
+//!    passed.
 
 use crate::heap::Heap;
 use crate::settings::{Class, Settings};
@@ -18,13 +20,13 @@ use crate::settings::{Class, Settings};
 pub struct Entry<T> {
     /// The class of its run.
     pub class: Class,
-    /// When it is to have ended, in nanoseconds on the clock of all calls.
+    /// Its deadline, in nanoseconds on the clock of all calls.
     pub deadline_ns: Option<u64>,
     /// When its run began, on the same clock.
     pub since_ns: u64,
-    /// How long the device is expected to take, in nanoseconds: an upper quantile, for the bound on shares to hold.
+    /// Expected device time in nanoseconds: an upper quantile, so that the bound on shares holds.
     pub expected_ns: u64,
-    /// What is given back when it has its turn.
+    /// Returned when the part gets its turn.
     pub owner: T,
 }
 
@@ -35,7 +37,7 @@ pub struct Ticket {
     generation: u32,
 }
 
-/// Which part of all sessions goes next on one device.
+/// Selects the next part, of all sessions, on one device.
 #[derive(Debug)]
 pub struct Queue<T> {
     settings: Settings,
@@ -79,7 +81,7 @@ enum State<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue. It has one place with its device at least.
+    /// An empty queue, with at least one device place.
     #[must_use]
     pub fn new(settings: Settings) -> Queue<T> {
         let heap = || Heap::with_capacity(settings.capacity);
@@ -100,31 +102,31 @@ impl<T> Queue<T> {
         }
     }
 
-    /// What it was made of.
+    /// Its settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Parts that wait.
+    /// Number of waiting parts.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.iter().map(Heap::len).sum()
     }
 
-    /// Places of the device that are taken: as many as parts are with it, where each takes one.
+    /// Number of occupied device places: the number of parts with the device, if each has one.
     #[must_use]
     pub fn out(&self) -> usize {
         self.out
     }
 
-    /// A part is ready. It waits until [`Queue::next`] gives it.
+    /// Queues a ready part. It waits until [`Queue::next`] returns it.
     pub fn push(&mut self, entry: Entry<T>, now_ns: u64) -> Ticket {
         self.push_wide(entry, 1, now_ns)
     }
 
-    /// As [`Queue::push`], of a part that takes so many places of its device, or all where it has fewer: threads of a CPU.
-    /// While the part that goes next has not as many, none goes.
+    /// Like [`Queue::push`], for a part that needs several device places (CPU threads), or all if
+    /// there are fewer. While the next part lacks places, none goes.
     pub fn push_wide(&mut self, entry: Entry<T>, width: usize, now_ns: u64) -> Ticket {
         self.earn(now_ns);
         let class = entry.class;
@@ -157,7 +159,8 @@ impl<T> Queue<T> {
         ticket
     }
 
-    /// The part that goes now, where the device has a place and a part waits. The caller gives it to the device.
+    /// The part to start now, if the device has a place and a part waits. The caller starts it on
+    /// the device.
     pub fn next(&mut self, now_ns: u64) -> Option<(Ticket, T)> {
         self.earn(now_ns);
         let interrupts = self.settings.preemption_ns.is_some();
@@ -213,7 +216,8 @@ impl<T> Queue<T> {
         Some((ticket, owner))
     }
 
-    /// The device has done with a part: it has a place again. Whether the ticket was of a part with the device.
+    /// Reports that the device has finished a part, which frees its place. Returns whether the part
+    /// was with the device.
     pub fn ended(&mut self, ticket: Ticket, now_ns: u64) -> bool {
         let Some(at) = self.place(ticket) else {
             return false;
@@ -272,8 +276,9 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The part no longer wants its turn, or what became of it on the device is not known: it waits no more, and its
-    /// place with the device is free. Whether the ticket was of a part that waited or was with the device.
+    /// Withdraws a part that no longer wants its turn, or whose state on the device is unknown: it
+    /// no longer waits, and its place is free. Returns whether the part was waiting or with the
+    /// device.
     pub fn withdraw(&mut self, ticket: Ticket, now_ns: u64) -> bool {
         match self.place(ticket).map(|at| &at.state) {
             Some(State::Waiting(..)) => {

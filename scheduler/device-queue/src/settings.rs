@@ -1,24 +1,25 @@
-//! Classes of runs, and how a queue treats them.
+//! Classes of runs, and settings of a queue.
 
-/// Which runs go first. Parts of a higher class go before those of a lower one, whatever their deadlines are.
+/// The priority class of runs. Parts of a higher class go before those of a lower one, regardless
+/// of deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Class {
-    /// Somebody waits: a frame of a camera, a voice.
+    /// A user waits: a camera frame, speech.
     Urgent,
-    /// What is not said to be anything else.
+    /// The default.
     #[default]
     Normal,
-    /// What may take its time.
+    /// Work without urgency.
     Background,
 }
 
 impl Class {
-    /// How many there are.
+    /// Number of classes.
     pub const COUNT: usize = 3;
     /// All, the highest first.
     pub const ALL: [Class; Class::COUNT] = [Class::Urgent, Class::Normal, Class::Background];
 
-    /// The word of reports.
+    /// The word in reports.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -28,34 +29,37 @@ impl Class {
         }
     }
 
-    /// Its place in [`Class::ALL`].
+    /// Its index in [`Class::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// How a queue is to go on.
+/// Settings of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Places of the device: parts that are with it at once. 1, or 2 so that it need not wait for the next launch, or as
-    /// many as it computes beside each other. A part that comes waits for those that are there already.
+    /// Places of the device: concurrent parts. 1, or 2 to hide the launch of the next part, or as
+    /// many as it computes concurrently. A new part waits for those already there.
     pub in_flight: usize,
-    /// Parts, waiting or with the device, for which there is room from the beginning.
+    /// Number of parts, waiting or with the device, with preallocated room.
     pub capacity: usize,
-    /// By class, the share of the device's time that it is guaranteed, in thousandths. That of the highest class means
-    /// nothing; 0 guarantees nothing.
+    /// Guaranteed share of the device's time by class, in thousandths. That of the highest class is
+    /// ignored; 0 guarantees nothing.
     ///
-    /// A class of which a part waits earns its share of the time that passes, at most what its next part is expected to
-    /// take, and pays for all device time that it gets. One that has earned its next part gets it before higher
-    /// classes. So a class that gets its share in its own turn never goes before another one.
+    /// A class with a waiting part earns its share of the passing time, up to the expected time of
+    /// its next part, and pays for all device time that it gets. Once it has earned its next part,
+    /// that part goes before higher classes. So a class that gets its share in its own turn never
+    /// goes before another one.
     pub share_permille: [u16; Class::COUNT],
-    /// Longest time until the device has interrupted what it had begun for a part of a more urgent class, in nanoseconds;
-    /// `u64::MAX` where it does so after nobody knows how long; none where it does not, or that is not known.
+    /// Longest time until the device has preempted a part for one of a more urgent class, in
+    /// nanoseconds; `u64::MAX` if it preempts within an unknown time; none if it does not preempt,
+    /// or that is unknown.
     ///
-    /// Where it does, a part waits for no place that a less urgent class has, and what was interrupted goes on once nothing
-    /// more urgent is with the device. A share then helps parts that wait while the device has nothing: one that was
-    /// interrupted waits for more urgent ones without end.
+    /// If it preempts, a part does not wait for places held by less urgent classes, and a preempted
+    /// part continues once nothing more urgent is with the device. A share then helps only parts
+    /// that wait while the device has nothing: a preempted part waits for more urgent ones without
+    /// bound.
     pub preemption_ns: Option<u64>,
 }
 
@@ -71,10 +75,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The most device time that `class` takes before higher classes in any interval of `interval_ns`, where none of
-    /// its parts takes longer than `longest_ns`, or than it was expected to: share x interval + one part. An admission
-    /// test adds this, for each lower class that has parts, to the demand of a higher one, besides the one part that
-    /// was begun before.
+    /// Upper bound of the device time that `class` takes before higher classes in any interval of
+    /// `interval_ns`, if none of its parts takes longer than `longest_ns`, or than expected: share
+    /// × interval + one part. An admission test adds this, for each lower class that has parts, to
+    /// the demand of a higher one, besides the one part that was already begun.
     #[must_use]
     pub fn out_of_turn_bound_ns(&self, class: Class, longest_ns: u64, interval_ns: u64) -> u64 {
         if class == Class::Urgent || self.share_permille[class.index()] == 0 {
@@ -87,10 +91,10 @@ impl Settings {
             .saturating_add(longest_ns)
     }
 
-    /// The longest that the first part of `class` waits, where it is expected to take `expected_ns` and no part of any
-    /// class takes longer than `longest_ns` or than expected: until its class has earned it, then for what is with the
-    /// device and a part of each lower class that has earned one too. Without an end where nothing is guaranteed, or the
-    /// device interrupts parts.
+    /// Upper bound of the wait of the first part of `class`, if it is expected to take
+    /// `expected_ns` and no part of any class takes longer than `longest_ns` or than expected:
+    /// until its class has earned it, then for the parts with the device and one earned part of
+    /// each lower class. Unbounded without a guaranteed share, or on a preemptive device.
     #[must_use]
     pub fn longest_wait_ns(&self, class: Class, expected_ns: u64, longest_ns: u64) -> u64 {
         let share = u128::from(self.share_permille[class.index()]);

@@ -1,13 +1,16 @@
-//! Virtual time: tasks arrive, the queue of each device decides whose turn it is, and late runs are counted.
+//! Simulation on virtual time: tasks arrive, each device's queue orders their parts, and late runs
+//! are counted.
 //!
 //! Invariants:
-//! 1. Whose turn it is, the [queue](crate::queue) decides, the same that live sessions wait in.
+//! 1. The order comes from the same [queue](crate::queue) in which live sessions wait.
 //! 2. The same set, arrivals and seed give the same outcome on every host.
-//! 3. At one instant, what ended makes its next part ready and what arrives is queued before a device is given anything.
-//! 4. Once all places are made (as many as runs are pending at most), a run allocates nothing, save where its time is kept.
+//! 3. At one instant, ended parts release their next part and arrivals are queued before a device
+//!    gets anything.
+//! 4. Once all slots are allocated (at most the number of pending runs), a run allocates nothing,
+//!    except to keep its time.
 //!
-//! A late run goes on to its end. A device that interrupts parts takes the longest that its settings allow, and goes on with
-//! what it had interrupted whenever nothing more urgent is with it.
+//! A late run continues to its end. A preemptive device takes the longest preemption time that its
+//! settings allow, and resumes preempted parts whenever nothing more urgent is with it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,59 +25,61 @@ use crate::task::{Arrivals, Device, TaskSet};
 /// Parts that the log of a first miss holds at most.
 const LOGGED: usize = 64;
 
-/// A run of a task that comes.
+/// The arrival of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrival {
-    /// When, in nanoseconds.
+    /// Time in nanoseconds.
     pub time_ns: u64,
     /// Index of the task.
     pub task: usize,
 }
 
-/// How runs come.
+/// The arrival pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
     /// All tasks at 0, and each again after its period.
     Periodic,
-    /// Each first within its period, and then at least its period later: half of the time exactly so, else up to as much again.
+    /// Each task first within its period, and then at least its period later: half of the time
+    /// exactly, else up to twice.
     Sporadic,
-    /// These, in order of time. An endless task goes on from its first one.
+    /// These arrivals, in order of time. An endless task continues from its first one.
     Given(Vec<Arrival>),
 }
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
-    /// Seed of what is random.
+    /// Random seed.
     pub seed: u64,
-    /// How runs come.
+    /// The arrival pattern.
     pub pattern: Pattern,
-    /// Nothing comes from here on, in nanoseconds; what came is done.
+    /// End of arrivals, in nanoseconds; runs that have arrived are finished.
     pub until_ns: u64,
-    /// The least that a part takes, in thousandths of its stated time; each takes a random time from there to what is stated.
+    /// Minimum time of a part, in thousandths of its stated time; each takes a random time between
+    /// that and the stated one.
     pub least_permille: u32,
-    /// The time of every run is kept.
+    /// Keep the time of every run.
     pub keep_times: bool,
-    /// Ends with the first late run.
+    /// End at the first late run.
     pub stop_at_miss: bool,
 }
 
-/// How a task fared.
+/// The outcome for a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskOutcome {
-    /// Runs that came.
+    /// Runs that arrived.
     pub arrived: u64,
-    /// Runs that ended; before nothing came any more, for an endless task.
+    /// Runs that ended; for an endless task, before arrivals end.
     pub ended: u64,
     /// Runs that ended after their deadline.
     pub late: u64,
     /// The longest time from arrival to end, in nanoseconds.
     pub worst_ns: u64,
-    /// The time of each run that ended, where these are kept.
+    /// The time of each ended run, if kept.
     pub times_ns: Vec<u64>,
 }
 
-/// A part that ran.
+/// A completed part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ran {
     /// Index of the device.
@@ -83,40 +88,40 @@ pub struct Ran {
     pub task: usize,
     /// Index of the part.
     pub part: usize,
-    /// When it began, in nanoseconds.
+    /// Start in nanoseconds.
     pub start_ns: u64,
-    /// When it ended, in nanoseconds.
+    /// End in nanoseconds.
     pub end_ns: u64,
 }
 
-/// A run that ended late.
+/// A late run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Miss {
     /// Index of the task.
     pub task: usize,
-    /// When the run came, in nanoseconds.
+    /// Arrival in nanoseconds.
     pub arrived_ns: u64,
-    /// When it was due.
+    /// Deadline in nanoseconds.
     pub due_ns: u64,
-    /// When it ended.
+    /// End in nanoseconds.
     pub ended_ns: u64,
-    /// What devices did from its arrival to its end, the last parts of it.
+    /// The last completed parts from its arrival to its end.
     pub log: Vec<Ran>,
 }
 
-/// What happened.
+/// The outcome of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// By task.
+    /// The outcome by task.
     pub tasks: Vec<TaskOutcome>,
-    /// By device: how long it was busy until nothing came any more, in nanoseconds.
+    /// Busy time by device until arrivals end, in nanoseconds.
     pub busy_ns: Vec<u64>,
-    /// The first run that ended late.
+    /// The first late run.
     pub first_miss: Option<Miss>,
 }
 
 impl Outcome {
-    /// Runs of all tasks that ended late.
+    /// Number of late runs of all tasks.
     #[must_use]
     pub fn late(&self) -> u64 {
         self.tasks.iter().map(|task| task.late).sum()
@@ -124,7 +129,7 @@ impl Outcome {
 }
 
 impl Scenario {
-    /// Runs that come so for ten seconds, with each part taking its stated time.
+    /// A scenario of ten seconds with this pattern, in which each part takes its stated time.
     #[must_use]
     pub fn of(pattern: Pattern) -> Self {
         Self {
@@ -138,7 +143,8 @@ impl Scenario {
     }
 }
 
-/// Sporadic arrivals in order of time, up to an instant: an endless task comes once, at first.
+/// Sporadic arrivals in order of time, up to an instant: an endless task arrives once, at the
+/// start.
 pub fn sporadic(set: &TaskSet, seed: u64, until_ns: u64) -> impl Iterator<Item = Arrival> + use<> {
     Source::new(set, Pattern::Sporadic, seed, until_ns)
 }
@@ -227,7 +233,7 @@ struct Run {
 
 /// A device with its queue.
 struct Lane {
-    /// Whose owners are runs, by place.
+    /// The owning runs, by place.
     queue: Queue<usize>,
     preemption_ns: Option<u64>,
     switch_ns: u64,
@@ -250,11 +256,12 @@ struct Given {
     is_interrupted: bool,
 }
 
-/// Simulates a set: each run's parts are queued with the deadlines of their subtasks (`deadlines`: by task and subtask, the time
-/// from arrival in nanoseconds), and each device is given as many as it takes.
+/// Simulates a set: each run's parts are queued with the deadlines of their subtasks (`deadlines`:
+/// by task and subtask, time from arrival in nanoseconds), and each device gets as many as it
+/// accepts.
 ///
 /// # Panics
-/// The set means nothing ([`TaskSet::check`]), or has other subtasks than `deadlines`.
+/// The set is invalid ([`TaskSet::check`]), or has other subtasks than `deadlines`.
 #[must_use]
 pub fn simulate(set: &TaskSet, deadlines: &[Vec<u64>], scenario: &Scenario) -> Outcome {
     let mut simulation = Simulation {

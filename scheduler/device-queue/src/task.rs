@@ -1,16 +1,17 @@
-//! What is to run: devices, and tasks whose parts follow each other on them (the sporadic task model).
+//! Devices, and tasks whose parts execute on them in sequence (the sporadic task model).
 //!
-//! Invariant: a [`TaskSet`] that passes [`TaskSet::check`] has no time of zero, no index past its list, and no value so
-//! large that sums of the analysis leave `u64`.
+//! Invariant: a [`TaskSet`] that passes [`TaskSet::check`] has no time of zero, no index past its
+//! list, and no value so large that sums of the analysis overflow `u64`.
 //!
-//! Deliberately not here: where times come from. They must be upper quantiles of what was measured, never medians: a
-//! certificate says that no deadline is missed *as long as no part takes longer than stated*. This project states the
-//! 0.99 quantile of a part's runs, the longest one where there are fewer than a hundred.
+//! Deliberately not here: the source of times. They must be upper quantiles of measurements, never
+//! medians: a certificate states that no deadline is missed *as long as no part takes longer than
+//! stated*. This project uses the 0.99 quantile of a part's runs, which is the maximum of fewer
+//! than a hundred.
 
 use crate::error::Error;
 use crate::settings::{Class, Settings};
 
-/// The longest time that may be stated, in nanoseconds: eleven days.
+/// Maximum time, in nanoseconds: eleven days.
 pub const LONGEST_NS: u64 = 1_000_000_000_000_000;
 
 /// One device, with its queue.
@@ -18,26 +19,26 @@ pub const LONGEST_NS: u64 = 1_000_000_000_000_000;
 pub struct Device {
     /// Its name, for messages.
     pub name: String,
-    /// Bytes that all tasks together may hold there; none: not limited.
+    /// Memory limit for all tasks together, in bytes; none: unlimited.
     pub memory_bytes: Option<u64>,
-    /// How its queue goes on; what it was given is not taken back.
+    /// Settings of its queue; parts with the device are not taken back.
     pub queue: Settings,
-    /// Time that it loses where it goes from a part of one task to one of another, in nanoseconds. It is added to each part.
+    /// Time lost between parts of different tasks, in nanoseconds. It is added to each part.
     pub switch_ns: u64,
 }
 
-/// How runs of a task come.
+/// The arrivals of a task's runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// At least `period_ns` apart, each to be done `deadline_ns` after it came. Where the deadline is longer than the
-    /// period, runs of the task overlap.
+    /// At least `period_ns` apart, each due `deadline_ns` after its arrival. If the deadline is
+    /// longer than the period, runs of the task overlap.
     Sporadic {
-        /// Shortest time from a run to the next.
+        /// Shortest time between runs.
         period_ns: u64,
-        /// Longest time from its arrival to the end of a run.
+        /// Deadline after arrival.
         deadline_ns: u64,
     },
-    /// The next run comes when the last one ended; no deadline.
+    /// The next run arrives when the last one ends; no deadline.
     Endless,
 }
 
@@ -46,7 +47,7 @@ pub enum Arrivals {
 pub struct Part {
     /// Index of its device.
     pub device: usize,
-    /// Longest time on the device with its launch, in nanoseconds: an upper quantile (see above).
+    /// Longest time on the device including launch, in nanoseconds: an upper quantile (see above).
     pub time_ns: u64,
 }
 
@@ -57,11 +58,11 @@ pub struct Task {
     pub name: String,
     /// Its class.
     pub class: Class,
-    /// How its runs come.
+    /// The arrivals of its runs.
     pub arrivals: Arrivals,
-    /// Its parts, each after the one before.
+    /// Its parts, in sequence.
     pub parts: Vec<Part>,
-    /// Bytes that it holds on devices, by index of the device.
+    /// Bytes that it holds, by index of the device.
     pub memory_bytes: Vec<(usize, u64)>,
 }
 
@@ -75,7 +76,7 @@ pub struct TaskSet {
 }
 
 impl Device {
-    /// A device of unlimited memory with a queue of the usual settings.
+    /// A device with unlimited memory and a queue with default settings.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -88,7 +89,8 @@ impl Device {
 }
 
 impl Task {
-    /// A task of the normal class whose runs come at least `period_ns` apart and are due after as long.
+    /// A task of the normal class whose runs arrive at least `period_ns` apart and are due after
+    /// the same time.
     #[must_use]
     pub fn periodic(name: impl Into<String>, period_ns: u64, parts: Vec<Part>) -> Self {
         let deadline_ns = period_ns;
@@ -104,7 +106,7 @@ impl Task {
         }
     }
 
-    /// A task without deadline whose next run comes when the last one ended.
+    /// A task without a deadline whose next run arrives when the last one ends.
     #[must_use]
     pub fn endless(name: impl Into<String>, class: Class, parts: Vec<Part>) -> Self {
         Self {
@@ -116,7 +118,7 @@ impl Task {
         }
     }
 
-    /// The same with another deadline; nothing changes for an endless task.
+    /// Sets the deadline; an endless task stays unchanged.
     #[must_use]
     pub fn due(mut self, within_ns: u64) -> Self {
         if let Arrivals::Sporadic { deadline_ns, .. } = &mut self.arrivals {
@@ -125,14 +127,14 @@ impl Task {
         self
     }
 
-    /// The same in another class.
+    /// Sets the class.
     #[must_use]
     pub fn in_class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
-    /// Period and deadline in nanoseconds, where it has them.
+    /// Period and deadline in nanoseconds, if it has them.
     #[must_use]
     pub fn sporadic(&self) -> Option<(u64, u64)> {
         match self.arrivals {
@@ -157,7 +159,7 @@ impl Task {
         here.map(|part| part.time_ns).sum()
     }
 
-    /// The longest of its parts on one device, in nanoseconds; 0 where it has none there.
+    /// The longest of its parts on one device, in nanoseconds; 0 if it has none there.
     #[must_use]
     pub fn longest_on(&self, device: usize) -> u64 {
         let here = self.parts.iter().filter(|part| part.device == device);
@@ -184,11 +186,11 @@ impl TaskSet {
         Self { devices, tasks }
     }
 
-    /// Whether the set means something.
+    /// Validates the set.
     ///
     /// # Errors
-    /// A time of zero or past [`LONGEST_NS`], an index past the list of devices, a task without parts, a device that is
-    /// given nothing at once.
+    /// A time of zero or past [`LONGEST_NS`], an index past the list of devices, a task without
+    /// parts, or a device without a place.
     pub fn check(&self) -> Result<(), Error> {
         for device in &self.devices {
             if device.queue.in_flight == 0 {
@@ -199,7 +201,7 @@ impl TaskSet {
             }
             if device.switch_ns > LONGEST_NS {
                 let words = format!(
-                    "switches in {} ns; the longest is {LONGEST_NS} ns",
+                    "has a switch time of {} ns; the limit is {LONGEST_NS} ns",
                     device.switch_ns
                 );
                 return Err(Error::set(&device.name, words));
@@ -245,7 +247,7 @@ fn wrong(time_ns: u64) -> Option<String> {
     match time_ns {
         0 => Some("zero".to_owned()),
         1..=LONGEST_NS => None,
-        _ => Some(format!("{time_ns} ns; the longest is {LONGEST_NS} ns")),
+        _ => Some(format!("{time_ns} ns; the limit is {LONGEST_NS} ns")),
     }
 }
 
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn subtasks_are_what_stays_on_a_device() {
+    fn subtasks_are_runs_on_one_device() {
         let task = Task::periodic("t", 10, [0, 0, 1, 0].map(|device| on(device, 1)).to_vec());
         assert_eq!(task.subtasks().collect::<Vec<_>>(), [(0, 2), (2, 3), (3, 4)]);
         assert_eq!(
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_named() {
+    fn invalid_set_error_names_the_fault() {
         let good = TaskSet::new(
             vec![Device::new("npu:0")],
             vec![Task::periodic("camera", 33, vec![on(0, 8)])],
@@ -288,7 +290,7 @@ mod tests {
             &|set| set.tasks[0].parts[0].time_ns = 0,
             "camera: has a part 0 of zero",
         );
-        says(&|set| set.tasks[0].parts[0].time_ns = u64::MAX, "the longest is");
+        says(&|set| set.tasks[0].parts[0].time_ns = u64::MAX, "the limit is");
         says(&|set| set.tasks[0].parts.clear(), "camera: has no part");
         says(
             &|set| set.tasks[0].parts[0].device = 1,
@@ -299,6 +301,9 @@ mod tests {
             &|set| set.devices[0].queue.in_flight = 0,
             "npu:0: is given no part",
         );
-        says(&|set| set.devices[0].switch_ns = u64::MAX, "npu:0: switches in");
+        says(
+            &|set| set.devices[0].switch_ns = u64::MAX,
+            "npu:0: has a switch time of",
+        );
     }
 }

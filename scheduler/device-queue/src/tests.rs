@@ -1,4 +1,4 @@
-//! Order, shares and withdrawal, and random histories beside a naive model.
+//! Order, shares and withdrawal, and random histories compared with a naive model.
 
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn order(queue: &mut Queue<usize>, mut now_ns: u64) -> Vec<usize> {
 }
 
 #[test]
-fn classes_go_before_deadlines_and_deadlines_before_the_order_of_coming() {
+fn order_is_class_then_deadline_then_arrival() {
     let mut queue = Queue::new(NO_SHARES);
     queue.push(entry(Class::Background, Some(1), 0), 0);
     queue.push(entry(Class::Normal, None, 1), 0);
@@ -46,7 +46,7 @@ fn classes_go_before_deadlines_and_deadlines_before_the_order_of_coming() {
 }
 
 #[test]
-fn as_many_are_out_as_there_are_places() {
+fn queue_fills_all_device_places() {
     for places in [1, 2, 3] {
         let mut queue = Queue::new(Settings {
             in_flight: places,
@@ -67,7 +67,7 @@ fn as_many_are_out_as_there_are_places() {
 }
 
 #[test]
-fn a_wide_part_waits_for_all_its_places_and_nobody_passes_it() {
+fn wide_part_waits_for_its_places_without_overtaking() {
     let mut queue = Queue::new(Settings {
         in_flight: 2,
         ..NO_SHARES
@@ -85,7 +85,7 @@ fn a_wide_part_waits_for_all_its_places_and_nobody_passes_it() {
 }
 
 #[test]
-fn who_is_withdrawn_holds_nobody_up() {
+fn withdrawn_part_does_not_block_the_queue() {
     let mut queue = Queue::new(NO_SHARES);
     let out = queue.push(entry(Class::Normal, None, 0), 0);
     let (first, second) = (
@@ -103,7 +103,7 @@ fn who_is_withdrawn_holds_nobody_up() {
 }
 
 #[test]
-fn a_lower_class_gets_its_share_under_an_urgent_class_that_never_pauses() {
+fn lower_class_gets_its_share_under_endless_urgent_load() {
     let settings = Settings {
         share_permille: [0, 100, 50],
         ..NO_SHARES
@@ -131,7 +131,7 @@ fn a_lower_class_gets_its_share_under_an_urgent_class_that_never_pauses() {
 }
 
 #[test]
-fn a_class_that_gets_its_share_by_itself_never_goes_before_another() {
+fn satisfied_class_does_not_go_out_of_turn() {
     let mut queue = Queue::new(Settings::default());
     let mut now_ns = 0;
     let background = |now_ns, queue: &mut Queue<usize>| {
@@ -164,7 +164,7 @@ const INTERRUPTS: Settings = Settings {
 };
 
 #[test]
-fn where_the_device_interrupts_only_what_is_as_urgent_is_waited_for() {
+fn preemptive_device_waits_only_for_equal_urgency() {
     let mut queue = Queue::new(INTERRUPTS);
     let background = queue.push(entry(Class::Background, None, 0), 0);
     assert_eq!(queue.next(0), Some((background, 0)));
@@ -183,7 +183,7 @@ fn where_the_device_interrupts_only_what_is_as_urgent_is_waited_for() {
 }
 
 #[test]
-fn what_is_interrupted_pays_for_what_it_had_and_nothing_passes_a_part_that_was_begun() {
+fn interrupted_part_is_charged_and_not_overtaken() {
     let settings = Settings {
         share_permille: [0, 0, 500],
         ..INTERRUPTS
@@ -248,7 +248,7 @@ fn tightest(set: &TaskSet) -> Option<crate::Instant> {
 }
 
 #[test]
-fn a_part_that_gives_way_blocks_for_the_bound_and_no_longer_than_itself() {
+fn preemptible_part_blocks_for_its_bound() {
     let with = camera_and_background;
     assert_eq!(
         tightest(&with(None, 0)),
@@ -272,7 +272,7 @@ fn a_part_that_gives_way_blocks_for_the_bound_and_no_longer_than_itself() {
 }
 
 #[test]
-fn switches_are_counted_for_each_part() {
+fn switch_time_is_added_to_each_part() {
     let mut set = camera_and_background(None, 0);
     set.tasks.pop();
     set.tasks[0].parts = vec![set.tasks[0].parts[0]; 2];
@@ -311,7 +311,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// Without shares the order is that of sorting all that wait.
     #[test]
-    fn goes_as_a_sorted_list_does(steps in prop::collection::vec(step(), 1..200), in_flight in 1_usize..4) {
+    fn queue_matches_a_sorted_list(steps in prop::collection::vec(step(), 1..200), in_flight in 1_usize..4) {
         let mut queue = Queue::new(Settings { in_flight, ..NO_SHARES });
         let mut waiting: Vec<(Class, (u64, u64), usize, Ticket)> = Vec::new();
         let mut out: Vec<Ticket> = Vec::new();

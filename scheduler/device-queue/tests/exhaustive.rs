@@ -340,7 +340,7 @@ fn mixed_parts_are_judged_soundly_and_seldom_refused_in_vain() {
 }
 
 #[test]
-fn devices_that_give_way_and_switch_are_judged_soundly() {
+fn preemptive_devices_with_switches_are_judged_soundly() {
     let (mut admitted_sets, mut by_giving_way, mut by_switches, mut in_vain) = (0, 0, 0, 0);
     let mut random = ChaCha8Rng::seed_from_u64(4);
     for _ in 0..6_000 {

@@ -110,7 +110,7 @@ fn agree(seed: u64, count: usize, choices: usize, aim: Aim) -> (bool, u64) {
 }
 
 #[test]
-fn joint_plans_are_those_of_brute_force() {
+fn joint_plans_match_brute_force() {
     let mut found = 0;
     for seed in 0..60 {
         for aim in [Aim::Energy, Aim::Load] {
@@ -122,7 +122,7 @@ fn joint_plans_are_those_of_brute_force() {
 }
 
 #[test]
-fn six_sessions_of_eight_plans_each() {
+fn six_sessions_with_eight_plans_each() {
     for aim in [Aim::Energy, Aim::Load] {
         let found: Vec<bool> = (0..3)
             .map(|seed| {
@@ -136,7 +136,7 @@ fn six_sessions_of_eight_plans_each() {
 }
 
 #[test]
-fn steps_are_limited_and_said_to_be() {
+fn step_limit_is_reported() {
     let mut random = ChaCha8Rng::seed_from_u64(0);
     let sessions = sessions(&mut random, 4, 8);
     let few = joint(&devices(100), &sessions, Aim::Energy, 8).unwrap();

@@ -45,7 +45,7 @@ fn is_admitted(set: &TaskSet) -> bool {
 proptest! {
     /// What is refused is refused with any task more.
     #[test]
-    fn more_tasks_admit_no_more(
+    fn admission_is_monotone(
         tasks in prop::collection::vec(task(), 1..5),
         more in task(),
         shares in prop::sample::select(vec![[0, 0, 0], [0, 100, 50], [0, 300, 200]]),
@@ -59,7 +59,7 @@ proptest! {
 
     /// A part that is cut in two for nothing never makes a set worse, where no share goes out of turn.
     #[test]
-    fn cutting_for_nothing_does_no_harm(tasks in prop::collection::vec(task(), 1..5), which in any::<prop::sample::Index>()) {
+    fn free_cuts_are_harmless(tasks in prop::collection::vec(task(), 1..5), which in any::<prop::sample::Index>()) {
         let set = TaskSet::new(devices([0; 3], 1), tasks);
         let mut cut = set.clone();
         let parts = &mut cut.tasks[which.index(set.tasks.len())].parts;

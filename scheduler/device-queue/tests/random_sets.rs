@@ -116,7 +116,7 @@ struct Tally {
 }
 
 #[test]
-fn no_admitted_set_misses_in_a_million_arrivals() {
+fn admitted_sets_miss_nothing_in_a_million_arrivals() {
     let mut random = Random(ChaCha8Rng::seed_from_u64(18));
     let mut tally = Tally::default();
     for number in 0..SETS {
@@ -207,7 +207,7 @@ fn giving_way(set: &mut TaskSet, random: &mut Random) {
 }
 
 #[test]
-fn no_set_that_is_admitted_to_devices_that_give_way_misses() {
+fn admitted_sets_on_preemptive_devices_miss_nothing() {
     let mut random = Random(ChaCha8Rng::seed_from_u64(19));
     let (mut admitted, mut more, mut arrivals) = (0, 0, 0);
     for number in 0..SETS {
@@ -247,7 +247,7 @@ fn no_set_that_is_admitted_to_devices_that_give_way_misses() {
 }
 
 #[test]
-fn what_would_fit_fits_and_cuts_are_tight() {
+fn offered_fits_are_admitted_and_cuts_are_tight() {
     let mut random = Random(ChaCha8Rng::seed_from_u64(7));
     let (mut fits, mut limits) = (0, 0);
     for number in 0..100 {

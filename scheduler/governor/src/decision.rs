@@ -1,48 +1,50 @@
-//! What a governor answers, and why.
+//! The governor's decision and its reason.
 //!
-//! Invariant: every decision carries the numbers that made it, so that a line of the log explains itself.
+//! Invariant: every decision carries the numbers behind it, so that a line of the log explains
+//! itself.
 
 use serde::{Deserialize, Serialize};
 
 use crate::observation::Place;
 
-/// The answer to one observation.
+/// The governor's response to one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// So many of a thousand frames should run; the others are skipped (see [`takes`]). 1000 unless no candidate
-    /// holds the limits at the full rate, and only where the frames' period is known.
+    /// Share of frames that should run, in thousandths; the others are skipped (see [`takes`]).
+    /// 1000 unless no candidate holds the limits at the full rate; lower only if the frame period
+    /// is known.
     pub pace_permille: u32,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What to do with the plan that runs.
+/// A change of the running plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Leave it.
+    /// Keep the plan.
     Stay,
-    /// The next run takes this candidate.
+    /// Use this candidate from the next run on.
     Switch(usize),
-    /// Make a new portfolio in the background; until then `Governor::plan` says what runs. Without any usable
-    /// candidate nothing can run before it is there.
+    /// Make a new portfolio in the background; until then `Governor::plan` is the plan to run.
+    /// Without a usable candidate nothing can run before that.
     Replan,
 }
 
-/// Why: what decided, with its numbers.
+/// The reason for a decision, with its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Nothing speaks for a change, or it is not time to look.
+    /// No reason to change, or not time to look.
     Steady,
-    /// Another candidate would be better, but the last switch is too near or there were too many.
+    /// Another candidate would be better, but the last switch is too recent or there were too many.
     Waiting {
         /// The better one.
         candidate: usize,
     },
-    /// The plan that runs is late by what was measured, and another one is predicted to be in time.
+    /// The current plan is late by measurement, and another one is predicted to be in time.
     Late {
         /// Time of a run now.
         latency_ns: u64,
@@ -51,28 +53,28 @@ pub enum Reason {
         /// The deadline.
         deadline_ns: u64,
     },
-    /// A temperature is predicted to pass its limit.
+    /// A temperature is predicted to exceed its limit.
     Hot {
         /// Where.
         place: Place,
-        /// As read (or as predicted where the sensor is not trusted).
+        /// Measured temperature (predicted, if the sensor is not trusted).
         temperature_mc: i64,
-        /// As predicted, with the plan that ran before at the full rate.
+        /// Predicted temperature with the previous plan at the full rate.
         predicted_mc: i64,
         /// The limit.
         limit_mc: i64,
     },
-    /// The plan's power is above the limit.
+    /// The plan's power exceeds the limit.
     Power {
         /// Of the plan that ran before.
         power_mw: u64,
         /// The limit.
         limit_mw: u64,
     },
-    /// There is a limit of power, and a device of the plan neither says what it draws nor is stated to: the limit is
-    /// held against the others alone.
+    /// There is a power limit, but the power of a device of the plan is neither measured nor
+    /// stated: the limit applies to the other devices only.
     PowerUnknown {
-        /// The plan, which goes on.
+        /// The plan, which stays.
         candidate: usize,
         /// The limit.
         limit_mw: u64,
@@ -82,14 +84,14 @@ pub enum Reason {
         /// The device.
         device: usize,
     },
-    /// It is faster, and its heat can be borne.
+    /// It is faster and stays within thermal limits.
     Faster {
         /// Its predicted time.
         latency_ns: u64,
         /// That of the plan that ran before.
         than_ns: u64,
     },
-    /// It takes less energy and is in time.
+    /// It uses less energy and is in time.
     Frugal {
         /// Its energy per run.
         energy_uj: u64,
@@ -98,7 +100,7 @@ pub enum Reason {
     },
     /// It holds the limits at a higher rate.
     Sustains {
-        /// So many of a thousand frames in time.
+        /// Share of frames in time, in thousandths.
         permille: u32,
         /// The plan that ran before.
         than_permille: u32,
@@ -108,23 +110,23 @@ pub enum Reason {
         /// The pace until now.
         from_permille: u32,
     },
-    /// Runs take longer than predicted, for long, and no device's slowness explains it.
+    /// Runs have long been slower than predicted, and no device's slowness explains it.
     PredictionOff {
         /// The candidate.
         candidate: usize,
-        /// Measured against predicted time, in thousandths.
+        /// Measured time relative to the prediction, in thousandths.
         measured_permille: u64,
     },
     /// Every candidate needs a lost device.
     NoCandidate,
     /// A new portfolio is in use.
     Replanned,
-    /// The observation names a device or candidate that is not there; it changed nothing.
+    /// The observation names an unknown device or candidate, and changed nothing.
     Unknown,
 }
 
 impl Decision {
-    /// The candidate to switch to, where there is one.
+    /// The candidate to switch to, if any.
     #[must_use]
     pub fn switch_to(&self) -> Option<usize> {
         match self.action {
@@ -134,7 +136,8 @@ impl Decision {
     }
 }
 
-/// Whether a frame of this number runs at a pace: so many of a thousand, as evenly as whole frames allow.
+/// Whether the frame of this number runs at a pace in thousandths; frames are spread as evenly as
+/// possible.
 #[must_use]
 pub fn takes(frame: u64, pace_permille: u32) -> bool {
     let pace = u128::from(pace_permille.min(1000));

@@ -1,19 +1,19 @@
-//! What can go wrong: a portfolio that no governor can work with, a log that does not replay.
+//! Errors: an invalid portfolio, or a log that does not replay.
 //!
 //! Invariant: a message names the candidate, device or line, and the value seen.
 
 use std::fmt;
 
-/// Why no governor could be made, or a log not replayed.
+/// Why a governor could not be made or a log not replayed.
 pub struct Error(Repr);
 
 /// The class of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No candidate, or one that contradicts itself or the list of devices.
+    /// No candidate, or a candidate that contradicts itself or the device list.
     BadPortfolio,
-    /// A log that cannot be read, has another version, or was decided otherwise.
+    /// A log that is unreadable, of another version, or with other decisions.
     BadLog,
 }
 

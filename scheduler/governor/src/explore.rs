@@ -1,20 +1,23 @@
-//! Which plan an ungoverned session runs, learnt from its own runs: trials of ready plans within a budget.
+//! Selects the plan of an ungoverned session from its own runs: trials of ready plans within a
+//! budget.
 //!
-//! An [`Explorer`] knows the *incumbent*, the plan that runs, and *arms*, plans that might be faster. It says which plan
-//! the next run takes ([`Explorer::next`]) or which arm to run beside the app ([`Explorer::wants_shadow`]), and is told
-//! how long each took. Comparisons are paired: runs of an arm and of the incumbent in turns, close in time, so that what
-//! slows both cancels out. An arm is dropped when it is slower beyond doubt and adopted when it is faster beyond doubt.
+//! An [`Explorer`] has an *incumbent*, the current plan, and *arms*, plans that might be faster. It
+//! selects the plan of the next run ([`Explorer::next`]) or the arm to run beside the app
+//! ([`Explorer::wants_shadow`]), and observes each run time. Comparisons are paired: runs of an arm
+//! and of the incumbent alternate, close in time, so that common slowdowns cancel out. An arm is
+//! dropped when it is slower, and adopted when it is faster, with statistical confidence.
 //!
-//! The rule is successive elimination over paired log ratios (Even-Dar et al., JMLR 2006) under the budget of a
-//! conservative bandit (Wu et al., arXiv:1602.04282): what trials cost beyond the incumbent stays below a share of the
-//! time so far plus a few runs.
+//! The rule is successive elimination over paired log ratios (Even-Dar et al., JMLR 2006) under the
+//! budget of a conservative bandit (Wu et al., arXiv:1602.04282): the excess cost of trials stays
+//! below a share of the time so far plus a few runs.
 //!
 //! Invariants:
-//! 1. The incumbent is replaced only by an arm that was measured in turns with it and was faster beyond doubt, with the
-//!    same answers.
-//! 2. A trial whose expected excess does not fit the budget waits.
-//! 3. Pure: no clock, device or thread; the same observations give the same choices. `ln` and `exp` are used, unlike in
-//!    the governor's own state: choices follow real timings, which no two machines share.
+//! 1. The incumbent is replaced only by an arm that was faster in paired runs with statistical
+//!    confidence, with the same outputs.
+//! 2. A trial whose expected excess exceeds the budget waits.
+//! 3. Pure: no clock, device or thread; the same observations give the same choices. `ln` and `exp`
+//!    are used, unlike in the governor's own state: choices follow real timings, which no two
+//!    machines share.
 //!
 //! Not here: making plans and running them (the session does).
 
@@ -34,9 +37,9 @@ use statistics::{MEDIAN_OF, Verdict, log_deviation, median, verdict};
 const WINDOW: usize = MEDIAN_OF;
 /// Counted pairs of a trial's blocks, one after the other: 12 in all.
 const BLOCKS: [usize; 5] = [1, 1, 2, 4, 4];
-/// An arm's counted run that takes so many times the incumbent's ends its trial.
+/// Ratio to the incumbent's time at which an arm's counted run ends its trial.
 const HOPELESS: f64 = 2.0;
-/// A first shadow run, of cold code, is given up after so many times the incumbent's time.
+/// Ratio to the incumbent's time after which a first, cold shadow run is abandoned.
 pub const GIVEN_UP: f64 = 2.0;
 /// Of a gap between two runs, so much is used.
 const GAP_SHARE: f64 = 0.8;
@@ -45,7 +48,7 @@ const GAP_SHARE: f64 = 0.8;
 const NOISE: f64 = 1.8;
 /// What is usual follows what is measured so slowly, by check.
 const SLOWLY: f64 = 0.1;
-/// An adopted plan that takes so many times what its trial took is left again.
+/// Ratio to its trial time at which an adopted plan is rolled back.
 const REGRESSION: f64 = 1.15;
 
 /// How much an explorer may cost, and how often it looks again.
@@ -118,7 +121,7 @@ pub struct ShadowRun {
     pub incumbent_ns: Option<f64>,
     /// Whether both gave the same outputs.
     pub same_answers: bool,
-    /// Nobody waited for it.
+    /// It was a shadow run, without a waiter.
     pub in_gap: bool,
     /// Its time says something: the code is warm, or it was given up.
     pub is_counted: bool,
@@ -237,7 +240,7 @@ impl Explorer {
         self.arms.len() - 1
     }
 
-    /// Trials may cost so many thousandths from now on.
+    /// Sets the budget of trials in thousandths.
     pub fn set_budget(&mut self, budget_permille: u32) {
         self.settings.budget_permille = budget_permille;
     }

@@ -1,13 +1,15 @@
-//! How slow each device is just now, from clocks, others' load and our own runs.
+//! The current slowness of each device, learnt from clocks, other load and our own runs.
 //!
-//! A run tells the truth about the devices that it used. Of a device that nobody used for a while there are only its
-//! sensors: the clock that it may run at, and (where it can be read) the share that others take. Where they do not
-//! explain what was measured, somebody unseen keeps the device busy: it is taken to be slow until it is tried again.
+//! A run shows the true speed of the devices that it used. For a device that was not used for a
+//! while there are only its sensors: its currently allowed clock, and (if readable) the share that
+//! other programs use. If they do not explain the measured time, hidden load keeps the device busy:
+//! it is assumed to be slow until it is tried again.
 //!
-//! A candidate whose runs all take as much longer on a device for a minute, whatever its sensors say, was predicted wrongly
-//! there: that is the candidate's, not the device's, which another candidate may find as quick as ever. Since somebody else may
-//! be at work for as long, it is never believed of a candidate that once ran as predicted; of others it is for two minutes, then
-//! one run is tried, and where it is as slow again it is believed for twice as long.
+//! If all runs of a candidate are slower by the same factor on a device for a minute, regardless of
+//! its sensors, its prediction is wrong there. That belongs to the candidate, not to the device,
+//! which may be as fast as ever for another candidate. Because other load may also last that long,
+//! this is never assumed for a candidate that once ran as predicted; for others it is assumed for
+//! two minutes, then one run is tried, and if it is as slow again it is assumed for twice as long.
 //!
 //! Invariant: a slowness is at least 1 and at most 20.
 
@@ -369,7 +371,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn unseen_others_are_avoided_longer_each_time() {
+    fn hidden_load_is_avoided_longer_each_time() {
         let mut device = Device::default();
         device.measure(S, 3.0, None, true, 10 * S);
         assert!(device.slowness(10 * S, false, None) > 2.9);
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sensors_explain_ends_with_them() {
+    fn slowness_explained_by_sensors_ends_with_them() {
         let mut device = Device::default();
         device.read_clock(S, 1000);
         device.read_clock(2 * S, 500);
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_asked_for_is_not_slow() {
+    fn requested_clock_is_not_slowness() {
         let mut device = Device::default();
         device.read_clock(S, 1000);
         device.read_clock(2 * S, 800);
@@ -409,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn others_that_a_sensor_tells_of_hold_the_clock() {
+    fn visible_load_raises_the_clock() {
         let mut device = Device::default();
         device.read_clock(S, 1000);
         device.read_others(S, 750);

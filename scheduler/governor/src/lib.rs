@@ -1,10 +1,12 @@
-//! The governor: which plan of a portfolio runs now. A pure state machine: observations in, one decision out.
+//! The governor selects the running plan of a portfolio. It is a pure state machine: observations
+//! in, one decision out.
 //!
-//! A [`Governor`] is given a [`Portfolio`] of plans that are compiled already, and then every [`Observation`] with its
-//! time: what sensors read, how runs went, devices lost and back, the battery, what the app hints, limits. Each
-//! [`step`](Governor::step) answers with a [`Decision`]: stay, switch to another candidate, or ask for a replan, with
-//! the reason and the numbers that decided. It learns how much slower than predicted each device is, and how the
-//! machine heats up, so that it moves before a limit is reached.
+//! A [`Governor`] gets a [`Portfolio`] of compiled plans, and then every [`Observation`] with its
+//! time: sensor readings, run results, lost and returned devices, the battery, hints from the app,
+//! limits. Each [`step`](Governor::step) returns a [`Decision`]: stay, switch to another candidate,
+//! or request a replan, with the reason and the numbers behind it. It learns how much slower than
+//! predicted each device is, and how the machine heats up, so that it acts before a limit is
+//! reached.
 //!
 //! ```
 //! use polychip_governor::{
@@ -27,16 +29,19 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Pure: no clock, device, file or thread; the same observations give the same decisions, byte for byte, on every host.
-//!    What crosses the boundary (observations, decisions, settings) is whole numbers; inside there are `f64`s, with
-//!    additions, subtractions, multiplications and divisions alone, which IEEE 754 rounds alike everywhere. `exp` and
-//!    `ln` differ between C libraries and are never called: heat takes implicit steps, which are quotients.
-//! 2. A candidate that needs a lost device is never chosen. While some candidate needs none, there is a plan.
-//! 3. Switches that nobody forced are at most [`Settings::switches_per_minute`] in any minute; a loss of a device
+//! 1. Pure: no clock, device, file or thread; the same observations give the same decisions, byte
+//!    for byte, on every host. Inputs and outputs (observations, decisions, settings) are whole
+//!    numbers. Internally there are `f64`s, with additions, subtractions, multiplications and
+//!    divisions only, which IEEE 754 rounds alike everywhere. `exp` and `ln` differ between C
+//!    libraries and are never called: heat takes implicit steps, which are quotients.
+//! 2. A candidate that needs a lost device is never chosen. While some candidate needs none, there
+//!    is a plan.
+//! 3. Unforced switches are at most [`Settings::switches_per_minute`] in any minute; a device loss
 //!    forces at most one.
 //!
-//! Allowed dependencies: none of ours. Deliberately not here: reading sensors, compiling plans, swapping them (the session does), writing the log.
-//! Start reading at [`Input`] and [`Decision`], then `state` (the machine), `thermal` (heat), `learn` (runs).
+//! Allowed dependencies: none of ours. Deliberately not here: reading sensors, compiling plans,
+//! swapping them (the session does), writing the log. Start reading at [`Input`] and [`Decision`],
+//! then `state` (the machine), `thermal` (heat), `learn` (runs).
 
 #![forbid(unsafe_code)]
 

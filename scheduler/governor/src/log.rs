@@ -1,10 +1,10 @@
 //! The log of a governor: JSON lines that replay to the same decisions.
 //!
-//! The first line is the start: portfolio, limits, settings. Each other line is an observation with the decision that
-//! answered it. Whoever steps a governor writes the lines; nothing here opens a file.
+//! The first line is the start: portfolio, limits, settings. Each other line is an observation with
+//! its decision. The caller writes the lines; nothing here opens a file.
 //!
-//! Invariant: `replay` of what `start` and `line` gave finds the same decisions on every host, or says which line
-//! differs.
+//! Invariant: `replay` of the output of `start` and `line` finds the same decisions on every host,
+//! or reports the line that differs.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,18 +27,18 @@ struct Start {
     settings: Settings,
 }
 
-/// An observation and its answer.
+/// An observation and its decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// What happened.
+    /// The observation.
     #[serde(rename = "event")]
     pub observation: Observation,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
 }
 
-/// The first line of the log of a governor that has not been stepped, without the line's end.
+/// The first line of the log of a governor before its first step, without a newline.
 #[must_use]
 pub fn start(governor: &Governor) -> String {
     let start = Start {
@@ -50,7 +50,7 @@ pub fn start(governor: &Governor) -> String {
     serde_json::to_string(&start).expect("invariant: a log has only JSON types")
 }
 
-/// A further line, without the line's end.
+/// A further line, without a newline.
 #[must_use]
 pub fn line(observation: &Observation, decision: &Decision) -> String {
     let line = Line {
@@ -60,11 +60,11 @@ pub fn line(observation: &Observation, decision: &Decision) -> String {
     serde_json::to_string(&line).expect("invariant: a log has only JSON types")
 }
 
-/// Steps a new governor through the observations of a log; its decisions.
+/// Replays the observations of a log with a new governor, and returns its decisions.
 ///
 /// # Errors
-/// A line that is none, a log of another version, a portfolio that no governor can work with, or a decision that
-/// differs from the logged one.
+/// An invalid line, a log of another version, an invalid portfolio, or a decision that differs from
+/// the logged one.
 pub fn replay(text: &str) -> Result<Vec<Decision>> {
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     let (_, first) = lines.next().ok_or_else(|| Error::log(1, "the log is empty"))?;

@@ -1,30 +1,32 @@
-//! What a governor is told: a row of the log each, with its time.
+//! The governor's inputs: one row of the log each, with its time.
 //!
-//! Invariants: figures are whole numbers with their unit in the name, so that a row reads back exactly; what a
-//! sensor does not say is left out, never invented.
+//! Invariants: figures are whole numbers with their unit in the name, so that a row reads back
+//! exactly; a figure without a sensor is absent, never invented.
 
 use serde::{Deserialize, Serialize};
 
 use crate::portfolio::{Candidate, Load};
 
-/// Something that happened.
+/// An input to the governor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// When, on any clock that does not go back. An observation older than the last one counts as of that one's time.
+    /// Time on any monotonic clock, in nanoseconds. An observation older than the last one gets the
+    /// last one's time.
     pub time_ns: u64,
-    /// What.
+    /// The input.
     pub input: Input,
 }
 
-/// What happened.
+/// The kind of an observation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// Sensors of one place were read. Readings may come at any pace; once a second is enough, ten times is better.
+    /// A sensor reading of one place. Any rate is allowed; one per second is enough, ten are
+    /// better.
     Reading(Reading),
-    /// A run ended well.
+    /// A run completed.
     Run(FinishedRun),
-    /// A device is gone: no run of a candidate that uses it can end well.
+    /// A device is lost: runs of candidates that use it cannot complete.
     Lost {
         /// The device.
         device: usize,
@@ -36,29 +38,30 @@ pub enum Input {
     },
     /// The battery, on a machine that has one.
     Battery {
-        /// Charge in thousandths, where it is known.
+        /// Charge in thousandths, if known.
         charge_permille: Option<u32>,
-        /// Power comes from outside.
+        /// Whether it is charging.
         charging: bool,
     },
-    /// The app is in front of a person, or it is not. Until told, it is.
+    /// Whether the app is in the foreground (initially it is).
     Foreground(bool),
-    /// How often runs start and how long each may take; none: as often and as long as they like.
+    /// The frame period and deadline; none: no bound.
     Frames {
-        /// Time between two runs.
+        /// Time between runs.
         period_ns: Option<u64>,
-        /// Longest time of a run that counts as in time.
+        /// Deadline of a run.
         deadline_ns: Option<u64>,
     },
     /// The policy's limits changed.
     Limits(PolicyLimits),
-    /// Plans were made anew, for the same devices: these candidates replace the old ones, the first one runs.
+    /// New plans for the same devices: these candidates replace the old ones, and the first one
+    /// runs.
     Replanned(Vec<Candidate>),
-    /// Nothing but time: lets the governor look, where no run and no reading comes for long.
+    /// Only time passed: lets the governor look when there are no runs or readings for long.
     Tick,
 }
 
-/// Where a sensor sits.
+/// The place of a sensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -66,34 +69,34 @@ pub enum Place {
     Device(usize),
     /// The chip package, or the board near it.
     Package,
-    /// The surface that a person touches, or the case.
+    /// The surface that a user touches, or the case.
     Skin,
 }
 
-/// What the sensors of one place say; what they do not say is none.
+/// The sensor readings of one place; unknown ones are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Where.
+    /// The place.
     pub place: Place,
     /// Temperature in thousandths of a degree Celsius.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_mc: Option<i64>,
-    /// Power of the place (of the whole package or machine where it is none of a device).
+    /// Power of the place (of the whole package or machine if the place is not a device).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_mw: Option<u64>,
-    /// The clock that the device may run at now: a lowered cap, not an idle device's rest.
+    /// Maximum currently allowed clock: a lowered cap, not an idle clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency_khz: Option<u64>,
-    /// The share of time for which the device is busy with others' work, in thousandths.
+    /// Share of time that the device is busy with other work, in thousandths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_permille: Option<u32>,
-    /// The device says that it has lowered its clocks for heat or power.
+    /// Whether the device reports lowered clocks for heat or power.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<bool>,
 }
 
 impl Reading {
-    /// A reading that says nothing yet.
+    /// An empty reading.
     #[must_use]
     pub fn of(place: Place) -> Self {
         Self {
@@ -107,23 +110,23 @@ impl Reading {
     }
 }
 
-/// A run that ended with its outputs, or the mean of several.
+/// A completed run, or the mean of several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishedRun {
     /// The candidate that ran.
     pub candidate: usize,
-    /// Runs that it is the mean of; left out: one.
+    /// Number of runs in the mean; default 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub runs: u64,
-    /// From submit to outputs.
+    /// Time from submit to outputs.
     pub latency_ns: u64,
-    /// Energy of the run, where the devices say it.
+    /// Energy of the run, if the devices report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_uj: Option<u64>,
-    /// It was not in time, by the app's own count. Without it the governor compares with the deadline.
+    /// Whether the app counted it as late. If not, the governor compares with the deadline.
     #[serde(default)]
     pub late: bool,
-    /// What the fences say of each device, where they do: busy time and energy. May be empty.
+    /// Busy time and energy by device, as the fences report them. May be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<Load>,
 }
@@ -137,25 +140,25 @@ fn is_one(runs: &u64) -> bool {
     *runs == 1
 }
 
-/// What must not be exceeded. None: no limit.
+/// The limits to hold; none: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyLimits {
-    /// Highest temperature per device, by its index; a list that is too short means no limit for the rest.
+    /// Temperature limit per device, by index; missing entries mean no limit.
     #[serde(default)]
     pub device_mc: Vec<Option<i64>>,
-    /// Highest temperature of the package.
+    /// Temperature limit of the package.
     #[serde(default)]
     pub package_mc: Option<i64>,
-    /// Highest temperature of the surface.
+    /// Temperature limit of the surface.
     #[serde(default)]
     pub skin_mc: Option<i64>,
-    /// Highest power of the devices together, averaged over seconds.
+    /// Limit on the total power of the devices, averaged over seconds.
     #[serde(default)]
     pub power_mw: Option<u64>,
 }
 
 impl PolicyLimits {
-    /// The highest temperature of a place.
+    /// The temperature limit of a place.
     #[must_use]
     pub fn temperature(&self, place: Place) -> Option<i64> {
         match place {

@@ -1,35 +1,35 @@
-//! Plans to choose from, as far as choosing needs to know them.
+//! The plans to choose from, with the figures that the choice needs.
 //!
-//! Invariant: a portfolio that `check` accepts has at least one candidate, and every candidate uses devices of the
-//! portfolio, each once.
+//! Invariant: a portfolio that `check` accepts has at least one candidate, and every candidate uses
+//! devices of the portfolio, each once.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Plans that are ready to run. Devices are named once; everywhere else they are indices into `devices`, and
-/// candidates are indices into `candidates`.
+/// Ready plans. Devices are named once; elsewhere they are indices into `devices`, and candidates
+/// are indices into `candidates`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Portfolio {
     /// Names of the runtime's devices, `plugin:index`.
     pub devices: Vec<String>,
-    /// The plans. The first one runs until something speaks for another.
+    /// The plans. The first one runs initially.
     pub candidates: Vec<Candidate>,
 }
 
-/// One plan.
+/// A plan to choose from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Name for people: `fastest`, `frugal`, `without gpu:0`.
     pub name: String,
-    /// Predicted time of a run, from submit to outputs.
+    /// Predicted time of a run, from submit to outputs, in nanoseconds.
     pub latency_ns: u64,
-    /// Predicted energy of a run, with transfers, where it is known.
+    /// Predicted energy of a run in microjoules, including transfers, if known.
     pub energy_uj: Option<u64>,
-    /// The devices that it uses, and for how long.
+    /// Its devices and their busy times.
     pub loads: Vec<Load>,
-    /// The operating points at which its devices are to run, which its time and energy are those of. A device that is
-    /// not named runs as fast as it may. Who executes the decision sets them; the governor sets nothing.
+    /// The operating points to which its time and energy refer. A device without one runs at its
+    /// maximum. The caller sets them; the governor sets nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<Point>,
 }
@@ -39,23 +39,23 @@ pub struct Candidate {
 pub struct Point {
     /// The device.
     pub device: usize,
-    /// Its highest clock meanwhile.
+    /// Its maximum clock, in kilohertz.
     pub khz: u64,
 }
 
-/// What a run asks of one device.
+/// A run's load on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// The device.
     pub device: usize,
-    /// How long it is busy.
+    /// Busy time in nanoseconds.
     pub busy_ns: u64,
-    /// Energy spent on it, where it is known.
+    /// Energy in microjoules, if known.
     pub energy_uj: Option<u64>,
 }
 
 impl Candidate {
-    /// A candidate whose energy is that of its loads, where all are known.
+    /// A candidate with the energy of its loads, if all are known.
     #[must_use]
     pub fn new(name: &str, latency_ns: u64, loads: Vec<Load>) -> Self {
         let energies: Option<Vec<u64>> = loads.iter().map(|load| load.energy_uj).collect();
@@ -68,20 +68,20 @@ impl Candidate {
         }
     }
 
-    /// The same candidate at operating points.
+    /// Sets its operating points.
     #[must_use]
     pub fn at(self, points: Vec<Point>) -> Self {
         Self { points, ..self }
     }
 
-    /// The highest clock that it asks of a device, where it asks for one.
+    /// The maximum clock that it requests of a device, if any.
     #[must_use]
     pub fn khz(&self, device: usize) -> Option<u64> {
         let mut points = self.points.iter();
         points.find(|point| point.device == device).map(|point| point.khz)
     }
 
-    /// The same candidate with a known energy of the whole run.
+    /// Sets the energy of the whole run.
     #[must_use]
     pub fn energy(self, energy_uj: u64) -> Self {
         Self {
@@ -98,11 +98,12 @@ impl Candidate {
 }
 
 impl Portfolio {
-    /// Finds what no governor can work with.
+    /// Validates the portfolio.
     ///
     /// # Errors
-    /// No candidate, a candidate without a load or with two of one device, a device that is not in the list, or an
-    /// operating point of a device that the candidate does not use, or of no clock.
+    /// No candidate, a candidate without a load or with two of one device, a device that is not in
+    /// the list, or an operating point of a device that the candidate does not use, or with a zero
+    /// clock.
     pub fn check(&self) -> Result<()> {
         if self.candidates.is_empty() {
             return Err(Error::portfolio("the portfolio has no candidate"));

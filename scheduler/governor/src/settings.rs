@@ -1,37 +1,39 @@
-//! How patient, careful and frugal a governor is. Every figure has its unit in its name.
+//! Governor settings: how patient, careful and frugal it is. Every figure has its unit in its name.
 
 use serde::{Deserialize, Serialize};
 
-/// Settings of a governor. The defaults are those of a phone; see `docs/governor.md` for what each does.
+/// Settings of a governor. The defaults suit a phone; `docs/governor.md` explains each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// It looks for a better plan this often; a lost device or a late run makes it look at once.
+    /// Interval between looks for a better plan; a lost device or a late run triggers a look at
+    /// once.
     pub look_every_ns: u64,
-    /// A plan runs at least so long, unless a device of it is lost, it is late or it is too hot.
+    /// Minimum time that a plan runs, unless a device is lost, it is late or too hot.
     pub dwell_ns: u64,
-    /// Most switches in any minute that no lost device forced.
+    /// Maximum switches per minute that no lost device forced.
     pub switches_per_minute: u32,
-    /// Another plan must be so much better, in thousandths, to be worth a switch.
+    /// Minimum advantage of another plan for a switch, in thousandths.
     pub hysteresis_permille: u32,
-    /// How far ahead temperatures are predicted.
+    /// How far ahead temperatures are predicted, in nanoseconds.
     pub horizon_ns: u64,
-    /// Temperatures of package and surface are kept so far below their limits.
+    /// Margin below the temperature limits of package and surface.
     pub guard_mc: i64,
-    /// Temperatures of devices, which rise within seconds, are kept so far below theirs.
+    /// Margin below the temperature limits of devices, which heat up within seconds.
     pub device_guard_mc: i64,
-    /// A predicted time must be so much shorter than the deadline, in thousandths, to count as in time.
+    /// Margin of a predicted time below the deadline, in thousandths, to count as in time.
     pub margin_permille: u32,
-    /// A device that was found slow is taken to be slow for so long, before it is tried again; twice as long each
-    /// time it is still slow.
+    /// Time that a slow device is assumed to stay slow before it is tried again; doubles each time
+    /// it is still slow.
     pub retry_ns: u64,
-    /// A device that came back is used so much later, unless nothing else is left.
+    /// Delay before a returned device is used, unless nothing else is left.
     pub quarantine_ns: u64,
-    /// Runs may be off their prediction for so long before a replan is asked for, and as long again before the next.
+    /// Time that runs may be off their prediction before a replan is requested, and again before
+    /// the next.
     pub replan_after_ns: u64,
-    /// Runs that take so much of their predicted time, in thousandths, are off.
+    /// Ratio of measured to predicted time, in thousandths, from which runs are off.
     pub off_permille: u32,
-    /// Below this charge, off the mains, only energy counts (within the deadline).
+    /// Battery charge below which, on battery, only energy counts (within the deadline).
     pub low_battery_permille: u32,
 }
 

@@ -1,8 +1,9 @@
-//! The machine: what is known of devices and candidates, and how observations change it.
+//! The state machine: what is known of devices and candidates, and how observations change it.
 //!
-//! Invariants: `current` is a candidate of the portfolio, and needs no lost device while another one needs none.
+//! Invariants: `current` is a candidate of the portfolio, and needs no lost device if another
+//! candidate needs none.
 //!
-//! Not here: what is expected of a candidate (`outlook`), the choice among them (`choice`).
+//! Not here: the outlook of a candidate (`outlook`), the choice among them (`choice`).
 
 mod choice;
 mod outlook;
@@ -58,7 +59,7 @@ impl Governor {
     /// A governor that starts on the portfolio's first candidate.
     ///
     /// # Errors
-    /// A portfolio that does not pass [`Portfolio::check`].
+    /// The portfolio does not pass [`Portfolio::check`].
     pub fn new(portfolio: Portfolio, limits: PolicyLimits, settings: Settings) -> Result<Self> {
         portfolio.check()?;
         let count = portfolio.devices.len();
@@ -90,13 +91,13 @@ impl Governor {
         })
     }
 
-    /// The candidate that runs now. Whether it can run says [`is_usable`](Self::is_usable): it can wherever any can.
+    /// The current candidate. It is usable ([`is_usable`](Self::is_usable)) if any candidate is.
     #[must_use]
     pub fn plan(&self) -> usize {
         self.current
     }
 
-    /// The pace of the last decision.
+    /// The pace of the last decision, in thousandths.
     #[must_use]
     pub fn pace_permille(&self) -> u32 {
         self.pace_permille
@@ -127,27 +128,27 @@ impl Governor {
         &self.settings
     }
 
-    /// The time of a run of a candidate as predicted now, with what was learnt of its devices.
+    /// The currently predicted run time of a candidate, including learnt slowness of its devices.
     #[must_use]
     pub fn predicted_ns(&self, candidate: usize) -> Option<u64> {
         let found = self.portfolio.candidates.get(candidate)?;
         Some(self.latency_ns(candidate, found, false).round() as u64)
     }
 
-    /// What was learnt of how a place heats up: `[K/s of all but our runs, K/J, 1/s]`.
+    /// The fitted thermal coefficients of a place: `[K/s without our runs, K/J, 1/s]`.
     #[must_use]
     pub fn coefficients(&self, place: Place) -> Option<[f64; 3]> {
         self.heat(place).map(Heat::coefficients)
     }
 
-    /// Where a place settles in the long run: while our runs spend nothing (°C), and the rise per watt (K/W). None
-    /// before enough readings.
+    /// The steady state of a place: temperature without our runs (°C), and the rise per watt (K/W).
+    /// `None` before enough readings.
     #[must_use]
     pub fn settles(&self, place: Place) -> Option<[f64; 2]> {
         self.heat(place)?.settles()
     }
 
-    /// Takes note of an observation and decides.
+    /// Processes an observation and decides.
     pub fn step(&mut self, observation: &Observation) -> Decision {
         self.now_ns = self.now_ns.max(observation.time_ns);
         let known = |device: usize| device < self.portfolio.devices.len();

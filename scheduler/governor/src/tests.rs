@@ -1,4 +1,4 @@
-//! Invariants of the governor under any observations, and its choices where they are plain.
+//! Invariants of the governor under any observations, and its choices in clear cases.
 
 mod units;
 
@@ -90,7 +90,7 @@ fn run(governor: &Governor, permille: u64) -> Input {
 }
 
 #[test]
-fn on_battery_the_frugal_plan_and_on_the_mains_the_fastest() {
+fn battery_prefers_frugal_and_mains_fastest() {
     let mut governor = governor();
     governor.step(&at(0, frames(33)));
     governor.step(&at(S, battery()));
@@ -122,7 +122,7 @@ fn one_late_run_on_a_slow_device_is_enough() {
 }
 
 #[test]
-fn it_moves_before_the_limit() {
+fn governor_moves_before_the_limit() {
     let limits = PolicyLimits {
         skin_mc: Some(42_000),
         ..PolicyLimits::default()
@@ -150,7 +150,7 @@ fn it_moves_before_the_limit() {
 }
 
 #[test]
-fn a_power_limit_is_held_by_another_plan() {
+fn another_plan_holds_the_power_limit() {
     let mut governor = governor();
     governor.step(&at(0, Input::Tick));
     let limits = PolicyLimits {
@@ -168,7 +168,7 @@ fn a_power_limit_is_held_by_another_plan() {
 }
 
 #[test]
-fn a_power_limit_is_held_by_the_pace_where_a_device_draws_at_rest() {
+fn pace_holds_the_power_limit_with_idle_power() {
     // as an NVIDIA H200: 81 W at rest, 324 W at the full rate, and nothing else that could run in time
     let devices = vec!["gpu:0".to_owned(), "cpu:0".to_owned()];
     let candidates = vec![
@@ -208,7 +208,7 @@ fn a_power_limit_is_held_by_the_pace_where_a_device_draws_at_rest() {
 }
 
 #[test]
-fn a_power_that_nobody_states_bounds_nothing_and_is_said_to_be_unknown() {
+fn unknown_power_is_not_bounded_and_reported() {
     let silent = Load {
         device: 0,
         busy_ns: 10 * MS,
@@ -245,7 +245,7 @@ fn a_power_that_nobody_states_bounds_nothing_and_is_said_to_be_unknown() {
 }
 
 #[test]
-fn the_mean_of_several_runs_heats_as_each_of_them() {
+fn mean_of_runs_heats_like_each_run() {
     let (mut single, mut means) = (governor(), governor());
     for second in 0..60 {
         let mc = 30_000 + 200 * i64::try_from(second).unwrap();
@@ -272,7 +272,7 @@ fn the_mean_of_several_runs_heats_as_each_of_them() {
 }
 
 #[test]
-fn runs_that_nothing_explains_ask_for_a_replan() {
+fn unexplained_slow_runs_request_a_replan() {
     let mut governor = governor();
     let mut asked = 0;
     for second in 0..100 {
@@ -294,7 +294,7 @@ fn runs_that_nothing_explains_ask_for_a_replan() {
 }
 
 #[test]
-fn without_any_device_it_says_so_and_then_takes_what_comes_back() {
+fn no_device_is_reported_and_a_returned_one_used() {
     let mut governor = governor();
     for device in [1, 2] {
         governor.step(&at(S, Input::Lost { device }));
@@ -315,7 +315,7 @@ fn without_any_device_it_says_so_and_then_takes_what_comes_back() {
 }
 
 #[test]
-fn frames_are_taken_as_evenly_as_can_be() {
+fn frames_are_skipped_evenly() {
     for pace in [1, 25, 333, 500, 975, 1000] {
         let taken = (0..1000).filter(|&frame| takes(frame, pace)).count();
         assert_eq!(taken, pace as usize);
@@ -452,7 +452,7 @@ fn any_events_keep_the_invariants() {
 }
 
 #[test]
-fn a_log_that_says_otherwise_is_refused() {
+fn differing_log_is_refused() {
     let mut governor = governor();
     let mut text = log::start(&governor) + "\n";
     let observation = at(S, Input::Lost { device: 1 });

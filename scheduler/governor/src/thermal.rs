@@ -1,16 +1,18 @@
-//! Heat: how warm each place gets, learnt from its readings and the power of the runs.
+//! The thermal model of each place, learnt from its readings and the power of the runs.
 //!
-//! A place follows `dT/dt = c − a T + b P`: `a` is the inverse of its time constant (1/s), `b` the inverse of its heat
-//! capacity (K/J), `P` the power that our runs spend there (of the device at a device, of all devices elsewhere), and
-//! `c` (K/s) all else: the air, neighbours, other apps, the charger. Time constants are given per kind of place. The
-//! rest is fitted by recursive least squares with slow forgetting, so that `b / a`, the rise per watt, comes out right
-//! even where the time constant is not; and an observer with a shorter memory follows `c`, because others come and go.
+//! A place follows `dT/dt = c − a T + b P`: `a` is the inverse of its time constant (1/s), `b` the
+//! inverse of its heat capacity (K/J), `P` the power of our runs there (of the device at a device,
+//! of all devices elsewhere), and `c` (K/s) all else: the air, neighbours, other apps, the charger.
+//! Time constants are given per kind of place. The rest is fitted by recursive least squares with
+//! slow forgetting, so that `b / a`, the rise per watt, is right even if the time constant is not;
+//! an observer with a shorter memory follows `c`, because other sources come and go.
 //!
 //! Invariants:
-//! 1. Additions, subtractions, multiplications and divisions alone. The response over a horizon `h`,
-//!    `(1 − exp(−a h)) / a`, is taken as `h / (1 + x/2 + x²/12)` with `x = a h`, which is below it by less than a
-//!    tenth for `x` up to 3 and never above: so cooling is foreseen late, and heating is bounded by the guard.
-//! 2. A reading that no place can have, or that jumps, is not believed; while none is believed the model goes on.
+//! 1. Additions, subtractions, multiplications and divisions only. The response over a horizon `h`,
+//!    `(1 − exp(−a h)) / a`, is approximated by `h / (1 + x/2 + x²/12)` with `x = a h`, which is
+//!    below it by less than a tenth for `x` up to 3 and never above: so cooling is predicted late,
+//!    and heating is bounded by the guard.
+//! 2. An impossible reading, or one that jumps, is ignored; meanwhile the model continues.
 
 /// Coefficients before anything was learnt, per kind of place.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +103,7 @@ impl Place {
         }
     }
 
-    /// Degrees as believed at a time, with so many watts since the last reading.
+    /// Estimated temperature at a time, with this power since the last reading.
     pub(crate) fn degrees(&self, now_ns: u64, watts: f64) -> Option<f64> {
         let degrees = self.degrees?;
         let passed = now_ns.saturating_sub(self.at_ns) as f64 / 1e9;
@@ -198,7 +200,7 @@ impl Place {
         self.spent_rows = self.spent_rows.saturating_add(u32::from(watts > 0.0));
     }
 
-    /// Degrees after a horizon with so many watts from now on.
+    /// Predicted temperature after a horizon, with this power from now on.
     pub(crate) fn after(&self, now_ns: u64, watts_now: f64, watts: f64, seconds: f64) -> Option<f64> {
         let degrees = self.degrees(now_ns, watts_now)?;
         Some(degrees + self.slope(degrees, watts) * self.response(seconds))
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fit_finds_a_surface_that_is_not_the_prior() {
+    fn thermal_fit_departs_from_the_prior() {
         let truth = [0.0035 * 28.0, 0.02, 0.0035];
         let watts = |second: u64| if (second / 60).is_multiple_of(2) { 3.0 } else { 0.5 };
         let (place, degrees) = taught(SKIN, truth, watts, 1800);
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_are_not_believed_and_jumps_in_the_end_are() {
+    fn implausible_readings_are_ignored_and_jumps_accepted_late() {
         let (mut place, degrees) = taught(SKIN, [0.06, 0.011, 0.002], |_| 1.0, 120);
         let mut now = 120_000_000_000;
         for lie in [-273.0, 4000.0, degrees + 30.0] {

@@ -1,9 +1,9 @@
-//! Times and energies as they are reckoned with inside, which nothing compares with each other.
+//! Times and energies for internal comparisons, as types that cannot be mixed.
 //!
-//! Invariant: a [`RunTime`] and an [`RunEnergy`] share no trait of ours, convert into nothing and compare with their own kind
-//! alone, so that a choice among candidates is made in one unit.
+//! Invariant: a [`RunTime`] and a [`RunEnergy`] share no trait of ours, do not convert and compare
+//! only with their own kind, so that a choice among candidates is made in one unit.
 
-/// A time of a run, in nanoseconds.
+/// A run time in nanoseconds.
 ///
 /// ```compile_fail,E0308
 /// use polychip_governor::{RunEnergy, RunTime};
@@ -17,7 +17,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct RunTime(f64);
 
-/// An energy of a run, in microjoules.
+/// A run energy in microjoules.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct RunEnergy(f64);
 
@@ -34,7 +34,7 @@ impl RunTime {
         self.0
     }
 
-    /// So many times as long.
+    /// Scaled by a factor.
     #[must_use]
     pub fn times(self, factor: f64) -> RunTime {
         RunTime(self.0 * factor)
@@ -54,7 +54,7 @@ impl RunEnergy {
         self.0
     }
 
-    /// So many times as much.
+    /// Scaled by a factor.
     #[must_use]
     pub fn times(self, factor: f64) -> RunEnergy {
         RunEnergy(self.0 * factor)

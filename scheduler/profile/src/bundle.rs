@@ -35,7 +35,7 @@ pub use trust::{Loaded, Trust};
 
 use error::BundleError as Error;
 
-/// What the file begins with.
+/// The first bytes of the file.
 pub const MAGIC: &[u8; 16] = b"POLYCHIP-BUNDLE\n";
 /// Version of the form.
 const FORMAT: u32 = 1;
@@ -46,32 +46,32 @@ const SIGNATURE: usize = 64;
 /// Most bytes of a manifest and of a content.
 const MOST: (usize, usize) = (64 << 10, 256 << 20);
 
-/// A bundle whose signature, version and contents hold.
+/// A bundle with a valid signature, version and content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bundle {
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: Manifest,
-    /// What it holds.
+    /// Its content.
     pub content: Content,
-    /// Who signed it.
+    /// The signer's key.
     pub signer: PublicKey,
 }
 
 impl Bundle {
-    /// Most bytes of a file.
+    /// Maximum size of a file in bytes.
     pub const LONGEST: u64 = (PREFIX + MOST.0 + MOST.1 + SIGNATURE) as u64;
 
-    /// Whether a file begins as a bundle does.
+    /// Whether a file starts like a bundle.
     #[must_use]
     pub fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(MAGIC)
     }
 
-    /// Reads a file.
+    /// Reads and checks a file.
     ///
     /// # Errors
-    /// It is no bundle, is cut off, was changed, is signed by nobody who is trusted, is of another family, is older than
-    /// what was loaded, or is not for this device yet.
+    /// It is not a bundle, is truncated, was changed, has no trusted signature, is for another
+    /// family, is older than the loaded version, or is not rolled out to this device yet.
     pub fn open(bytes: &[u8], trust: &Trust) -> Result<Bundle, BundleError> {
         let frame = Frame::read(bytes)?;
         let signer = PublicKey::from_bytes(frame.key);
@@ -96,10 +96,11 @@ impl Bundle {
         })
     }
 
-    /// The signed file of a content. Of the manifest all is taken but the digest, which is that of the content.
+    /// The signed file of a content. The digest of the manifest is replaced by that of the content.
     ///
     /// # Errors
-    /// The content contradicts itself or is too large, or the manifest has no family, no version or a share above all.
+    /// The content contradicts itself or is too large, or the manifest has no family, no version or
+    /// a share above all.
     pub fn sign(content: &Content, manifest: &Manifest, key: &SecretKey) -> Result<Vec<u8>, BundleError> {
         content.profile.check().map_err(Error::contents)?;
         manifest.check()?;
@@ -183,7 +184,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// So many bytes from an offset on.
+/// A range of bytes from an offset on.
 fn array<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
     bytes.get(from..from + N)?.try_into().ok()
 }

@@ -1,14 +1,16 @@
-//! How an app's runs follow each other: what a device's clock does between them decides how long the next one takes.
+//! The cadence of an app's runs, which determines a device's clock and therefore the time of the
+//! next run.
 //!
-//! Runs follow each other back to back, at a period, or the next one comes after a long idle time. Periods fall into classes
-//! by factors of two. Their bounds lie where no common frame rate is: 60, 50, 30, 25, 24, 20, 15, 10, 5, 2 and 1 in a
-//! second are at least 10 % away.
+//! Runs are back to back, at a period, or after a long idle time. Periods fall into classes by
+//! factors of two. Class bounds avoid common frame rates: 60, 50, 30, 25, 24, 20, 15, 10, 5, 2 and
+//! 1 per second are at least 10 % away.
 //!
 //! Invariants:
-//! 1. Every run has one cadence, and the text of a cadence is read as the same one.
-//! 2. A longer period is never of a class of shorter ones.
+//! 1. Every run has one cadence, and the text of a cadence parses to the same one.
+//! 2. A longer period is never in a class of shorter ones.
 //!
-//! Not here: which measurements count at a cadence (`conditions`, `statistics`), pacing runs (the scheduler).
+//! Not here: which measurements count at a cadence (`conditions`, `statistics`), pacing runs (the
+//! scheduler).
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,9 +24,9 @@ use serde::{Deserialize, Serialize};
 const SHORTEST_US: u64 = 1_750;
 /// Classes of periods; the last one ends at 1.792 s.
 const CLASSES: u8 = 10;
-/// Less of a period than one in so many is no gap: the device is busy.
+/// Inverse of the smallest share of a period that counts as a gap.
 const GAP_SHARE: u64 = 10;
-/// By so many per cent a period must be outside of its class to be clearly of another one.
+/// Per cent by which a period must be outside its class to be clearly of another one.
 const CLEARLY_PERCENT: u64 = 20;
 
 /// How runs follow each other.
@@ -52,7 +54,7 @@ pub enum Cadence {
     AfterIdle,
 }
 
-/// Periods of which the longest is twice the shortest.
+/// A class of periods, from its shortest to twice that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeriodClass(u8);
 
@@ -63,7 +65,7 @@ impl PeriodClass {
         Duration::from_micros(SHORTEST_US << self.0)
     }
 
-    /// Where the next class begins.
+    /// The shortest period of the next class.
     #[must_use]
     pub fn end(self) -> Duration {
         2 * self.shortest()
@@ -71,7 +73,7 @@ impl PeriodClass {
 }
 
 impl Cadence {
-    /// That of runs that begin so long after each other; zero: back to back.
+    /// The cadence of runs at this period; zero means back to back.
     #[must_use]
     pub fn of_period(period: Duration) -> Cadence {
         let times = period.as_micros() / u128::from(SHORTEST_US);
@@ -82,8 +84,8 @@ impl Cadence {
         }
     }
 
-    /// That of a run that took so long and began so long after the end of the one before. A gap of less than a tenth of
-    /// the period, or than the shortest period, is none.
+    /// The cadence of a run from its gap to the previous run's end and its duration. A gap of less
+    /// than a tenth of the period, or than the shortest period, counts as none.
     #[must_use]
     pub fn of_run(gap: Duration, took: Duration) -> Cadence {
         let period = gap.saturating_add(took);
@@ -104,7 +106,8 @@ impl Cadence {
         }
     }
 
-    /// Whether a run of this gap and time is of another cadence by more than a period that wavers about the bound of two.
+    /// Whether a run with this gap and duration has another cadence, beyond variation of the period
+    /// about a class bound.
     #[must_use]
     pub fn is_clearly_other(self, gap: Duration, took: Duration) -> bool {
         let own = |gap: Duration| Cadence::of_run(gap, took) == self;
@@ -135,9 +138,9 @@ impl fmt::Display for Cadence {
     }
 }
 
-/// A text that is no cadence.
+/// A text that is not a cadence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no cadence: back-to-back, after-idle, or a class of periods such as 28..56ms")]
+#[error("invalid cadence {0:?}; expected back-to-back, after-idle, or a class of periods such as 28..56ms")]
 pub struct NoCadence(String);
 
 impl FromStr for Cadence {
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn common_frame_rates_are_no_bounds() {
+    fn common_frame_rates_are_not_class_bounds() {
         for per_second in [
             120.0, 90.0, 60.0, 50.0, 30.0, 25.0, 24.0, 20.0, 15.0, 10.0, 5.0, 2.0, 1.0,
         ] {
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_have_their_words() {
+    fn cadence_classes_have_names() {
         let words = |period: f64| Cadence::of_period(ms(period)).to_string();
         assert_eq!(words(0.0), "back-to-back");
         assert_eq!(words(1.7), "back-to-back");
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_device_runs_back_to_back() {
+    fn busy_device_is_back_to_back() {
         assert_eq!(Cadence::of_run(ms(2.0), ms(31.0)), Cadence::BackToBack);
         assert_eq!(Cadence::of_run(ms(1.7), ms(0.5)), Cadence::BackToBack);
         assert_eq!(Cadence::of_run(ms(8.0), ms(25.0)), Cadence::of_period(ms(33.0)));
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_wavers_about_a_bound_is_not_clearly_of_another_class() {
+    fn period_near_a_bound_keeps_its_class() {
         let camera = Cadence::of_period(ms(33.0));
         assert!(!camera.is_clearly_other(ms(40.0), ms(1.0)));
         assert!(!camera.is_clearly_other(ms(58.0), ms(1.0)));

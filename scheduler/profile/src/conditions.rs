@@ -1,13 +1,15 @@
-//! The state of a device and its machine while something is measured: what a time depends on beside the settings of a
-//! session; and which measurements are believed in another state.
+//! The state of a device and its machine during a measurement, on which times depend besides a
+//! session's settings, and the selection of measurements for another state.
 //!
 //! Invariants:
-//! 1. What the system does not say is absent; nothing is made up.
-//! 2. The text is a function of the values, sorted by name, so that equal conditions are equal texts.
-//! 3. A choice among batches is never empty where there are batches, and depends on nothing but them and what holds.
-//! 4. Batches that are chosen together are of one cadence.
+//! 1. A value that the system does not report is absent; nothing is invented.
+//! 2. The text is a function of the values, sorted by name, so that equal conditions have equal
+//!    texts.
+//! 3. A selection among batches is never empty if there are batches, and depends only on them and
+//!    the current state.
+//! 4. Batches that are selected together have one cadence.
 //!
-//! Not here: reading sensors (the scheduler), where batches are stored (`database`).
+//! Not here: reading sensors (the scheduler), storage of batches (`database`).
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -28,7 +30,7 @@ const CLOCK_SHARE: u64 = 10;
 /// Measurements without which a median has no interval of 95 %.
 const ENOUGH: usize = 6;
 
-/// What is known of a device and its machine.
+/// The known state of a device and its machine.
 ///
 /// ```
 /// use polychip_profile::Conditions;
@@ -38,24 +40,25 @@ const ENOUGH: usize = 6;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Conditions {
-    /// How the runs followed each other. Rows that state none count as back to back: so older versions measured.
+    /// The cadence of the runs. Rows without one, from older versions, count as back to back.
     pub cadence: Option<Cadence>,
-    /// What sets the device's clock.
+    /// The clock governor of the device.
     pub governor: Option<String>,
-    /// The device's clock while it computes, in kilohertz. What an idle chip's clock shows says nothing of runs.
+    /// The device's clock while it computes, in kilohertz. The clock of an idle chip does not
+    /// matter.
     pub khz: Option<u64>,
     /// The device's temperature.
     pub temperature: Option<MilliCelsius>,
     /// Power mode of the machine (`low-power`, `balanced`, `performance`).
     pub power_mode: Option<String>,
-    /// Threads of other programs that could run.
+    /// Runnable threads of other programs.
     pub contention: Option<u32>,
-    /// The device's times were still changing when measuring began.
+    /// Whether the device's times were still changing when measuring began.
     pub unsteady: bool,
 }
 
 impl Conditions {
-    /// What a text says.
+    /// Parses a text; unknown keys are ignored.
     #[must_use]
     pub fn read(text: &str) -> Conditions {
         match text.parse() {
@@ -64,7 +67,7 @@ impl Conditions {
         }
     }
 
-    /// Cadence, governor, clock and power mode alone: what stays until someone changes it.
+    /// Only cadence, governor, clock and power mode, which stay until they are changed.
     #[must_use]
     pub fn lasting(&self) -> Conditions {
         Conditions {
@@ -76,7 +79,7 @@ impl Conditions {
         }
     }
 
-    /// Cadence, governor and power mode alone: what is known of a chip that no longer computes.
+    /// Only cadence, governor and power mode, which are known even of an idle chip.
     #[must_use]
     pub fn settings(&self) -> Conditions {
         Conditions {
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_what_is_not_understood_is_absent() {
+    fn conditions_round_trip_and_unknown_keys_are_dropped() {
         let text = "celsius=-10..0 contention=3 governor=schedutil load_mhz=1700 power=balanced steady=no";
         assert_eq!(read(text).to_string(), text);
         assert_eq!(read("").to_string(), "");
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_chip_is_priced_by_the_clock_it_goes_up_to() {
+    fn idle_chip_uses_its_boost_clock() {
         let batches = ["load_mhz=300", "load_mhz=1900", "", "load_mhz=2000"];
         assert_eq!(chosen("", &batches), [1, 3]);
         // a clock that is held down is another matter
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_steady_is_used_where_there_is_nothing_else() {
+    fn unsteady_rows_are_the_last_resort() {
         let batches = ["load_mhz=1900 steady=no", "load_mhz=1800", "load_mhz=800"];
         assert_eq!(chosen("", &batches), [1]);
         assert_eq!(chosen("", &batches[..1]), [0]);

@@ -1,18 +1,19 @@
-//! The profile database: what parts really cost on devices, and each plugin's own tuning values.
+//! The profile database: measured costs of parts on devices, and each plugin's own tuning values.
 //!
-//! Also which runs of nodes devices refused to compile, and what transfers take. In one file that an app may ship, or in
-//! memory. Rows are keyed by device identity, part fingerprint and operating point, and hold single measurements, so that
-//! statistics are never averages of averages. Each belongs to a batch, which says when, by which build, under which
-//! conditions and in which file it was measured.
+//! It also holds runs of nodes that devices refused to compile, and costs of transfers. It is one
+//! file that an app may ship, or memory. Rows are keyed by device identity, part fingerprint and
+//! operating point, and hold single measurements, so that statistics are never averages of
+//! averages. Each measurement belongs to a batch with its time, build, conditions and source file.
 //!
 //! Invariants:
-//! 1. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
-//! 2. At most 101 newest measurements are kept per key, cadence, governor, power mode and clock, of the eight newest such
-//!    settings of each cadence; and as many of those with energy, of any setting.
-//! 3. What cannot be written is kept in memory, is read like the rest, and is written as soon as the file can be;
-//!    until then [`Profile::trouble`] says why.
+//! 1. Only measurements are stored here, no estimates. Figures of emulated devices are labelled.
+//! 2. At most 101 newest measurements are kept per key, cadence, governor, power mode and clock, of
+//!    the eight newest such settings of each cadence; and as many of those with energy, of any
+//!    setting.
+//! 3. Rows that cannot be written are kept in memory, are read like the rest, and are written as
+//!    soon as the file allows; until then [`Profile::trouble`] gives the reason.
 //!
-//! Not here: how rows are kept (`rows`), what they predict (`predict`), measuring (the scheduler).
+//! Not here: storage of rows (`rows`), predictions (`predict`), measuring (the scheduler).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,22 +37,22 @@ use crate::refusal::RefusedRun;
 use crate::rows::{self, Batch, Rows};
 use crate::statistics::{Interval, Measured, figures};
 
-/// What the stored measurements of one part say that are nearest to some conditions.
+/// Statistics of one part's stored measurements nearest to some conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of those measurements.
+    /// Number of measurements used.
     pub samples: u32,
-    /// Number of batches that they are of.
+    /// Number of their batches.
     pub batches: u32,
-    /// Number of batches that are stored of the part.
+    /// Number of stored batches of the part.
     pub all_batches: u32,
-    /// Conditions under which they were measured; values that differ are listed.
+    /// Conditions of these measurements; differing values are listed.
     pub conditions: String,
-    /// Whether governor and power mode were those that hold, as far as these are known.
+    /// Whether governor and power mode were the current ones, as far as they are known.
     pub agrees: bool,
-    /// The cadence that they were measured at; none where they state none, which counts as back to back.
+    /// Their cadence; none if not recorded, which counts as back to back.
     pub cadence: Option<Cadence>,
-    /// They are of another cadence than the one asked for, and say little of it: the interval is that much wider.
+    /// Whether they are of another cadence than requested; the interval is wider accordingly.
     pub inherited: bool,
     /// Tenth percentile of the time.
     pub p10: Time,
@@ -59,20 +60,20 @@ pub struct Summary {
     pub p50: Time,
     /// Ninetieth percentile of the time.
     pub p90: Time,
-    /// Ninety-ninth percentile of the time, rounded up to a measured one: the longest of fewer than a hundred.
+    /// 99th percentile of the time, rounded up to a measured one: the maximum of fewer than 100.
     pub p99: Time,
-    /// Where the true median is, with a confidence of 95 %; none for fewer than six measurements.
+    /// 95 % confidence interval of the median; none for fewer than six measurements.
     pub interval: Option<Interval>,
-    /// Median energy in microjoules, where measured.
+    /// Median energy in microjoules, if measured.
     pub energy_uj: Option<u64>,
-    /// When the newest measurement was recorded, in microseconds since 1970; 0 where that is not known.
+    /// When the newest measurement was recorded, in microseconds since 1970; 0 if unknown.
     pub newest_us: u64,
-    /// The figures are an emulated device's.
+    /// Whether the figures are an emulated device's.
     pub emulated: bool,
 }
 
 impl Summary {
-    /// The same with times that are so many times as long.
+    /// The same with scaled times.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Summary {
         // `as` saturates; the partitioner counts picoseconds in 64 bits
@@ -156,13 +157,13 @@ impl Kept {
 }
 
 impl Profile {
-    /// Opens the file, or makes it where there is none. A file that may only be read is opened for reading; what is
-    /// recorded then stays in memory.
+    /// Opens the file, or creates it. A read-only file is opened for reading, and new measurements
+    /// then stay in memory.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file is not a profile database, is corrupt, or has a
-    /// version that this build does not read, or where this build reads no such files (without the feature `sqlite`). The
-    /// file is not changed then.
+    /// [`crate::ErrorKind::BadProfile`] if the file is not a profile database, is corrupt, or has a
+    /// version that this build does not read, or if this build has no feature `sqlite`. The file is
+    /// then unchanged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         #[cfg(feature = "sqlite")]
@@ -174,10 +175,12 @@ impl Profile {
         Err(Error::no_files(path))
     }
 
-    /// Opens a file without ever writing to it: what is recorded stays in memory, and is gone with this object.
+    /// Opens a file without ever writing to it: new measurements stay in memory, and are lost with
+    /// this object.
     ///
     /// # Errors
-    /// As [`Profile::open`]; also where the file has an older version, which only a writer can bring up.
+    /// As for [`Profile::open`]; also if the file has an older version, which only a writer can
+    /// migrate.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         #[cfg(feature = "sqlite")]
@@ -214,20 +217,20 @@ impl Profile {
         self.path.as_deref()
     }
 
-    /// Why something is kept in memory only, or could not be read: the newest reason.
+    /// The latest reason why rows are kept in memory only or could not be read.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.lock().trouble.clone()
     }
 
-    /// Remembers a reason why the file is of no use.
+    /// Records a reason why the file is unusable.
     pub fn note(&self, words: impl ToString) {
         let words = words.to_string();
         tracing::warn!("{words}");
         self.lock().trouble = Some(words);
     }
 
-    /// What was read, or nothing where it could not be: a run does without what is known rather than not at all.
+    /// The result of a read, or the default if it failed: a run continues without stored figures.
     pub fn or_nothing<T: Default>(&self, read: Result<T>) -> T {
         read.unwrap_or_else(|error| {
             self.note(error);
@@ -235,19 +238,20 @@ impl Profile {
         })
     }
 
-    /// Adds measurements of one part, all or none; under which conditions they were made is not known.
+    /// Adds measurements of one part, all or none, with unknown conditions.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where neither the file nor memory takes them; what was stored before stays.
+    /// [`crate::ErrorKind::BadProfile`] if neither the file nor memory accepts them; stored rows
+    /// stay.
     pub fn record(&self, key: PartKey<'_>, emulated: bool, measurements: &[Measurement]) -> Result<()> {
         self.record_under(key, emulated, measurements, &Conditions::default())
     }
 
-    /// Adds measurements of one part, all or none, that were made under these conditions. Energies are those that the
-    /// device's plugin states of its runs.
+    /// Adds measurements of one part, all or none, with their conditions. Energies are those that
+    /// the device's plugin reports for its runs.
     ///
     /// # Errors
-    /// As [`Profile::record`].
+    /// As for [`Profile::record`].
     pub fn record_under(
         &self,
         key: PartKey<'_>,
@@ -261,7 +265,8 @@ impl Profile {
         self.add(key, emulated, measurements, &batch)
     }
 
-    /// Adds the energy of a run that a sensor measured over many of them, with the ends of its interval in microjoules.
+    /// Adds the energy of a run that a sensor measured over many runs, with its interval in
+    /// microjoules.
     pub fn record_energy(
         &self,
         key: PartKey<'_>,
@@ -286,22 +291,21 @@ impl Profile {
         self.write(|rows| rows.add(key, emulated, &batch.stated(), measurements))
     }
 
-    /// What is known of one part where nothing is known of the present conditions: at the highest clock that it was
-    /// measured at.
+    /// Statistics of one part under unknown current conditions: at the highest measured clock.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn part(&self, key: PartKey<'_>) -> Result<Option<Summary>> {
         self.part_under(key, &Conditions::default())
     }
 
-    /// What those of a part's batches say that are nearest to some conditions: of one cadence, of the same governor, then of the same
-    /// power mode, then within a tenth of the nearest clock (of the highest, where the present one is not known), then
-    /// steady ones, then of the nearest temperatures and other load. A field by which none or all would be left out
-    /// decides nothing.
+    /// Statistics of the part's batches nearest to some conditions: first by cadence, then
+    /// governor, then power mode, then clock within a tenth of the nearest (of the highest, if the
+    /// current one is unknown), then steadiness, then temperature and other load. A field that
+    /// would exclude all or none is skipped.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn part_under(&self, key: PartKey<'_>, now: &Conditions) -> Result<Option<Summary>> {
         let found = self.read_all(|rows| Ok(vec![rows.batches(key)?]))?;
         let emulated = found.iter().any(|(_, emulated)| *emulated);
@@ -328,11 +332,11 @@ impl Profile {
         }))
     }
 
-    /// What is known of a part on the device of this name at other settings, by other builds or on other chips: the
-    /// nearest first, which are those that differ in the least.
+    /// Measurements of a part on the device of this name at other settings, by other builds or on
+    /// other chips, nearest first: those with the fewest differences.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn elsewhere(&self, key: PartKey<'_>) -> Result<Vec<NearMatch>> {
         let rows: Vec<(String, String)> = self.read_all(|rows| rows.devices_of(key.fingerprint))?;
         let mut found = Vec::new();
@@ -361,11 +365,12 @@ impl Profile {
         Ok(found)
     }
 
-    /// What a bundle says of a part on the device of this name on the nearest other chip: the one that differs in the
-    /// least. Settings of the app are the same; figures of emulated devices are for emulated devices.
+    /// A bundle's measurements of a part on the device of this name on the nearest other chip: the
+    /// one with the fewest differences. The app's settings are equal; figures of emulated devices
+    /// are used only for emulated devices.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn other_device(&self, key: PartKey<'_>, emulated: bool) -> Result<Option<NearMatch>> {
         let rows: Vec<String> =
             self.read_all(|rows| rows.devices_of_bundles(key.fingerprint, key.operating_point, emulated))?;
@@ -387,21 +392,21 @@ impl Profile {
         Ok(found.into_iter().next())
     }
 
-    /// Whether nothing was measured.
+    /// Whether there are no measurements.
     pub fn has_no_parts(&self) -> Result<bool> {
         let any = self.read_all(|rows| Ok(vec![rows.has_batches()?]))?;
         Ok(!any.contains(&true))
     }
 
-    /// Says what a part consists of, for predictions of other parts; what was said before stays.
+    /// Stores the content of a part, for predictions of other parts; an existing description stays.
     pub fn describe(&self, fingerprint: &[u8; 32], content: &str) -> Result<()> {
         self.write(|rows| rows.describe(fingerprint, content))
     }
 
-    /// Remembers that a device refuses a run of nodes.
+    /// Stores that a device refuses a run of nodes.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be written.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be written.
     pub fn refuse(&self, device: &str, run: &RefusedRun) -> Result<()> {
         self.write(|rows| rows.refuse(device, run))
     }
@@ -417,11 +422,11 @@ impl Profile {
         Ok(found)
     }
 
-    /// Forgets what a device of this identity refused, or any device; the number of runs forgotten.
-    /// The next session asks the device anew.
+    /// Deletes the refusals of a device, or of all devices, and returns their number. The next
+    /// session asks the device again.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be written.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be written.
     pub fn forget_refusals(&self, device: Option<&str>) -> Result<usize> {
         let mut state = self.lock();
         let mut forgotten = 0;
@@ -433,21 +438,21 @@ impl Profile {
         Ok(forgotten)
     }
 
-    /// Stores what handing a tensor of so many bytes from one device to another took, in the place of what
-    /// was known of it; an energy that was measured before stays where this has none. The same device twice: what starting a
-    /// run takes beside its time on the device.
+    /// Stores the cost of transferring a tensor of this size between two devices, and replaces an
+    /// earlier one; a measured energy stays if this cost has none. With equal devices: the launch
+    /// time beyond the device time.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be written.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be written.
     pub fn record_link(&self, from: &str, to: &str, bytes: u64, cost: LinkCost) -> Result<()> {
         let record = rows::measured_link(from, to, bytes, cost);
         self.write(|rows| rows.put_link(&record).map(|_| ()))
     }
 
-    /// What is known of handing tensors from one device to another: bytes and costs, smallest first.
+    /// Stored transfer costs between two devices: bytes and costs, smallest first.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn link(&self, from: &str, to: &str) -> Result<Vec<(u64, LinkCost)>> {
         let mut found = self.read_all(|rows| rows.links(from, to))?;
         // what is kept in memory comes first, and is newer
@@ -473,10 +478,10 @@ impl Profile {
         self.write(|rows| rows.set_plugin_value(plugin, key, value))
     }
 
-    /// Everything that is stored, as it goes into a JSON file.
+    /// All rows, for a JSON file.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn export(&self) -> Result<ProfileFile> {
         let state = self.lock();
         let mut all = state.kept.rows().read().map_err(|error| self.refused(error))?;
@@ -492,11 +497,12 @@ impl Profile {
         Ok(all)
     }
 
-    /// Adds what another database holds, all or nothing. Batches that are here already are left out, of links and
-    /// refusals the newer stay, values of plugins that are here stay. `source` names the file that it comes from.
+    /// Adds the rows of another database, all or none. Existing batches are skipped, newer links
+    /// and refusals win, and existing plugin values stay. `source` names the file of origin.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the records contradict themselves, or the file cannot be written.
+    /// [`crate::ErrorKind::BadProfile`] if the records contradict themselves, or the file cannot be
+    /// written.
     pub fn import(&self, records: &ProfileFile, source: &str) -> Result<Merged> {
         records.check()?;
         self.writes.fetch_add(1, Ordering::Release);
@@ -506,12 +512,11 @@ impl Profile {
         merged.map_err(|error| self.refused(error))
     }
 
-    /// Loads a bundle: checks it against whom the app trusts and what was loaded before, and puts what it holds in the
-    /// place of what an earlier one of the family said; all or nothing. Runs of nodes that an earlier one called refused
-    /// stay so.
+    /// Loads a bundle: checks it against the trusted keys and earlier versions, and replaces the
+    /// rows of the family's earlier bundle, all or none. Earlier refusals of runs of nodes stay.
     ///
     /// # Errors
-    /// The bundle is refused, by name, or cannot be kept; nothing of it is used then.
+    /// The bundle is refused, or cannot be stored; nothing of it is used then.
     pub fn load_bundle(&self, bytes: &[u8], trust: &Trust) -> std::result::Result<Bundle, BundleError> {
         let known = self.loaded_bundles().map_err(BundleError::io)?;
         let knowing = |known: Vec<Loaded>| known.into_iter().fold(trust.clone(), Trust::loaded);
@@ -527,18 +532,18 @@ impl Profile {
         Ok(bundle)
     }
 
-    /// The newest bundle of each family that was loaded.
+    /// The newest loaded bundle of each family.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn loaded_bundles(&self) -> Result<Vec<Loaded>> {
         let state = self.lock();
         let loaded = state.kept.rows().loaded_bundles();
         loaded.map_err(|error| self.refused(error))
     }
 
-    /// What is fitted on those rows of a device that are nearest to what lasts of some conditions; what other processes
-    /// write is seen when this one writes next.
+    /// The regression models fitted to a device's rows nearest to the lasting conditions. Rows
+    /// written by other processes are seen at this process's next write.
     pub fn regression(&self, device: &str, now: &Conditions) -> Result<Arc<Regression>> {
         let writes = self.writes.load(Ordering::Acquire);
         let now = now.lasting();
@@ -561,18 +566,19 @@ impl Profile {
         Ok(made)
     }
 
-    /// What is known of each part, by device, operating point and time, the longest first.
+    /// Statistics of each part by device, operating point and time, longest first.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn parts(&self) -> Result<Vec<PartSummary>> {
         Ok(list::parts(&self.export()?))
     }
 
-    /// Predicts every whole model that was measured back to back from what was so measured of the other ones, on every device.
+    /// Predicts every whole model measured back to back from the other such measurements, on every
+    /// device.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn predictions(&self) -> Result<Vec<DevicePrediction>> {
         let mut file = self.export()?;
         file.keep_back_to_back();

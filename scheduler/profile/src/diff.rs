@@ -1,10 +1,10 @@
-//! What became slower or faster from one profile to another.
+//! Compares two profiles: slower and faster parts.
 //!
 //! Invariants:
-//! 1. A difference is stated only where the intervals of the two medians do not overlap: what either run's own spread
-//!    explains is no difference.
-//! 2. Parts are compared on the same device, at the same operating point and cadence; another build of a plugin is the same
-//!    device, because that is what one wants to compare.
+//! 1. A difference is reported only if the intervals of the two medians do not overlap: variation
+//!    within each profile is not a difference.
+//! 2. Parts are compared on the same device, operating point and cadence; another build of a plugin
+//!    is the same device, because the comparison is meant for that.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,45 +18,45 @@ use crate::predict;
 use crate::record::{PartRecord, ProfileFile};
 use crate::statistics::{Interval, median_interval};
 
-/// A part that takes another time than before.
+/// A part with another time than before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// Device without the build of its plugin.
     pub device: String,
-    /// Operating point; empty where nothing was asked for.
+    /// Operating point; empty for the default.
     pub operating_point: String,
-    /// How the runs followed each other.
+    /// The cadence of the runs.
     pub cadence: Cadence,
     /// Structure of the part.
     pub fingerprint: String,
-    /// What it consists of; empty where that was not recorded.
+    /// Its content; empty if not recorded.
     pub part: String,
     /// Median before, in nanoseconds.
     pub before_ns: u64,
     /// Median now, in nanoseconds.
     pub now_ns: u64,
-    /// How much longer it takes now, in millionths of before; negative where it is faster.
+    /// Change of the time, in millionths of the earlier one; negative if faster.
     pub longer_ppm: i64,
-    /// Where the median before is.
+    /// Interval of the earlier median.
     pub before: Interval,
-    /// Where the median now is.
+    /// Interval of the current median.
     pub now: Interval,
 }
 
-/// What differs between two profiles.
+/// The differences between two profiles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProfileDiff {
-    /// Parts that take longer, the most first.
+    /// Slower parts, largest change first.
     pub slower: Vec<Change>,
-    /// Parts that take less, the most first.
+    /// Faster parts, largest change first.
     pub faster: Vec<Change>,
-    /// Parts of both whose intervals overlap.
+    /// Parts of both with overlapping intervals.
     pub same: u64,
     /// Parts of both with fewer than six measurements in one of them.
     pub unsure: u64,
-    /// Parts of the first only.
+    /// Parts only in the first.
     pub removed: u64,
-    /// Parts of the second only.
+    /// Parts only in the second.
     pub added: u64,
 }
 

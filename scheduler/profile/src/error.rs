@@ -1,6 +1,6 @@
-//! What can go wrong: a profile that is foreign, corrupt, of another version, or that cannot be read or written.
+//! Errors: a profile that is foreign, corrupt, of another version, unreadable or not writable.
 //!
-//! Invariant: a message names the file and what is to be done about it.
+//! Invariant: a message names the file and the remedy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 /// Why rows cannot be read or written.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a profile is of no use, or does not take what is to be stored.
+/// Why a profile is unusable or cannot store a row.
 pub struct Error(Box<Repr>);
 
 /// The class of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The database is foreign, corrupt, of another version, or cannot be written.
+    /// The database is foreign, corrupt, of another version, or not writable.
     BadProfile,
     /// A file cannot be read or written.
     Io,
@@ -31,7 +31,7 @@ enum Repr {
         source: serde_json::Error,
     },
     #[error(
-        "profile database {} (left as it is; give another file or move it away): {source}",
+        "profile database {} (unchanged; use another file or move it away): {source}",
         path.display()
     )]
     Database { path: PathBuf, source: Failure },

@@ -1,12 +1,13 @@
-//! Some nodes of a graph as a graph of their own: how a run of nodes is measured, refused and known.
+//! Extracts nodes of a graph as a graph of their own, by which a run of nodes is measured, refused
+//! and identified.
 
 use std::collections::BTreeSet;
 
 use polychip_graph::{Graph, NodeId, TensorId, extract, fingerprint};
 use polychip_partitioner::Part;
 
-/// Some nodes of a graph (ascending) as a graph of their own: it reads what they read of others, and
-/// gives what others or the app read of them.
+/// Some nodes of a graph (ascending) as a graph of their own. Its inputs and outputs are the
+/// tensors that the nodes exchange with other nodes or the app.
 pub fn run_graph(graph: &Graph, nodes: &[u32]) -> Graph {
     let members: BTreeSet<NodeId> = nodes.iter().map(|index| NodeId::new(*index as usize)).collect();
     let (mut inputs, mut outputs) = (BTreeSet::new(), BTreeSet::new());
@@ -35,16 +36,16 @@ pub fn run_graph(graph: &Graph, nodes: &[u32]) -> Graph {
     run
 }
 
-/// The structure fingerprint of some nodes of a graph as a part of their own.
+/// The structure fingerprint of some nodes of a graph as a part.
 pub fn structure_of(graph: &Graph, nodes: &[u32]) -> [u8; 32] {
     fingerprint::structure(&run_graph(graph, nodes))
 }
 
-/// The graph of a part of a plan, its nodes in the order that the part alone decides: a cached blob is found by content,
-/// whatever stands around the part in another model.
+/// The graph of a part of a plan. The order of its nodes depends on the part alone, so that a
+/// cached blob is found by content, independent of the surrounding model.
 ///
 /// # Panics
-/// The part is of another graph.
+/// The part belongs to another graph.
 pub fn part_graph(graph: &Graph, part: &Part) -> Graph {
     let nodes = part.nodes.iter().map(|index| NodeId::new(*index as usize));
     let nodes: Vec<NodeId> = nodes.collect();

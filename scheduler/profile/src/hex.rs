@@ -1,4 +1,4 @@
-//! Bytes as hexadecimal digits, as fingerprints and digests stand in files.
+//! Conversion between bytes and hexadecimal digits, for fingerprints and digests in files.
 
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {

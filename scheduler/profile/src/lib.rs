@@ -1,18 +1,20 @@
-//! What is known of devices from measuring them: the profile database, which of its rows hold now, and what they predict
-//! of parts that nobody measured.
+//! Measurements of devices: the profile database, selection of its rows for the current conditions,
+//! and predictions for unmeasured parts.
 //!
-//! [`Profile`] is one file that an app may ship, a SQLite database (feature `sqlite`), or memory. Its rows are keyed by device identity, structure of the part and
-//! operating point ([`PartKey`]); [`Conditions`], of which one is the [`Cadence`], choose among the batches of a row. [`predict`] composes what was
-//! measured into times of other parts. Runs of nodes that a device refused are in the same file ([`refusal`]). What a farm
-//! measured comes to an app as a signed file ([`bundle`]).
+//! [`Profile`] is one file that an app may ship, a SQLite database (feature `sqlite`), or memory.
+//! Its rows are keyed by device identity, part structure and operating point ([`PartKey`]);
+//! [`Conditions`], including the [`Cadence`], select among the batches of a row. [`predict`]
+//! composes measurements into times of other parts. The file also holds runs of nodes that a device
+//! refused ([`refusal`]). Farm measurements reach an app as a signed file ([`bundle`]).
 //!
 //! Invariants:
-//! 1. Nothing here calls a device, starts a thread or reads a sensor; devices are known by the text of their identity.
-//!    It reads and writes the database's file, and the wall clock where a row says when it was recorded.
-//! 2. The same rows give the same figures, on every host, wherever they are kept.
+//! 1. Nothing here calls a device, starts a thread or reads a sensor; devices are known by the text
+//!    of their identity. It reads and writes the database's file, and reads the wall clock to date
+//!    a row.
+//! 2. The same rows give the same figures on every host and in every storage.
 //!
-//! Allowed dependencies: the partitioner's plain types (times, costs, targets), `ops`, and `graph`, because a part is
-//! known by the structure of its graph and consists of what its graph does. Not here: measuring (the scheduler).
+//! Allowed dependencies: the partitioner's plain types (times, costs, targets), `ops`, and `graph`,
+//! because the structure of a part's graph identifies it. Not here: measuring (the scheduler).
 //! Start reading at [`Profile`], then `rows`, then [`predict`].
 
 #![forbid(unsafe_code)]

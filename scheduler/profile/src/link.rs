@@ -1,18 +1,18 @@
-//! What handing a tensor from one device to another takes, or starting a device.
+//! Costs of transfers between devices and of launches.
 
 use polychip_partitioner::{Energy, Time};
 
-/// What a transfer or a launch takes.
+/// The cost of a transfer or a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkCost {
     /// Median time.
     pub time: Time,
-    /// Energy beyond what the devices take at rest; none where that was not measured.
+    /// Energy above the devices' idle power; none if not measured.
     pub energy: Option<Energy>,
 }
 
 impl LinkCost {
-    /// Of which only the time is known.
+    /// A cost with only a time.
     #[must_use]
     pub fn of_time(time: Time) -> LinkCost {
         LinkCost { time, energy: None }

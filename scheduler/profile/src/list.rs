@@ -1,6 +1,6 @@
-//! What is known of each part, for people and programs that look at a profile.
+//! Summaries of each part, for people and programs that inspect a profile.
 //!
-//! Invariant: every line says where its measurements come from.
+//! Invariant: every line names the source of its measurements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,31 +13,31 @@ use crate::predict::words;
 use crate::record::{BatchRecord, PartRecord, ProfileFile};
 use crate::statistics::{Interval, Measured, MeasuredEnergy, figures};
 
-/// What is known of a part on a device at an operating point.
+/// A summary of a part on a device at an operating point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartSummary {
     /// Identity of the device: plugin, build, device, driver.
     pub device: String,
-    /// What the policy asked of the device; empty where nothing.
+    /// The policy's settings for the device; empty for the defaults.
     pub operating_point: String,
     /// Structure of the part.
     pub fingerprint: String,
-    /// What it consists of; empty where that was not recorded.
+    /// Its content; empty if not recorded.
     pub part: String,
-    /// The figures are an emulated device's.
+    /// Whether the figures are an emulated device's.
     pub emulated: bool,
-    /// Measurements that are kept.
+    /// Number of stored measurements.
     pub samples: u64,
-    /// Batches of them.
+    /// Number of their batches.
     pub batches: u64,
-    /// Measurements of which the figures are: those that a plan goes by where nothing is known of the present
+    /// Number of measurements behind the figures: those that a plan uses under unknown current
     /// conditions.
     pub used_samples: u64,
-    /// Batches of them.
+    /// Number of their batches.
     pub used_batches: u64,
-    /// How the runs followed each other: parts that were measured at several cadences have a line of each.
+    /// The cadence of the runs: parts measured at several cadences have a line for each.
     pub cadence: Cadence,
-    /// Conditions under which these were measured.
+    /// Conditions of these measurements.
     pub conditions: String,
     /// Tenth percentile of the time, in nanoseconds.
     pub p10_ns: u64,
@@ -45,15 +45,15 @@ pub struct PartSummary {
     pub p50_ns: u64,
     /// Ninetieth percentile, in nanoseconds.
     pub p90_ns: u64,
-    /// Where the true median is, with a confidence of 95 %.
+    /// 95 % confidence interval of the median.
     pub interval: Option<Interval>,
-    /// Energy of a run, where measured.
+    /// Energy of a run, if measured.
     pub energy: Option<MeasuredEnergy>,
-    /// When the newest of them was recorded, in microseconds since 1970; 0 where that is not known.
+    /// When the newest was recorded, in microseconds since 1970; 0 if unknown.
     pub newest_us: u64,
-    /// Conditions of each batch that is kept, sorted, without repetition.
+    /// Conditions of each stored batch, sorted, without repetition.
     pub all_conditions: Vec<String>,
-    /// Builds and files that the measurements come from.
+    /// Builds and files of the measurements.
     pub sources: Vec<String>,
 }
 

@@ -1,6 +1,8 @@
-//! Rows in memory: of a session without a file, of a build without SQLite, and of what a file does not take.
+//! Rows in memory: for a session without a file, a build without SQLite, and rows that a file
+//! cannot store.
 //!
-//! Invariant: the same rows as in a file, kept and let go of by the same rules (`tests` compares the two).
+//! Invariant: the same rows as in a file, kept and evicted by the same rules (`tests` compares the
+//! two).
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
-//! Which rows of a profile a regression model is fitted on, and what rows of other cadences are worth there.
+//! Selects the rows of a profile for a regression model, and scales rows of other cadences.
 //!
-//! A part that was not measured at the cadence asked for is taken at the nearest one, times the factor by which the device's
-//! parts that were measured at both differ.
+//! A part without a measurement at the requested cadence uses the nearest one, scaled by the ratio
+//! of the device's parts that were measured at both.
 //!
 //! Invariants:
-//! 1. Figures of other cadences stand in only for parts that have none of the one asked for, and it is said that some do.
-//! 2. A factor rests on parts of the same device alone.
+//! 1. Figures of other cadences replace only missing ones, and their use is reported.
+//! 2. A factor depends only on parts of the same device.
 
 use std::collections::BTreeMap;
 
@@ -128,7 +128,7 @@ mod tests {
     use polychip_partitioner::Time;
 
     #[test]
-    fn what_was_measured_at_another_cadence_is_scaled_by_what_was_measured_at_both() {
+    fn other_cadence_times_are_scaled_by_common_rows() {
         let profile = Profile::in_memory();
         let record = |part: u8, us: u64, cadence: &str| {
             let key = PartKey {

@@ -1,8 +1,9 @@
-//! What was measured of a part at other settings than those that hold: named, never taken for a measurement of these.
+//! Measurements of a part at other settings: reported, but never used as measurements at the
+//! current ones.
 //!
-//! Invariant: an answer says in what it differs; a row of the very same key is no answer.
+//! Invariant: a result lists its differences; a row with exactly the requested key is not a result.
 //!
-//! Not here: figures of the row that is meant (`database`).
+//! Not here: figures of the requested row (`database`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,23 +15,23 @@ use crate::key::PartKey;
 /// Fields of a device's identity: name, version, build, vendor, device, chip, driver, settings.
 const FIELDS: usize = 8;
 
-/// A measurement of the same part at other settings, or by another build, or on another chip.
+/// A measurement of the same part at other settings, by another build, or on another chip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NearMatch {
-    /// What is known and what is asked for, where they differ: `threads=2` and `threads=1`.
+    /// Measured and requested values that differ: `threads=2` and `threads=1`.
     pub differences: Vec<Difference>,
     /// Median time.
     pub p50: Time,
-    /// Measurements of which it is the median.
+    /// Number of measurements in the median.
     pub samples: u32,
 }
 
-/// One thing in which two settings differ.
+/// One differing setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// What was measured.
+    /// The measured value.
     pub measured: String,
-    /// What is asked for.
+    /// The requested value.
     pub asked: String,
 }
 
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn each_difference_is_named() {
+    fn every_difference_is_named() {
         assert_eq!(differing(IDENTITY, "threads=1"), None);
         assert_eq!(differing(&IDENTITY.replace("cpu:0", "gpu:0"), "threads=1"), None);
         for (device, point, words) in [

@@ -1,8 +1,8 @@
-//! What a device was measured to draw, over all parts whose energy and time are both known.
+//! The measured power of a device, over all parts with a known energy and time.
 //!
-//! Invariant: the mean lies between the least and the most, and weighs each part by its time.
+//! Invariant: the mean lies between the minimum and the maximum, and weighs each part by its time.
 //!
-//! Not here: what is made of it where nothing was measured (the scheduler's power model).
+//! Not here: the power of unmeasured devices (the scheduler's power model).
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::conditions::Conditions;
 use crate::record::{BatchRecord, ProfileFile};
 use crate::statistics::{Measured, figures};
 
-/// What a device drew while it ran parts that were measured, beyond what it draws at rest.
+/// Power of a device above idle while it ran measured parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrawnPower {
-    /// All energy over all time, in milliwatts.
+    /// Total energy over total time, in milliwatts.
     pub mean_mw: u64,
-    /// Of the part that drew the least.
+    /// Lowest power of a part, in milliwatts.
     pub least_mw: u64,
-    /// Of the part that drew the most.
+    /// Highest power of a part, in milliwatts.
     pub most_mw: u64,
     /// Number of parts.
     pub parts: usize,
@@ -76,7 +76,7 @@ mod tests {
     use crate::{Measurement, PartKey, Profile};
 
     #[test]
-    fn parts_weigh_by_their_time() {
+    fn parts_are_weighted_by_time() {
         let profile = Profile::in_memory();
         let record = |structure: u8, point: &str, ns: u64, energy_uj: Option<u64>| {
             let key = PartKey {

@@ -1,11 +1,11 @@
-//! What parts that nobody measured take: composed of, or predicted from, those that were measured.
+//! Times of unmeasured parts, composed of or predicted from measured ones.
 //!
-//! Order of trust: a whole composed of measured segments, then the regression model of each fusion group's op class.
-//! Both replace what a plugin estimates; a measured part replaces both.
+//! Order of trust: a whole composed of measured segments, then the regression model of each fusion
+//! group's op class. Both replace a plugin's estimates; a measured part replaces both.
 //!
-//! Invariant: the same profile gives the same prices.
+//! Invariant: the same profile gives the same costs.
 //!
-//! Not here: measuring, what plans do with a price (the scheduler).
+//! Not here: measuring, the use of costs in plans (the scheduler).
 
 mod check;
 mod content;
@@ -36,7 +36,7 @@ use crate::narrow::Narrowed;
 use crate::power::{self, DrawnPower};
 use crate::record::ProfileFile;
 
-/// Everything that is fitted on a profile.
+/// All models fitted to a profile.
 #[derive(Debug, Default)]
 pub struct Regression {
     table: Table,
@@ -47,7 +47,7 @@ pub struct Regression {
 }
 
 impl Regression {
-    /// What is fitted on these records.
+    /// Fits the models to these records.
     #[must_use]
     pub fn new(file: &ProfileFile) -> Regression {
         let table = Table::new(file);
@@ -69,21 +69,21 @@ impl Regression {
         Regression { narrowed, ..self }
     }
 
-    /// How many times as long the device takes at the cadence asked for as at another; none where no part was measured at
-    /// both.
+    /// The ratio of a device's times at the requested cadence to another; `None` if no part was
+    /// measured at both.
     #[must_use]
     pub fn cadence_factor(&self, from: Option<Cadence>) -> Option<f64> {
         self.narrowed.factor(from)
     }
 
-    /// What a device drew at an operating point while it ran what was measured with its energy.
+    /// Power of a device at an operating point, from its measured energies.
     #[must_use]
     pub fn power(&self, device: &str, operating_point: &str) -> Option<DrawnPower> {
         let key = (device.to_owned(), operating_point.to_owned());
         self.powers.get(&key).copied()
     }
 
-    /// What these teach of the groups of a graph that a device runs, and of all of it.
+    /// Predictions for the groups of a graph on a device, and for the whole graph.
     #[must_use]
     pub fn predicted(
         &self,
@@ -112,14 +112,15 @@ impl Regression {
     }
 }
 
-/// What a profile teaches of a graph on a device.
+/// A profile's predictions for a graph on a device.
 #[derive(Debug, Clone, Default)]
 pub struct Predicted {
-    /// The nodes of a group, and what the regression model of its op class says that they take, in nanoseconds.
+    /// The nodes of a group, and the time predicted by the regression model of its op class, in
+    /// nanoseconds.
     pub groups: Vec<(Vec<u32>, f64)>,
-    /// What all nodes take by the measured segments that they are composed of, in nanoseconds.
+    /// The time of all nodes, composed of measured segments, in nanoseconds.
     pub whole: Option<f64>,
-    /// Some of what these rest on was measured at another cadence than the one asked for.
+    /// Whether some figures were measured at another cadence than requested.
     pub inherited: bool,
 }
 

@@ -1,8 +1,9 @@
 //! The profile as plain records, and as JSON.
 //!
-//! Invariant: records that contradict themselves are refused when they are read.
+//! Invariant: contradictory records are refused when they are read.
 //!
-//! Not here: rows in and out of the database (`exchange`), what differs between two profiles (`diff`).
+//! Not here: rows in and out of the database (`exchange`), differences between two profiles
+//! (`diff`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,36 +47,36 @@ pub struct PartRecord {
     pub device: String,
     /// Structure of the part, 64 hexadecimal digits.
     pub fingerprint: String,
-    /// What the policy asked of the device; empty where nothing.
+    /// The policy's settings for the device; empty for the defaults.
     pub operating_point: String,
-    /// The figures are an emulated device's.
+    /// Whether the figures are an emulated device's.
     pub emulated: bool,
-    /// Measurements by where they come from, oldest first.
+    /// Measurements by origin, oldest first.
     pub batches: Vec<BatchRecord>,
 }
 
-/// Measurements that were made together.
+/// Measurements made together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRecord {
-    /// When they were recorded, in microseconds since 1970; 0 where that is not known.
+    /// When they were recorded, in microseconds since 1970; 0 if unknown.
     pub recorded_us: u64,
-    /// Version of the library that measured.
+    /// Version of the measuring library.
     pub build: String,
     /// State of the machine.
     pub conditions: String,
-    /// File that they were imported from first; empty where they were measured into this one.
+    /// File of first import; empty if measured into this file.
     pub source: String,
-    /// Digest of what was recorded, 64 hexadecimal digits.
+    /// Digest of the recorded values, 64 hexadecimal digits.
     pub digest: String,
-    /// Times in nanoseconds, in the order in which they were measured.
+    /// Times in nanoseconds, in order of measurement.
     pub times_ns: Vec<u64>,
-    /// Energies in microjoules, as many as times; empty where the device measures none.
+    /// Energies in microjoules, as many as times; empty if the device measures none.
     pub energies_uj: Vec<Option<u64>>,
-    /// Sensor of the energies; empty where there are none or it is not known.
+    /// Sensor of the energies; empty if there are none or it is unknown.
     #[serde(default)]
     pub sensor: String,
-    /// Ends of the interval in microjoules of the one energy, where such was measured.
+    /// Interval in microjoules of the single energy, if measured.
     #[serde(default)]
     pub energy_interval_uj: Option<[u64; 2]>,
 }
@@ -99,7 +100,7 @@ impl BatchRecord {
     }
 }
 
-/// What a part consists of.
+/// The content of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContentRecord {
@@ -110,7 +111,7 @@ pub struct ContentRecord {
     pub content: String,
 }
 
-/// What a transfer took, or a launch where both devices are the same.
+/// The cost of a transfer, or of a launch if both devices are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkRecord {
@@ -122,14 +123,14 @@ pub struct LinkRecord {
     pub bytes: u64,
     /// Median time in nanoseconds.
     pub time_ns: u64,
-    /// Energy in nanojoules, less what the devices take at rest; none where it was not measured.
+    /// Energy in nanojoules above idle power; none if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_nj: Option<u64>,
-    /// When it was recorded, in microseconds since 1970; 0 where that is not known.
+    /// When it was recorded, in microseconds since 1970; 0 if unknown.
     pub recorded_us: u64,
-    /// Version of the library that measured.
+    /// Version of the measuring library.
     pub build: String,
-    /// File that it was imported from first; empty where it was measured into this one.
+    /// File of first import; empty if measured into this file.
     pub source: String,
 }
 
@@ -143,7 +144,7 @@ pub struct RefusalRecord {
     pub fingerprint: String,
     /// Number of nodes.
     pub nodes: u64,
-    /// The vendor's words.
+    /// The vendor's message.
     pub words: String,
 }
 
@@ -159,12 +160,12 @@ pub struct ValueRecord {
     pub value: String,
 }
 
-/// What an import added.
+/// The rows that an import added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Merged {
     /// Batches of measurements.
     pub batches: u64,
-    /// Batches that were there already.
+    /// Batches that existed already.
     pub known: u64,
     /// Measurements.
     pub measurements: u64,
@@ -177,10 +178,11 @@ pub struct Merged {
 }
 
 impl ProfileFile {
-    /// Reads the text of a file.
+    /// Parses a profile file.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where the text is no such file, has another version or contradicts itself.
+    /// [`crate::ErrorKind::BadProfile`] if the text is not a profile file, has another version or
+    /// contradicts itself.
     pub fn from_json(text: &str) -> Result<ProfileFile> {
         let file: ProfileFile =
             serde_json::from_str(text).map_err(|error| Error::json("not a profile in JSON", error))?;
@@ -193,7 +195,7 @@ impl ProfileFile {
         let bad = |words: String| Err(Error::bad(words));
         if self.format != FORMAT || !(1..=VERSION).contains(&self.version) {
             return bad(format!(
-                "a file of {:?} version {}, this build reads {FORMAT:?} versions 1 to {VERSION}",
+                "the file has format {:?} version {}; this build reads {FORMAT:?} versions 1 to {VERSION}",
                 self.format, self.version
             ));
         }

@@ -1,9 +1,10 @@
-//! Runs of nodes that devices refused when they were compiled: found once, remembered in the profile.
+//! Runs of nodes that devices refused when they were compiled, found once and stored in the
+//! profile.
 //!
 //! Invariants:
-//! 1. A refusal holds for the device's identity, which names plugin, build, chip and driver: another
-//!    build is asked anew.
-//! 2. A run is known by its structure, so that a refused pattern is known wherever it stands.
+//! 1. A refusal applies to the device's identity, which names plugin, build, chip and driver:
+//!    another build is asked again.
+//! 2. A run is identified by its structure, so that a refused pattern is recognized anywhere.
 //!
 //! Not here: finding a refusal (the scheduler).
 
@@ -24,11 +25,11 @@ pub struct RefusedRun {
     pub fingerprint: [u8; 32],
     /// Number of nodes.
     pub nodes: usize,
-    /// The vendor's words, with its code.
+    /// The vendor's message, with its code.
     pub words: String,
 }
 
-/// The words of a refusal in a target.
+/// A target's refusal with this message.
 pub fn refusal(words: &str) -> Refusal {
     Refusal {
         code: VENDOR,
@@ -36,8 +37,8 @@ pub fn refusal(words: &str) -> Refusal {
     }
 }
 
-/// Marks the nodes of a run as refused, but for nodes that are pinned to the device where the run has
-/// others. Gives the nodes that were marked now.
+/// Marks the nodes of a run as refused, except nodes pinned to the device if the run has others.
+/// Returns the newly marked nodes.
 pub fn mark(
     target: &mut Target,
     device: DeviceIndex,
@@ -59,7 +60,7 @@ pub fn mark(
     marked
 }
 
-/// Marks every run of the graph that is one of `known`; the nodes marked, by words.
+/// Marks every run of the graph that is one of `known`, and returns the marked nodes by message.
 pub fn mark_known(
     graph: &Graph,
     target: &mut Target,

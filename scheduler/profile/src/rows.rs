@@ -1,8 +1,9 @@
-//! Rows of a profile, wherever they are kept: what [`Profile`](crate::Profile) asks of memory and of a file.
+//! The storage interface of a profile: what [`Profile`](crate::Profile) needs of memory and of a
+//! file.
 //!
 //! Invariants:
-//! 1. A call that changes rows changes all that it says or nothing.
-//! 2. All that keep rows give the same answers after the same calls.
+//! 1. A call that changes rows changes all of them or none.
+//! 2. All storages give the same answers after the same calls.
 //!
 //! Not here: rows in memory (`memory`), in a file (`sqlite`).
 

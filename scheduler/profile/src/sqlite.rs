@@ -1,9 +1,9 @@
 //! Rows in a file, which is a SQLite database (feature `sqlite`).
 //!
 //! Invariants:
-//! 1. A file that is not ours, is torn, or has another version is refused and left as it is.
-//! 2. A file of an older version is brought to this one when it is opened; nothing in it is lost.
-//! 3. Writers of several processes take turns; readers go on while one commits.
+//! 1. A foreign or torn file, or one of another version, is refused and unchanged.
+//! 2. A file of an older version is migrated when it is opened, without loss.
+//! 3. Writers of several processes take turns; readers continue while one commits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl File {
             .map_err(refuse)?;
         if version < tables::VERSION {
             let words = format!(
-                "profile database {} has version {version} and may only be read; open it once where it can be written",
+                "profile database {} has version {version} and is read-only; open it once with write access",
                 path.display()
             );
             return Err(Error::bad(words));

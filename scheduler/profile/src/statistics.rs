@@ -1,11 +1,12 @@
-//! What single measurements say together: percentiles, and an interval of the median that assumes no distribution.
+//! Statistics of single measurements: percentiles, and a distribution-free interval of the median.
 //!
-//! The interval is that of order statistics (David and Nagaraja, Order Statistics, 3rd edition, section 7.1): the
-//! median of whatever distribution lies between the l-th smallest and the l-th largest of n independent values with
-//! the probability that a fair coin thrown n times shows between l and n - l heads. Values of neighbouring runs are
-//! not quite independent, so that it is somewhat too narrow on a machine whose speed drifts.
+//! The interval is that of order statistics (David and Nagaraja, Order Statistics, 3rd edition,
+//! section 7.1): the median of any distribution lies between the l-th smallest and the l-th largest
+//! of n independent values with the probability that a fair coin thrown n times shows between l and
+//! n - l heads. Values of neighbouring runs are not quite independent, so the interval is somewhat
+//! too narrow on a machine whose speed drifts.
 //!
-//! Invariant: percentiles and ends of intervals are measured values, none is interpolated.
+//! Invariant: percentiles and ends of intervals are measured values; none is interpolated.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::conditions::{self, Conditions, choose};
 /// Chance, in both tails together, that the median is outside of the interval.
 const OUTSIDE: f64 = 0.05;
 
-/// Where the true median lies.
+/// A confidence interval of a median.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Interval {
     /// Lower end, in nanoseconds.
@@ -28,22 +29,22 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Half of the width over the middle.
+    /// Half of the width relative to the middle.
     #[must_use]
     pub fn half_width(&self) -> f64 {
         let (low, high) = (self.low_ns as f64, self.high_ns as f64);
         (high - low) / (high + low).max(1.0)
     }
 
-    /// Whether all of this lies below all of the other.
+    /// Whether this lies entirely below the other.
     #[must_use]
     pub fn is_below(&self, other: &Interval) -> bool {
         self.high_ns < other.low_ns
     }
 }
 
-/// The interval that holds the median with a confidence of at least 95 %, from sorted values in nanoseconds; none for
-/// fewer than six, which cannot give it.
+/// The interval that holds the median with a confidence of at least 95 %, from sorted values in
+/// nanoseconds; `None` for fewer than six values.
 ///
 /// ```
 /// let interval = polychip_profile::median_interval(&[1, 2, 3, 4, 5, 9]).unwrap();
@@ -121,14 +122,14 @@ pub(crate) fn effective(
     asked.filter(is_busy).or(stated)
 }
 
-/// The energy of a run, with where it comes from.
+/// The energy of a run, with its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MeasuredEnergy {
-    /// Median in microjoules of the energies that are kept.
+    /// Median of the stored energies in microjoules.
     pub energy_uj: u64,
-    /// Sensor that measured it; empty where that is not known.
+    /// The sensor; empty if unknown.
     pub sensor: String,
-    /// Ends of the interval in microjoules that holds it in 95 of 100 repetitions, where one was measured.
+    /// 95 % confidence interval in microjoules, if measured.
     pub interval_uj: Option<[u64; 2]>,
 }
 
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_tables() {
+    fn ranks_match_published_tables() {
         // the 2.5 % quantiles of the binomial distribution of n throws, computed in exact fractions
         for (n, low) in [
             (6, 1),
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_median_as_often_as_it_says() {
+    fn interval_covers_the_median_as_stated() {
         // a skewed distribution whose median is known: squares of uniform numbers from 0 to 999
         let mut state = 1u64;
         let mut uniform = || {

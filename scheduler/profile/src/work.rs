@@ -1,6 +1,6 @@
-//! How much arithmetic and memory traffic a node is: what the roofline prices.
+//! Arithmetic and memory traffic of a node, which the roofline prices.
 //!
-//! Counts are multiply-adds and bytes. A size that is not known before the run counts as one.
+//! Counts are multiply-adds and bytes. A size that is unknown before the run counts as one.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use polychip_graph::{Graph, Node, Tensor, TensorId};
 use polychip_ops::operator::Gemm;
 use polychip_ops::{Dim, Op};
 
-/// Work of one node.
+/// The work of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Multiply-adds.
@@ -48,7 +48,7 @@ pub fn bytes(tensor: &Tensor) -> u64 {
         .map_or(u64::MAX, |bytes| bytes as u64)
 }
 
-/// Bytes that a graph reads and writes beside constants.
+/// Bytes that a graph reads and writes, without constants.
 #[must_use]
 pub fn border_of(graph: &Graph) -> u64 {
     let ids: BTreeSet<TensorId> = graph.inputs.iter().chain(&graph.outputs).copied().collect();

@@ -91,7 +91,7 @@ proptest! {
 }
 
 #[test]
-fn rows_of_older_versions_count_as_back_to_back() {
+fn older_rows_are_back_to_back() {
     let profile = Profile::in_memory();
     record(&profile, None, &[1_000; 7]);
     assert!(!found(&profile, Cadence::BackToBack).inherited);
@@ -102,7 +102,7 @@ fn rows_of_older_versions_count_as_back_to_back() {
 }
 
 #[test]
-fn a_device_that_cannot_keep_up_was_measured_at_the_period() {
+fn overloaded_device_keeps_the_stated_period() {
     let profile = Profile::in_memory();
     // 40 ms at 33 ms: it is busy all the time
     record(&profile, Some(Cadence::BackToBack), &[40_000_000; 7]);
@@ -111,7 +111,7 @@ fn a_device_that_cannot_keep_up_was_measured_at_the_period() {
 }
 
 #[test]
-fn a_cadence_keeps_its_newest_measurements_whatever_others_get() {
+fn cadences_evict_independently() {
     let profile = Profile::in_memory();
     record(&profile, Some(cadence(100)), &[4_000_000; 20]);
     for run in 0..50 {

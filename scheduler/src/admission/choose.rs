@@ -1,15 +1,17 @@
-//! Which plan each session has, and where it is cut.
+//! Chooses each session's plan and its cuts.
 //!
-//! First each has its policy's own plan. Where these are not admitted together they may be cut, each into halves, quarters and
-//! so on; then any plan of the sessions' fronts may be taken in their place ([`joint`](polychip_device_queue::joint)). What was cut
-//! is then cut no more than it must be: by the longest part that the whole set allows.
+//! Each session first has its policy's own plan. If these are not admitted together they may be
+//! cut, into halves, quarters and so on; then any plan of the sessions' fronts may replace them
+//! ([`joint`](polychip_device_queue::joint)). Cuts are finally relaxed to the longest part that the whole
+//! set allows.
 //!
 //! Invariants:
-//! 1. What is chosen was admitted as it stands, with launches and transfers of cut plans.
-//! 2. A session that was admitted before keeps its placement: it is cut at most, or has a plan that is ready.
+//! 1. The chosen plans were admitted exactly as they are, including launches and transfers of cut
+//!    plans.
+//! 2. A session that was admitted before keeps its placement: it is only cut, or uses a ready plan.
 //! 3. Deterministic.
 //!
-//! Not here: compiling what was chosen, and putting it in place (`registry`).
+//! Not here: compiling the chosen plans and switching to them (`registry`).
 
 use std::sync::Arc;
 

@@ -1,11 +1,12 @@
-//! The admitted sessions of a runtime, and which of their plans is in place.
+//! The admitted sessions of a runtime, and which of their plans is active.
 //!
 //! Invariants:
-//! 1. What is registered was admitted as a whole. A session that goes leaves the rest admitted.
-//! 2. One thread at a time chooses plans and puts them in place. A session that goes meanwhile waits for nobody: whoever
-//!    is at it looks again.
-//! 3. A plan is compiled before anything changes; one that is put in place was compiled before.
-//! 4. Lists of the registry hold no plan that is loaded, so that a session ends with its last clone.
+//! 1. The registered set was admitted as a whole. The rest stays admitted when a session is
+//!    dropped.
+//! 2. One thread at a time chooses and activates plans. A session that is dropped meanwhile does
+//!    not wait: the active thread checks again.
+//! 3. A plan is compiled before anything changes; only compiled plans are activated.
+//! 4. The registry holds no loaded plan, so that a session ends with its last clone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -162,7 +163,7 @@ impl Registry {
 /// The next run takes the plan that was chosen; what is not to be ready any more goes.
 fn take_up(inner: &Inner, chosen: &Chosen) {
     let why = match &chosen.plan.cut {
-        Some((longest, _)) => format!("cut to parts of {longest}, for sessions that were admitted"),
+        Some((longest, _)) => format!("cut to parts of at most {longest}, for newly admitted sessions"),
         None => "uncut, since the sessions are gone that it was cut for".to_owned(),
     };
     inner.take_up(chosen.plan.planned.plan(), &chosen.plan.name, why);
@@ -201,7 +202,10 @@ pub(crate) fn admit(
         let mut all: Vec<Member> = entries.iter().map(|entry| entry.member.clone()).collect();
         for (member, _) in &wanted {
             if all.iter().any(|other| other.name == member.name) {
-                let words = format!("there is an admitted session {:?} already", member.name);
+                let words = format!(
+                    "an admitted session is already called {:?}; use another name",
+                    member.name
+                );
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
             all.push(member.clone());

@@ -1,6 +1,6 @@
-//! What admission says, for people (`Display`) and programs (JSON).
+//! Admission results, for people (`Display`) and programs (JSON).
 //!
-//! Invariant: every time is in nanoseconds, and devices and sessions are called by their names.
+//! Invariant: every time is in nanoseconds, and devices and sessions are identified by name.
 
 use std::fmt;
 
@@ -16,114 +16,115 @@ use crate::admission::timed::TimedPart;
 /// Arrivals that are printed of a pattern that misses.
 const SHOWN: usize = 12;
 
-/// How urgent runs are; the class of their turns.
+/// The priority of a session's runs, which is their class in the device queues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Priority")]
 pub enum Urgency {
-    /// A frame that someone waits for.
+    /// A frame that a user waits for.
     Urgent,
-    /// The usual.
+    /// The default.
     #[default]
     Normal,
-    /// Work that nobody waits for.
+    /// Work that no user waits for.
     Batch,
 }
 
-/// The proof that no deadline is missed.
+/// A proof that no deadline is missed.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CertificateReport {
-    /// The devices that the sessions use.
+    /// The devices of the sessions.
     pub devices: Vec<DeviceProof>,
-    /// The sessions, those that were admitted first in front.
+    /// The sessions, in order of admission.
     pub sessions: Vec<SessionProof>,
 }
 
-/// What is proved of a device.
+/// The proof for one device.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceProof {
     /// Its name.
     pub device: String,
-    /// Share of it that sessions with deadlines take, each as often as it may come.
+    /// Share of the device used by sessions with deadlines at their highest rates.
     pub utilisation: f64,
-    /// Bytes that the plans of all sessions hold there, those that are only kept ready among them.
+    /// Bytes that the plans of all sessions hold there, including standby plans.
     pub memory_bytes: u64,
-    /// Bytes that there are; none where the device states no limit.
+    /// Memory limit in bytes; none if the device states none.
     pub memory_limit_bytes: Option<u64>,
-    /// The longest part of a session without deadline that is allowed there, in nanoseconds; none where any is.
+    /// Limit on a part of a session without a deadline, in nanoseconds; none if unlimited.
     pub longest_part_ns: Option<u64>,
-    /// By priority with deadlines: the deadline that leaves the least time.
+    /// The deadline with the least slack, by priority.
     pub tightest: Vec<InstantReport>,
 }
 
-/// What an admitted session is counted with.
+/// The figures of an admitted session.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SessionProof {
     /// Its name.
     pub session: String,
-    /// How urgent it is.
+    /// Its priority.
     pub priority: Urgency,
-    /// Shortest time from a run to the next, in nanoseconds; none where it is endless.
+    /// Shortest time between runs, in nanoseconds; none if it is endless.
     pub period_ns: Option<u64>,
-    /// Longest time from submit to the end of a run, in nanoseconds; none without a period.
+    /// Deadline from submit to the end of a run, in nanoseconds; none without a period.
     pub deadline_ns: Option<u64>,
-    /// Which of its plans was chosen.
+    /// The chosen plan.
     pub plan: String,
-    /// What the plan was cut by, as it is predicted, in nanoseconds; none where it is not cut.
+    /// Limit on predicted part times that the plan was cut to, in nanoseconds; none if it is not
+    /// cut.
     pub cut_ns: Option<u64>,
-    /// Its plan before it was cut is ready too, for when the deadlines that it was cut for are gone.
+    /// Whether its uncut plan is kept ready for when the sessions that it was cut for are gone.
     pub uncut_ready: bool,
     /// The parts.
     pub parts: Vec<PartProof>,
 }
 
-/// What a part is counted with.
+/// The figures of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PartProof {
-    /// Its device and time, and where that comes from.
+    /// Its device, time and provenance.
     #[serde(flatten)]
     pub timed: TimedPart,
-    /// Time from submit to when it is to be done, as its device's lane sees it, in nanoseconds; none without deadline.
+    /// Deadline from submit in the device's queue, in nanoseconds; none without a deadline.
     pub due_ns: Option<u64>,
-    /// How long it might be so that nobody misses a deadline because of it, in nanoseconds; none where any length is.
+    /// Length up to which the part causes no missed deadline, in nanoseconds; none if unlimited.
     pub longest_ns: Option<u64>,
 }
 
-/// A deadline, and what may be to do by then.
+/// A deadline and the demand before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InstantReport {
-    /// On which device.
+    /// The device.
     pub device: String,
-    /// Of runs of this priority.
+    /// The priority of the runs with this deadline.
     pub priority: Urgency,
-    /// The supply: time from when the device became busy to the deadline, in nanoseconds.
+    /// Supply: time from when the device became busy to the deadline, in nanoseconds.
     pub supply_ns: u64,
-    /// The demand: what may be to do by then, in nanoseconds; the sum of those below.
+    /// Demand: upper bound of the work by then, in nanoseconds; the sum of the figures below.
     pub demand_ns: u64,
-    /// Of that, what is due of runs of this priority.
+    /// Work due at this priority, in nanoseconds.
     pub due_ns: u64,
-    /// Of that, what may come of more urgent ones.
+    /// More urgent work, in nanoseconds.
     pub more_urgent_ns: u64,
-    /// Of that, parts that the device was given before and does not give back.
+    /// Non-preemptible parts that the device had already begun, in nanoseconds.
     pub blocking_ns: u64,
-    /// Of that, what less urgent ones may get out of turn, by their shares.
+    /// Work guaranteed to lower priorities by their shares, in nanoseconds.
     pub out_of_turn_ns: u64,
 }
 
-/// Why a set is refused.
+/// The reasons for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RefusalReport {
-    /// In words: device, instant, demand, supply.
+    /// Device, instant, demand and supply as text.
     pub reason: String,
-    /// The deadline at which demand may exceed supply, where that is the reason.
+    /// The deadline at which demand may exceed supply, if that is the reason.
     pub instant: Option<InstantReport>,
-    /// Single changes with which the set would be admitted, in words.
+    /// Single changes that would make the set admissible, as text.
     pub would_fit: Vec<String>,
     /// What the refusal proves.
     pub proof: Proof,
-    /// With `misses`: arrivals under which a run is late, in order of time; the first at 0.
+    /// With `misses`: arrivals under which a run is late, in order of time from 0.
     pub arrivals: Vec<ArrivalReport>,
-    /// With `misses`: the run that is late.
+    /// With `misses`: the late run.
     pub miss: Option<MissReport>,
 }
 
@@ -131,55 +132,55 @@ pub struct RefusalReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
-    /// There are arrivals under which a deadline is missed.
+    /// Some arrivals miss a deadline.
     Misses,
-    /// Nothing: the test is sufficient only, and the set may be fine.
+    /// Nothing: the test is only sufficient, and the set may be schedulable.
     SufficientOnly,
-    /// The memory does not suffice, whenever runs come.
+    /// Memory is insufficient, regardless of arrivals.
     Memory,
 }
 
-/// A run that comes.
+/// The arrival of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ArrivalReport {
-    /// When, in nanoseconds.
+    /// Time in nanoseconds.
     pub time_ns: u64,
-    /// Of which model.
+    /// Its model.
     pub model: String,
 }
 
-/// A run that is late.
+/// A late run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MissReport {
-    /// Of which model.
+    /// Its model.
     pub model: String,
-    /// When it came, in nanoseconds.
+    /// Arrival in nanoseconds.
     pub arrived_ns: u64,
-    /// When it was due, in nanoseconds.
+    /// Deadline in nanoseconds.
     pub due_ns: u64,
-    /// When it ended, in nanoseconds.
+    /// End in nanoseconds.
     pub ended_ns: u64,
-    /// What devices did from its arrival to its end.
+    /// The devices' work from its arrival to its end.
     pub log: Vec<RanReport>,
 }
 
-/// A part that ran.
+/// A completed part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RanReport {
-    /// On which device.
+    /// Its device.
     pub device: String,
-    /// Of which model.
+    /// Its model.
     pub model: String,
     /// Number of the part.
     pub part: usize,
-    /// When it began, in nanoseconds.
+    /// Start in nanoseconds.
     pub start_ns: u64,
-    /// When it ended, in nanoseconds.
+    /// End in nanoseconds.
     pub end_ns: u64,
 }
 
 impl Urgency {
-    /// The class of the turns.
+    /// The class in the device queues.
     #[must_use]
     pub fn class(self) -> Class {
         match self {
@@ -189,7 +190,7 @@ impl Urgency {
         }
     }
 
-    /// The word of files and reports.
+    /// The word in files and reports.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -231,7 +232,7 @@ impl From<Urgency> for Priority {
 }
 
 impl InstantReport {
-    /// In the words of the set.
+    /// The instant with the set's names.
     #[must_use]
     pub fn of(set: &TaskSet, instant: &Instant) -> Self {
         Self {
@@ -248,10 +249,10 @@ impl InstantReport {
 }
 
 impl RefusalReport {
-    /// All that is known of a refused set; arrivals that miss are looked for.
+    /// The refusal of a set, including a search for arrivals that miss.
     ///
     /// # Errors
-    /// The set means nothing ([`TaskSet::check`]).
+    /// The set is invalid ([`TaskSet::check`]).
     pub fn of(set: &TaskSet, reason: &Reason) -> Result<Self, lanes::Error> {
         let fits = lanes::what_would_fit(set, reason)?;
         let (proof, arrivals, miss) = match lanes::missing(set, reason) {
@@ -279,7 +280,7 @@ impl RefusalReport {
     }
 }
 
-/// A change in words.
+/// A change as text.
 fn words(set: &TaskSet, fit: &Fit) -> String {
     let name = |task: usize| &set.tasks[task].name;
     match *fit {
@@ -307,7 +308,7 @@ fn words(set: &TaskSet, fit: &Fit) -> String {
 }
 
 impl MissReport {
-    /// In the words of the set.
+    /// The miss with the set's names.
     #[must_use]
     pub fn of(set: &TaskSet, miss: &Miss) -> Self {
         let log = miss.log.iter().map(|ran| RanReport {
@@ -349,10 +350,14 @@ impl fmt::Display for CertificateReport {
 impl fmt::Display for DeviceProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = self.utilisation * 100.0;
-        write!(f, "{}: deadlines take {share:.1} % at most; ", self.device)?;
+        write!(
+            f,
+            "{}: utilisation by deadlines at most {share:.1} %; ",
+            self.device
+        )?;
         match self.longest_part_ns {
             Some(longest) => write!(f, "longest part allowed {}", Milliseconds(longest))?,
-            None => write!(f, "parts may be as long as they like")?,
+            None => write!(f, "no limit on part length")?,
         }
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         match (self.memory_bytes, self.memory_limit_bytes) {
@@ -383,7 +388,7 @@ impl fmt::Display for SessionProof {
             write!(f, ", cut to parts of {}", Milliseconds(cut))?;
         }
         if self.uncut_ready {
-            f.write_str(", the uncut one is ready too")?;
+            f.write_str(", uncut plan kept ready")?;
         }
         writeln!(f)?;
         for (index, part) in self.parts.iter().enumerate() {
@@ -405,7 +410,7 @@ impl fmt::Display for RefusalReport {
             Proof::SufficientOnly => {
                 writeln!(
                     f,
-                    "  sufficient only: no arrivals were found that miss; the set may be fine"
+                    "  sufficient test only: no late arrival pattern found; the set may be schedulable"
                 )
             }
             Proof::Misses => {
@@ -433,7 +438,7 @@ impl fmt::Display for MissReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} came at {}, was due at {} and ended at {}",
+            "{} arrived at {}, was due at {} and ended at {}",
             self.model,
             Milliseconds(self.arrived_ns),
             Milliseconds(self.due_ns),
@@ -446,7 +451,7 @@ impl fmt::Display for InstantReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: tightest {} after it became busy: {} to do at most ({} due",
+            "{}: tightest deadline {} after the device became busy: demand at most {} ({} due",
             self.priority,
             Milliseconds(self.supply_ns),
             Milliseconds(self.demand_ns),
@@ -454,8 +459,8 @@ impl fmt::Display for InstantReport {
         )?;
         for (time, what) in [
             (self.more_urgent_ns, "more urgent"),
-            (self.blocking_ns, "begun before"),
-            (self.out_of_turn_ns, "of less urgent ones by their shares"),
+            (self.blocking_ns, "already begun"),
+            (self.out_of_turn_ns, "guaranteed to less urgent work"),
         ] {
             if time > 0 {
                 write!(f, ", {} {what}", Milliseconds(time))?;

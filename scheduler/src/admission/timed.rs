@@ -1,7 +1,8 @@
-//! How long the parts of a plan take at most, as admission counts on it.
+//! Longest times of a plan's parts, as admission uses them.
 //!
-//! Invariant: a measured part counts with its 0.99 quantile (the longest of fewer than a hundred runs), never with its median;
-//! any other with what the plan predicts and a margin. Launch and what is brought to the part are in the time.
+//! Invariant: a measured part counts with its 0.99 quantile (the maximum of fewer than a hundred
+//! runs), never with its median; any other part with the plan's prediction and a margin. Launch and
+//! incoming transfers are included.
 
 use std::fmt;
 
@@ -10,20 +11,20 @@ use serde::Serialize;
 
 use crate::planned::Planned;
 
-/// A part of a plan with the time that admission counts on.
+/// A part of a plan with its time for admission.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TimedPart {
     /// Its device, `plugin:index`.
     pub device: String,
-    /// Its longest time on the device, with its launch and what is brought to it from other devices, in nanoseconds.
+    /// Its longest time on the device, including launch and incoming transfers, in nanoseconds.
     pub time_ns: u64,
-    /// Where the time comes from.
+    /// Provenance of the time.
     pub source: TimeSource,
-    /// The figure is an emulated device's.
+    /// Whether the figure is an emulated device's.
     pub emulated: bool,
 }
 
-/// Where the time of a part comes from.
+/// Provenance of a part's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeSource {
@@ -65,8 +66,8 @@ impl fmt::Display for TimedPart {
 }
 
 impl Planned {
-    /// The parts of the plan in its order, each with the time that admission counts on. `margin_percent` is added to times
-    /// that were not measured.
+    /// The plan's parts in order, each with its time for admission. `margin_percent` is added to
+    /// unmeasured times.
     #[must_use]
     pub fn timed_parts(&self, margin_percent: f64) -> Vec<TimedPart> {
         let plan = self.plan();

@@ -1,17 +1,18 @@
-//! Calibration: what small networks took on a device, over what its plugin states of them.
+//! Calibration: the ratio of measured to stated time of small networks on a device.
 //!
-//! A plugin that was never measured on a machine states rates of its chip's class. They are off by a factor that is much
-//! the same for all models, because it is that of the machine: its clock, the width of its units, the library's version.
-//! Four small networks tell that factor within some tenths of a second.
+//! A plugin that was never measured on a machine states rates of its chip's class. They are off by
+//! a factor that is similar for all models, because it comes from the machine: its clock, the width
+//! of its units, the library version. Four small networks determine that factor within some tenths
+//! of a second.
 //!
 //! Invariants:
-//! 1. The figures belong to a device as its identity tells it apart (plugin build, chip, driver, settings) and to an operating
-//!    point, and to no other.
-//! 2. Only stated figures are scaled, and the scaled ones say so ([`Provenance::Calibrated`]); whatever was measured of the
-//!    model itself counts before them.
-//! 3. An emulated device keeps what its script states, unless a policy asks for calibration.
+//! 1. The figures belong to one device identity (plugin build, chip, driver, settings) and one
+//!    operating point.
+//! 2. Only stated figures are scaled, and they are labelled ([`Provenance::Calibrated`]);
+//!    measurements of the model itself take precedence.
+//! 3. An emulated device keeps its scripted figures unless a policy asks for calibration.
 //!
-//! Not here: the networks and their runs (`profiler::calibrate`), whose figures are scaled (`resolve`).
+//! Not here: the networks and their runs (`profiler::calibrate`), the scaled figures (`resolve`).
 
 use polychip_graph::Graph;
 use polychip_host::Device;
@@ -22,7 +23,7 @@ use super::power::taking;
 use crate::error::Result;
 use crate::policy::Settings;
 
-/// Whose value a calibration is, among those of plugins.
+/// Owner of stored calibrations, among the plugins' values.
 const OWNER: &str = "polychip";
 /// Version of the networks and of the fit. Figures of another version are taken anew.
 const VERSION: u32 = 1;
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_read_and_nothing_else() {
+    fn only_stored_calibrations_are_read() {
         let calibration = Calibration {
             compute: 0.3125,
             traffic: 4.0,
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stated_cost_is_scaled_by_what_bounds_it() {
+    fn stated_cost_is_scaled_by_its_bound() {
         let calibration = Calibration {
             compute: 0.5,
             traffic: 3.0,

@@ -1,13 +1,14 @@
-//! What is known of a model on the devices: collected once, and then only added to.
+//! The evidence about a model on the devices, collected once and then only extended.
 //!
-//! Layers of a node's cost, each of which is a fact of its own: what the plugin estimates or the device's stated rates
-//! give, what the profile predicts of the node's fusion group, what it composes of the whole, what the whole took when it was
-//! measured. Beside them: measured parts, launches, links, the power of a device. [`Evidence::resolve`] makes costs of
-//! them; nothing else does.
+//! A node's cost has independent layers: the plugin's estimate or the device's stated rates, the
+//! profile's prediction for the node's fusion group, the composed time of the whole, and the
+//! measured time of the whole. Besides these there are measured parts, launches, links and device
+//! power. Only [`Evidence::resolve`] turns them into costs.
 //!
 //! Invariants:
-//! 1. A layer is never changed by another: what was collected stays as it was told.
-//! 2. A device is asked twice at most, whatever the number of nodes: what it supports, and what that costs.
+//! 1. No layer changes another one: collected evidence stays unchanged.
+//! 2. A device is asked at most twice, regardless of the number of nodes: for support and for
+//!    costs.
 //!
 //! Not here: which layer counts (`resolve`).
 

@@ -1,37 +1,39 @@
-//! A measured figure that a plan rests on, with where it comes from.
+//! A measured figure behind a plan, with its provenance.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use polychip_profile::{Cadence, Summary};
 
-/// A measured figure that a plan rests on: those measurements of a part that are nearest to what holds.
+/// A measured figure behind a plan: the measurements of a part nearest to the current conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MeasuredFigure {
     /// Device, `plugin:index`.
     pub device: String,
-    /// Number of the plan's part; none: the whole model on the device, whose time its nodes share.
+    /// Number of the plan's part; none for the whole model on the device, whose time its nodes
+    /// share.
     pub part: Option<usize>,
     /// Median time in nanoseconds.
     pub time_ns: u64,
-    /// 0.99 quantile of the time in nanoseconds, rounded up to a measured one: the longest of fewer than a hundred.
+    /// 99th percentile in nanoseconds, rounded up to a measured time: the maximum of fewer than
+    /// 100.
     pub p99_ns: u64,
-    /// Number of measurements that it is of.
+    /// Number of measurements.
     pub samples: u32,
-    /// Number of batches that they are of.
+    /// Number of their batches.
     pub batches: u32,
-    /// Number of batches that the profile has of it.
+    /// Number of batches in the profile.
     pub all_batches: u32,
-    /// Conditions under which they were measured; empty where that is not known.
+    /// Conditions of the measurement; empty if unknown.
     pub conditions: String,
-    /// Whether governor and power mode were those that hold, as far as these are known.
+    /// Whether governor and power mode were the current ones, as far as they are known.
     pub agrees: bool,
-    /// How the runs followed each other.
+    /// The cadence of the runs.
     pub cadence: Cadence,
-    /// It is of another cadence than the plan is for: no measurement of this one, but an estimate that may be off by a factor
+    /// Whether it is from another cadence than the plan's: an estimate that may be off by a factor
     /// of four.
     pub inherited: bool,
-    /// When the newest was recorded, in microseconds since 1970; 0 where that is not known.
+    /// When the newest was recorded, in microseconds since 1970; 0 if unknown.
     pub newest_us: u64,
 }
 

@@ -1,11 +1,12 @@
-//! Costs that nobody stated or measured yet: launches, transfers between devices, estimates for another thread count.
+//! Costs that are neither stated nor measured: launches, transfers between devices, estimates for
+//! another thread count.
 //!
 //! Invariants:
-//! 1. A real device never starts for free, and a tensor never crosses to another real device for free: vendors that
-//!    state no launch cost would otherwise get plans of many small parts.
-//! 2. An emulated device keeps exactly what its script states.
+//! 1. A launch of a real device and a transfer to another real device are never free: otherwise
+//!    vendors that state no launch cost would get plans of many small parts.
+//! 2. An emulated device keeps exactly its scripted figures.
 //!
-//! Not here: what the profile measured, which replaces all of this (`crate::link::known`).
+//! Not here: measurements in the profile, which replace all of this (`crate::link::known`).
 
 use polychip_host::{Device, DeviceInfo, DeviceKind};
 use polychip_partitioner::{Cost, Energy, Link, Time};
@@ -94,7 +95,7 @@ impl ThreadScale {
     }
 }
 
-/// How many times as fast as one thread so many are.
+/// Speed of this many threads relative to one.
 fn speed(threads: u32) -> f64 {
     let threads = f64::from(threads.max(1));
     threads.min(2.0) + FURTHER_THREAD * (threads - 2.0).max(0.0)
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tensor_crosses_the_bus_of_each_device_that_has_one() {
+    fn tensor_crosses_the_bus_of_each_discrete_device() {
         assert_eq!(bus(None, None), None);
         assert_eq!(bus(Some(12), None), Some(12));
         assert_eq!(bus(None, Some(12)), Some(12));

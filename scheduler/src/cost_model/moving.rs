@@ -1,12 +1,14 @@
-//! What it takes in energy to start a device and to hand a tensor over, where nobody measured it.
+//! The energy of launches and transfers that were not measured.
 //!
 //! Invariants:
-//! 1. No hand-over of a real device is free: its energy is measured (`link`), or estimated here and labelled so.
-//! 2. A device on virtual time says what its runs take; nothing is added.
+//! 1. No transfer of a real device is free: its energy is measured (`link`), or estimated here and
+//!    labelled so.
+//! 2. A device on virtual time states the energy of its runs; nothing is added.
 //!
-//! Estimates: a core is awake while a device is started or waited for, and a tensor is written to memory and read again, a
-//! copy once more. Of memory: 1.3 to 2.6 nJ for 64 bits (M. Horowitz, "Computing's energy problem", ISSCC 2014), of which
-//! the middle is taken. Of a bus: what the GPU's side of one was measured to take (`docs/benchmarks/energy.md`).
+//! Estimates: a core is awake while a device is started or waited for, and a tensor is written to
+//! memory and read again, and once more for a copy. Memory: 1.3 to 2.6 nJ per 64 bits (M. Horowitz,
+//! "Computing's energy problem", ISSCC 2014), of which the middle is used. Bus: the measured energy
+//! of a GPU's side (`docs/benchmarks/energy.md`).
 
 use polychip_host::Device;
 use polychip_partitioner::{Energy, Link, LinkMode, Provenance, Time};
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_hand_over_is_free() {
+    fn no_transfer_is_free() {
         let latency = Time::from_nanoseconds(10_000);
         let native = with(Link::native(latency), false);
         let copied = with(Link::copy(latency, 1_000_000_000), false);

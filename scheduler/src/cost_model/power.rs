@@ -1,13 +1,15 @@
-//! What each device draws: the power model that stands in where nobody states or measures an energy.
+//! The power of each device: a model for energies that are neither stated nor measured.
 //!
-//! Order of trust: what was measured of the whole model (`resolve`), what was measured of other parts of the device
-//! (`polychip_profile::DrawnPower`), what its plugin states, the published power of the nearest known chip ([`BOARDS`],
-//! [`CHIPS`]), a device of its class ([`class`]). Each comes with an interval, the wider the weaker it is.
+//! Order of trust: measurements of the whole model (`resolve`), measurements of other parts on the
+//! device (`polychip_profile::DrawnPower`), the plugin's statement, the published power of the
+//! nearest known chip ([`BOARDS`], [`CHIPS`]), a device of its class ([`class`]). Each has an
+//! interval, which is wider for weaker sources.
 //!
 //! Invariants:
-//! 1. Every cost of a device that has a cost has an energy, with an interval and a provenance; every target a power.
-//! 2. A device that states energies keeps them; a CPU's are for as many threads as the policy asks for.
-//! 3. Powers are what computing draws beyond rest, as `Target::idle` has it.
+//! 1. Every cost of a device has an energy, with an interval and a provenance; every target has a
+//!    power.
+//! 2. A device that states energies keeps them; a CPU's apply to the policy's number of threads.
+//! 3. Powers are the active power above idle, like `Target::idle`.
 //!
 //! Not here: launches and transfers (`moving`), which layer of times counts (`resolve`).
 
@@ -435,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_holds_what_it_expects() {
+    fn power_rows_contain_their_expected_value() {
         let boards = BOARDS.iter().map(|(words, _)| *words);
         let chips = CHIPS.iter().map(|(words, _)| *words);
         for words in boards.chain(chips) {
@@ -465,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn boards_are_told_apart() {
+    fn boards_are_distinguished() {
         let high = |name: &str| model(&asked(DeviceKind::Gpu, name)).high.milliwatts();
         assert_eq!(high("gpu nvidia h100 80gb hbm3 nvidia"), 630_000);
         assert_eq!(high("gpu nvidia h100 pcie nvidia"), 315_000);
@@ -480,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_a_word_of_energy_gets_the_power_of_its_class() {
+    fn device_without_energy_uses_its_class_power() {
         let (power, cost) = completed(&asked(DeviceKind::Npu, "npu"), None, vec![cost(1_000_000)]);
         assert_eq!(power.provenance, EnergyProvenance::Default);
         // a millisecond
@@ -494,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stated_is_kept_and_fills_what_is_not() {
+    fn stated_energy_is_kept_and_extended() {
         let stated = cost(1_000).map(|cost| cost.with_energy(Energy::from_microjoules(30)));
         let asked = Asked {
             emulated: true,
@@ -513,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_draws_as_its_threads_do() {
+    fn cpu_power_scales_with_threads() {
         let with = |threads: u32| Asked {
             settings: "cores=8x2400000 isa=avx2 threads=8",
             threads,
@@ -543,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_of_other_parts_is_better_than_a_statement() {
+    fn measured_parts_override_stated_power() {
         let drawn = DrawnPower {
             mean_mw: 9_000,
             least_mw: 8_000,

@@ -1,13 +1,15 @@
-//! From what is known to what things cost: the one place that says which layer counts.
+//! Turns evidence into costs: the one place that defines which layer counts.
 //!
-//! Order of trust for a node: its share of the whole model measured on the device, its share of a whole composed of
-//! measured segments, its share of its fusion group's prediction, its share of the whole model measured at another cadence,
-//! of that measured on another chip, the plugin's estimate times what calibration found, the plugin's estimate, the roofline. A layer of a larger
-//! thing is shared in the proportions of the layers below it. A measured part has its own figure.
+//! Order of trust for a node: its share of the whole model measured on the device, its share of a
+//! whole composed of measured segments, its share of its fusion group's prediction, its share of
+//! the whole model measured at another cadence, of that measured on another chip, the calibrated
+//! plugin estimate, the plugin's estimate, the roofline. A layer of a larger unit is shared in
+//! proportion to the layers below it. A measured part has its own figure.
 //!
 //! Invariants:
-//! 1. Costs depend on the evidence alone, not on the order in which it became known, nor on earlier resolutions.
-//! 2. What parts lose at their borders is charged once, beside the launch that was stated or measured.
+//! 1. Costs depend only on the evidence, not on the order of its collection or on earlier
+//!    resolutions.
+//! 2. Border losses of parts are charged once, besides the stated or measured launch.
 //!
 //! Not here: collecting (`evidence`).
 
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_device_are_charged_what_its_measured_parts_lose() {
+    fn unmeasured_parts_inherit_the_measured_loss() {
         let mut evidence = evidence(&[(5, 10), (0, 20)], 4);
         // the whole model has no borders
         let part = |device: usize, nodes: &[u32]| (DeviceIndex::new(device), nodes.to_vec());
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_nobody_measured_inherits_the_error_of_those_measured() {
+    fn unmeasured_device_inherits_the_measured_error() {
         let mut evidence = evidence(&[(0, 100), (0, 10)], 4);
         let time = |evidence: &Evidence, device: usize| {
             let prices = evidence.resolve();
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layer_is_shared_in_the_proportions_of_those_below_it() {
+    fn layers_are_shared_in_proportion() {
         let mut evidence = evidence(&[(0, 10)], 4);
         let cost = |evidence: &Evidence, node: usize| {
             let prices = evidence.resolve();
@@ -419,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_takes_the_power_that_was_stated_for_as_long_as_it_takes() {
+    fn node_energy_is_stated_power_times_time() {
         let mut evidence = evidence(&[(0, 10)], 2);
         let layers = Arc::get_mut(&mut evidence.layers).unwrap();
         for cost in Arc::make_mut(&mut layers[0].stated).iter_mut().flatten() {

@@ -1,13 +1,14 @@
-//! What it takes in energy to start a device and to hand a tensor from one device to another: differences between runs of
-//! the model of two nodes, read off the machine's sensors.
+//! Measures the energy of launches and transfers between devices: differences between runs of the
+//! two-node model, read from the machine's sensors.
 //!
-//! With `L` of a launch, `n` of a node and `X` of the hand-over: both nodes on one device take `L₁ + 2n₁`, both on the other
-//! `L₂ + 2n₂`, one on each `L₁ + L₂ + n₁ + n₂ + X`. Of a small tensor nodes take nothing beside launches.
+//! With `L` for a launch, `n` for a node and `X` for the transfer: both nodes on one device take
+//! `L₁ + 2n₁`, both on the other `L₂ + 2n₂`, one on each `L₁ + L₂ + n₁ + n₂ + X`. For a small
+//! tensor, nodes take nothing besides launches.
 //!
 //! Invariants:
-//! 1. Every figure is a difference of net energies, with an interval made of theirs.
-//! 2. A sensor that is not there counts as nothing and is named; such figures are a lower bound, and the profile does
-//!    not get them.
+//! 1. Every figure is a difference of net energies, with a derived interval.
+//! 2. A missing sensor counts as zero and is reported; such figures are lower bounds, and are not
+//!    stored.
 
 use std::time::{Duration, Instant};
 
@@ -24,16 +25,16 @@ use crate::policy::Policy;
 use crate::runtime::Runtime;
 use crate::telemetry::{EnergyBench, EnergyOf, Interval, Rules, Sampler, Sensors};
 
-/// How long is measured.
+/// Durations of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkEnergyOptions {
-    /// Of each of the six ways to run a pair; sensors change ten times a second at best.
+    /// Time for each of the six ways to run a pair; sensors update ten times a second at best.
     pub time: Duration,
-    /// Nothing runs before and after each.
+    /// Idle time before and after each.
     pub rest: Duration,
-    /// Clocks and sensors settle before either counts.
+    /// Time for clocks and sensors to settle before either counts.
     pub settle: Duration,
-    /// Blocks that the time is split into, from which intervals are made.
+    /// Number of blocks into which the time is split, for intervals.
     pub blocks: u32,
 }
 
@@ -48,34 +49,36 @@ impl Default for LinkEnergyOptions {
     }
 }
 
-/// Energies between two devices, in microjoules, beyond what both take at rest.
+/// Energies of a link between two devices, in microjoules above idle.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LinkEnergy {
     /// Device that writes.
     pub from: String,
     /// Device that reads.
     pub to: String,
-    /// Handing over a small tensor, the launches of the two devices not counted.
+    /// Transfer of a small tensor, without the launches of the two devices.
     pub transfer_uj: Interval,
-    /// A million bytes more.
+    /// Each further million bytes.
     pub megabyte_uj: Interval,
-    /// Starting a run on the writing device.
+    /// Launch of a run on the writing device.
     pub from_launch_uj: Interval,
-    /// The same of the reading device.
+    /// Launch of a run on the reading device.
     pub to_launch_uj: Interval,
     /// Devices of the two whose sensors were read.
     pub seen: Vec<String>,
-    /// Devices of the two that no sensor shows, with the reason: then the figures are lower bounds, and are not kept.
+    /// Devices of the two without a sensor, with the reason: the figures are then lower bounds, and
+    /// are not kept.
     pub unseen: Vec<String>,
 }
 
 impl Runtime {
-    /// Measures what hand-overs between the devices that the policy allows take in energy, by the machine's own sensors; the
-    /// profile keeps what all sensors of a pair were read of, and plans made afterwards count with it. `watch` is told how
-    /// many of how many measurements are done. Without times (`measure_links`) nothing is kept.
+    /// Measures the energy of transfers between the devices that the policy allows, with the
+    /// machine's own sensors. The profile keeps figures of pairs whose sensors were all read, and
+    /// later plans use them. `watch` receives the number of finished and of all measurements.
+    /// Without measured times ([`Runtime::measure_links`]) nothing is kept.
     ///
     /// # Errors
-    /// A named device is not there, or the profile cannot be written.
+    /// A device that the policy names does not exist, or the profile cannot be written.
     pub fn measure_link_energies(
         &self,
         policy: &Policy,
@@ -96,7 +99,7 @@ impl Runtime {
                 watch(done, total);
             };
             let found = if self.0.host.clock().is_virtual() {
-                Err("the clock is virtual, a hand-over takes real energy".to_owned())
+                Err("the clock is virtual, but a transfer takes real energy".to_owned())
             } else {
                 measure(self, policy, options, [from, to], &mut step)
                     .and_then(|found| found.between([from.name(), to.name()]))
@@ -264,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_take_the_launches_and_nodes_away() {
+    fn differences_cancel_launches_and_nodes() {
         let of = |name: &str, uj: f64| EnergyOf {
             device: name.to_owned(),
             figures: Ok(crate::telemetry::EnergyFigures {

@@ -1,6 +1,7 @@
-//! What the profile knows of links and launches: lines through the times and energies of tensors of two sizes.
+//! Links and launches from the profile: lines through the times and energies of tensors of two
+//! sizes.
 //!
-//! Invariant: where nothing was measured, the stated estimate stays.
+//! Invariant: without a measurement the stated estimate stays.
 
 use polychip_host::Device;
 use polychip_partitioner::{Energy, Link, Provenance, Time};
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_through_two_sizes() {
+    fn two_sizes_determine_a_line() {
         let ns = Time::from_nanoseconds;
         let cost = |time| LinkCost::of_time(ns(time));
         assert_eq!(fit(&[]), None);
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn energies_are_a_line_too_where_both_ends_were_measured() {
+    fn energies_form_a_line_between_measured_sizes() {
         let nj = Energy::from_nanojoules;
         let cost = |energy: Option<u64>| LinkCost {
             time: Time::from_nanoseconds(1),
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_link_replaces_the_estimate_and_says_so() {
+    fn measured_link_replaces_the_estimate() {
         let profile = Profile::in_memory();
         let ns = Time::from_nanoseconds;
         let cost = |time, energy: Option<u64>| LinkCost {

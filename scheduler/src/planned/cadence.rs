@@ -1,6 +1,6 @@
-//! The cadence that a plan is for: the app's own, where it states one, else that of the model's sessions before.
+//! The cadence of a plan: the app's period if set, else that of the model's earlier sessions.
 //!
-//! Invariant: an app that states a period is taken at its word.
+//! Invariant: a period that the app sets is used unchanged.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use polychip_profile::{Cadence, Profile, hex};
 
 use crate::policy::Policy;
 
-/// Whose values periods are, among those of plugins.
+/// Owner of stored periods, among the plugins' values.
 const OWNER: &str = "polychip";
 
 /// The cadence of a policy's runs of a model.
@@ -36,6 +36,6 @@ pub(super) fn known_period(profile: &Profile, graph: &Graph) -> Duration {
 pub(super) fn keep_period(profile: &Profile, graph: &Graph, period: Duration) {
     let ns = period.as_nanos().to_string();
     if let Err(error) = profile.set_plugin_value(OWNER, &key(graph), ns.as_bytes()) {
-        tracing::warn!("the period is not kept for the next start: {error}");
+        tracing::warn!("cannot store the period for the next start: {error}");
     }
 }

@@ -1,14 +1,17 @@
-//! The choice between the solver's plan and plans of which more is known.
+//! Chooses between the solver's plan and better-known plans.
 //!
-//! The solver's plan is the cheapest at the costs it is given, and these are uncertain: a plan of many parts gathers the
-//! estimates that are too low. So it competes with the best single device, and with the plan that earlier sessions settled
-//! on, each at its *risk-adjusted* time: what was measured counts as it is, what was not counts more.
+//! The solver's plan is the cheapest at its given costs, which are uncertain: a plan of many parts
+//! selects the estimates that are too low. Therefore it competes with the best single device, and
+//! with the plan on which earlier sessions settled, each at its *risk-adjusted* time: measured
+//! figures count unchanged, others count more.
 //!
 //! Invariants:
-//! 1. A measured plan is replaced by an unmeasured one only where that is predicted to be faster beyond doubt.
-//! 2. Without any measurement, several parts must be predicted to be faster than one device by a margin.
-//! 3. A plan in which several devices work on the same run must be predicted to be faster by [`CONCURRENT`] than one in
-//!    which each run stays on one device, or by [`MIXED`] where measurement makes it surer.
+//! 1. An unmeasured plan replaces a measured one only if it is predicted to be clearly faster.
+//! 2. Without any measurement, several parts must be predicted to be faster than one device by a
+//!    margin.
+//! 3. A plan with concurrent devices in one run must be predicted to be faster by [`CONCURRENT`]
+//!    than one in which each run stays on one device, or by [`MIXED`] if measurements make it more
+//!    certain.
 //! 4. Pure: the same costs give the same choice.
 //!
 //! Limits and pins are left to the solver.
@@ -54,8 +57,8 @@ pub(super) fn choose(
     let objective = asked.objective;
     let is_limited = objective.deadline.is_some()
         || objective.energy_budget.is_some()
-        || objective.power_limit.is_some()
-        || objective.temperature_limit.is_some();
+        || objective.max_predicted_power.is_some()
+        || objective.max_predicted_temperature.is_some();
     let only_slowest = found.limits.iter().all(|held| held.limit == Limit::Slowest);
     if is_limited || !asked.options.pins.is_empty() || asked.options.longest_part.is_some() || !only_slowest {
         return Ok(found);
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn real_devices_share_a_run_only_where_that_is_faster_by_far() {
+    fn real_devices_share_a_run_only_for_a_large_gain() {
         // a run every 1000 ns over both, 1250 with a copy on each: not by enough
         let near = [[1000, 1500], [1500, 1000]];
         assert_eq!(copies(near, Objective::throughput(), false), [vec![0], vec![1]]);

@@ -1,9 +1,10 @@
-//! The plan that sessions settled on, kept in the profile for the next start.
+//! The plan on which sessions settled, stored in the profile for the next start.
 //!
 //! Invariants:
-//! 1. A plan is kept by all that it depends on: the model's structure, the devices with their drivers, the objective,
-//!    the settings and the cadence. It is used only where it fits today's model and devices.
-//! 2. It is a candidate and no order: the planner compares it at today's costs (`incumbent`).
+//! 1. The key contains everything that the plan depends on: the model's structure, the devices with
+//!    their drivers, the objective, the settings and the cadence. The plan is used only if it fits
+//!    today's model and devices.
+//! 2. It is a candidate, not an order: the planner compares it at today's costs (`incumbent`).
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,7 @@ use super::Planned;
 use crate::policy::Settings;
 use crate::shared::Shared;
 
-/// Whose values these are, among those of plugins.
+/// Owner of these values, among the plugins' values.
 const OWNER: &str = "polychip";
 
 /// What a plan is kept under.
@@ -81,7 +82,7 @@ impl Planned {
         let key = key(self.request(), self.plan.objective, settings, &identities);
         let kept = profile.set_plugin_value(OWNER, &key, self.plan.to_json().as_bytes());
         if let Err(error) = kept {
-            tracing::warn!("the plan is not kept for the next start: {error}");
+            tracing::warn!("cannot store the plan for the next start: {error}");
         }
     }
 }

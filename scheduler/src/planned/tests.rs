@@ -1,4 +1,4 @@
-//! Costs that measured parts teach, over a plan and the plan after it.
+//! Costs learnt from measured parts, over a plan and its successor.
 
 use polychip_graph::{Node, Tensor, fingerprint};
 use polychip_ops::{DType, Op, TensorType};
@@ -58,7 +58,7 @@ fn measure(runtime: &Runtime, planned: &Planned, part: &Part, policy: &Policy) {
 }
 
 #[test]
-fn a_replan_that_learns_new_parts_charges_no_border_twice() {
+fn replan_charges_each_border_once() {
     let runtime = Runtime::builder()
         .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
         .configure("null", "script", SCRIPT)

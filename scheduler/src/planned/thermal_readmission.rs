@@ -1,10 +1,11 @@
-//! Plans without what has become too hot, and plans that may use it again.
+//! Plans without overheated devices, and plans that may use them again.
 //!
 //! Invariants:
-//! 1. No device is left out or let in again without an event that names it, its temperature and the limit.
-//! 2. A device that does not say any more how hot it is has not cooled.
+//! 1. Every exclusion and readmission has an event with the device, its temperature and the limit.
+//! 2. A device that no longer reports its temperature has not cooled.
 //!
-//! Not here: which devices are hot (`thermal_exclusion`), when a session looks (`session/thermal_readmission`).
+//! Not here: which devices are hot (`thermal_exclusion`), when a session checks
+//! (`session/thermal_readmission`).
 
 use polychip_host::Device;
 use polychip_partitioner::{DeviceIndex, MilliCelsius};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a session does with what it measures of its own runs.
+/// How a session uses measurements of its own runs.
 ///
 /// ```
 /// use polychip::{Learn, Policy};
@@ -12,23 +12,23 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learn {
-    /// The plan stays as it was made, for tests and certification. Nothing of learning is on the path of a run.
+    /// Freezes the plan, for tests and certification. No learning code runs on the path of a run.
     No,
-    /// Runs are measured and recorded; the plan stays.
+    /// Measures and records runs; the plan stays.
     Watch,
-    /// Other plans are tried, and one that is faster beyond doubt is adopted. Trials may cost so many thousandths of the
-    /// time of all runs so far, plus four runs.
+    /// Tries other plans, and adopts one that is faster with statistical confidence. Trials may
+    /// cost this share of the time of all runs so far, plus four runs.
     Yes {
-        /// The budget, 20 to 200 thousandths.
+        /// The budget in thousandths, 20 to 200.
         budget_permille: u32,
     },
 }
 
 impl Learn {
-    /// Smallest and largest budget.
+    /// Smallest and largest budget, in thousandths.
     const RANGE: std::ops::RangeInclusive<u32> = 20..=200;
 
-    /// The budget of trials in thousandths of the time of all runs; none where nothing is tried.
+    /// The budget of trials in thousandths of the time of all runs; `None` if no plans are tried.
     #[must_use]
     pub fn budget_permille(self) -> Option<u32> {
         match self {
@@ -73,7 +73,7 @@ impl FromStr for Learn {
         let budget_permille = percent.map(|percent| (percent * 10.0).round() as u32);
         match budget_permille.filter(|permille| Learn::RANGE.contains(permille)) {
             Some(budget_permille) => Ok(Learn::Yes { budget_permille }),
-            None => Err(format!("{text:?} is none of no, watch, yes, 2% to 20%")),
+            None => Err(format!("{text:?} is not one of no, watch, yes, 2% to 20%")),
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_values_are_the_same() {
+    fn text_and_values_round_trip() {
         for (text, value) in [
             ("no", Learn::No),
             ("watch", Learn::Watch),

@@ -1,4 +1,4 @@
-//! What was compiled ahead runs, and what is stale is refused: each reason by itself.
+//! Precompiled plans run, and stale ones are refused, for each reason.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn answer(session: &Session, rows: usize) -> Vec<f32> {
 }
 
 #[test]
-fn a_session_of_what_was_compiled_ahead_gives_the_same_and_compiles_nothing() {
+fn precompiled_session_matches_without_compiling() {
     let runtime = runtime();
     let model = model(&runtime, Dim::Known(3), 1.0);
     let made = runtime.precompile(&model, &policy(), &[]).unwrap();
@@ -68,12 +68,12 @@ fn a_session_of_what_was_compiled_ahead_gives_the_same_and_compiles_nothing() {
     // one plan, not none and not two
     for wrong in [vec![], vec![made.clone(), made]] {
         let error = runtime.session_precompiled(&model, policy(), &wrong).unwrap_err();
-        assert!(error.to_string().contains("one plan"), "{error}");
+        assert!(error.to_string().contains("1 precompiled plan"), "{error}");
     }
 }
 
 #[test]
-fn sizes_that_were_compiled_ahead_are_there_and_others_are_planned() {
+fn precompiled_sizes_are_used_and_others_planned() {
     let runtime = runtime();
     let model = model(&runtime, Dim::symbol("n"), 1.0);
     let made: Vec<Precompiled> = [2, 5]
@@ -109,7 +109,7 @@ fn refusal(runtime: &Runtime, model: &Model, policy: Policy, made: &Precompiled)
 }
 
 #[test]
-fn what_is_stale_is_refused_and_the_words_say_why() {
+fn stale_precompiled_plan_is_refused_with_the_reason() {
     let runtime = runtime();
     let rows = || Dim::Known(3);
     let model_of = |w| model(&runtime, rows(), w);
@@ -176,7 +176,7 @@ fn what_is_stale_is_refused_and_the_words_say_why() {
         ),
         (
             refusal(&runtime, &model, Policy::energy().threads(1), &made),
-            "good for",
+            "objective was",
         ),
         (
             refusal(&runtime, &model, policy().devices(["cpu"]), &made),

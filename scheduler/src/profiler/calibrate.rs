@@ -1,10 +1,11 @@
-//! Runs the small networks on devices, in turns, within the budget.
+//! Runs the small calibration networks on devices, in turns, within the budget.
 //!
 //! Invariants:
-//! 1. Devices take turns of a few runs, so that a busy machine is busy for all of them.
-//! 2. A device on which a network fails, or that has no time left, is calibrated by what it did run; by nothing, it keeps its
-//!    stated figures.
-//! 3. A network that takes little longer than a launch tells nothing of a device's speed, and does not count.
+//! 1. Devices take turns of a few runs, so that external load affects all of them.
+//! 2. If a network fails on a device, or its time is over, the completed ones calibrate it; without
+//!    any, it keeps its stated figures.
+//! 3. A network that takes little longer than a launch shows nothing about a device's speed, and
+//!    does not count.
 
 mod fit;
 
@@ -39,7 +40,7 @@ const LAUNCHES: usize = 20;
 const TAKEN: usize = 1;
 /// A run that takes longer has hung.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A network counts where it takes so many launches.
+/// Minimum time of a network that counts, in launches.
 const LEAST_LAUNCHES: f64 = 2.0;
 
 impl Runtime {
@@ -54,7 +55,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Calibrates real devices that a session chooses between, if that did not happen before and nobody is at it.
+    /// Calibrates the real devices of a session, unless that is done or in progress.
     pub(crate) fn calibrate_for_session(shared: &Arc<Shared>, devices: &[Device], settings: Settings) {
         let real = devices.iter().filter(|device| !device.info().emulated);
         let real: Vec<Device> = real.cloned().collect();

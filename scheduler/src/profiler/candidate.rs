@@ -1,8 +1,8 @@
-//! What the profiler may measure: a fusion group, a whole model, or a part of a plan, on one device.
+//! Candidates of the profiler: a fusion group, a whole model, or a part of a plan, on one device.
 //!
 //! Invariants:
-//! 1. A structure is measured once per device, however many models hold it.
-//! 2. What runs is a session of that structure alone, on that device alone.
+//! 1. A structure is measured once per device, regardless of the number of models that contain it.
+//! 2. Each run belongs to a session of that structure alone, on that device alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -376,7 +376,7 @@ impl Loaded {
         patience: Duration,
     ) -> Result<Loaded> {
         if runtime.0.host.clock().is_virtual() && !device.info().emulated {
-            let words = format!("the clock is virtual, {} takes real time", device.name());
+            let words = format!("the clock is virtual, but {} runs in real time", device.name());
             return Err(Error::new(ErrorKind::DeviceFailed, words));
         }
         let policy = policy

@@ -302,7 +302,7 @@ mod tests {
     use polychip_profile::predict::Content;
 
     #[test]
-    fn the_cpu_runs_all_of_them_and_op_classes_have_groups_of_several_sizes() {
+    fn cpu_runs_all_signatures_in_several_sizes() {
         let runtime = Runtime::builder().only_given_folders().build().unwrap();
         let mut sizes: std::collections::BTreeMap<String, BTreeSet<u64>> = std::collections::BTreeMap::new();
         let mut names = BTreeSet::new();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_compute_is_no_nonsense() {
+    fn signatures_compute_finite_values() {
         let runtime = Runtime::builder().only_given_folders().build().unwrap();
         let models = Model::signatures().unwrap();
         // the smallest: others take long without optimisation

@@ -1,13 +1,14 @@
-//! When to begin to count: a chip that did nothing is slow at first, and is at its clock some time later.
+//! Warm-up: an idle chip is slow at first and reaches its clock some time later.
 //!
-//! Rounds of runs fall into windows. Times are steady where the medians of two windows that follow each other agree, and
-//! the clock that the device shows at the end of both, where it shows any.
+//! Rounds of runs fall into windows. Times are steady if the medians of two consecutive windows
+//! agree, and the device's clocks at the ends of both, if it reports any.
 //!
-//! Where runs leave gaps, a clock also falls, and later than it rises: a GPU's driver holds it for seconds after the last
-//! load. Until that time is over, times that agree are those of a state that does not last.
+//! If runs leave gaps, a clock also falls, and more slowly than it rises: a GPU's driver holds it
+//! for seconds after the last load. Until that time is over, agreeing times are those of a
+//! temporary state.
 //!
-//! Invariant: a window is long enough for a chip to change its clock in it, so that two slow ones are not taken for
-//! steady ones; the warm-up ends in any case.
+//! Invariant: a window is long enough for a chip to change its clock in it, so that two slow ones
+//! are not taken for steady ones; the warm-up always ends.
 
 use std::time::Duration;
 
@@ -50,8 +51,8 @@ fn shows_clock(device: &Device) -> bool {
 }
 
 impl Planned {
-    /// For how long the clocks of the plan's devices may be those of a load that has passed, where runs begin at a period;
-    /// zero: back to back.
+    /// How long the clocks of the plan's devices may still reflect an earlier load when runs begin at a
+    /// period; zero means back to back.
     #[must_use]
     pub fn clock_hold(&self, period: Duration) -> Duration {
         let used = self.used_devices().into_iter();
@@ -60,18 +61,18 @@ impl Planned {
     }
 }
 
-/// How far a warm-up is.
+/// The state of a warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warmth {
-    /// It goes on.
+    /// It continues.
     Rising,
     /// The last two windows agree.
     Steady,
-    /// Its time is over, and they do not.
+    /// Its time is over, and they do not agree.
     Unsteady,
 }
 
-/// Tells from the times of rounds of runs whether they have become steady.
+/// Detects when the times of run rounds have become steady.
 ///
 /// ```
 /// use polychip::{WarmUp, Warmth};
@@ -98,7 +99,8 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// One that takes so long at least: the longest for which a clock may be that of a load that has passed.
+    /// A warm-up that lasts at least this long: the longest time for which a clock may reflect an earlier
+    /// load.
     #[must_use]
     pub fn at_least(least: Duration) -> WarmUp {
         WarmUp {
@@ -107,8 +109,8 @@ impl WarmUp {
         }
     }
 
-    /// Takes a round that ended at a moment and took some time, both in nanoseconds. At the end of a window the clock of
-    /// the device is asked for, in kilohertz.
+    /// Adds a round by its end time and duration, in nanoseconds. At the end of a window, `khz` is called for
+    /// the device's clock in kilohertz.
     pub fn round(&mut self, now_ns: u64, took_ns: u64, khz: impl FnOnce() -> Option<u64>) -> Warmth {
         let (start, window) = *self
             .start_ns
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_windows_end_it_soon() {
+    fn equal_windows_end_the_warm_up() {
         let (warmth, took) = ended(&[(1_000_000, None)]);
         assert_eq!((warmth, took), (Warmth::Steady, 2 * WINDOW_NS));
         // longer than a window: three of each
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_rises_is_waited_for() {
+    fn warm_up_waits_for_a_rising_clock() {
         // an idle GPU: 3 ms at first, then 1 ms
         let mut rounds = vec![(3_000_000, None); 30];
         rounds.push((1_000_000, None));
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_held_is_waited_for() {
+    fn warm_up_waits_for_a_held_clock() {
         let mut warm_up = WarmUp::at_least(Duration::from_secs(6));
         let mut now_ns = 0;
         // a frame every 33 ms: 1 ms for four seconds, 4.4 ms from then on
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_agrees_ends_unsteady() {
+    fn disagreeing_windows_end_unsteady() {
         let mut falling: Vec<(u64, Option<u64>)> = Vec::new();
         for window in 0..200_u64 {
             falling.extend([(25_000_000 * (1 + window % 2), None); ROUNDS]);

@@ -1,11 +1,11 @@
-//! A run as a future of no executor in particular.
+//! A run as a future that works with any executor.
 //!
 //! Invariants:
-//! 1. Polling never waits and computes nothing: the thread of the run's slot does, and wakes the task when the run has
-//!    ended. It also sees to a run that hangs, as any thread that waits does.
-//! 2. A run that is tried again is put right on a thread of its own, since that may plan and compile.
+//! 1. Polling never waits and computes nothing. The thread of the run's slot waits, and wakes the
+//!    task when the run has ended. It also handles a run that hangs, like any waiting thread.
+//! 2. A failed run is retried on a thread of its own, because that may plan and compile.
 //!
-//! Not here: the thread of a slot (`run_driver`), what failed runs are tried again on (`recover`).
+//! Not here: the thread of a slot (`run_driver`), repair of failed runs (`recover`).
 
 use std::future::Future;
 use std::pin::Pin;

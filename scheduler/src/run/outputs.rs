@@ -1,6 +1,6 @@
 //! The outputs of a run, in place.
 //!
-//! Invariant: outputs hold their slot: their memory is not reused before they are dropped.
+//! Invariant: outputs hold their slot: its memory is not reused before they are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Outputs {
     /// The output of this name.
     ///
     /// # Errors
-    /// The model has no such output, or the app bound it itself.
+    /// The model has no such output, or it is bound to the app's memory.
     pub fn get(&self, name: &str) -> Result<OutputView<'_>> {
         let outputs = &self.plan.wiring.outputs;
         let index = outputs
@@ -56,20 +56,20 @@ impl Outputs {
         self.at(index)
     }
 
-    /// How long the run took: from the call that submitted it to the end of its last part, as the devices state it; where
-    /// one states no times, until its end was seen here.
+    /// The run's latency: from the submitting call to the end of its last part, as the devices
+    /// report it; if one reports no times, to when the host saw its end.
     #[must_use]
     pub fn latency(&self) -> Duration {
         Duration::from_nanos(self.outcome.latency_ns)
     }
 
-    /// The number of the run that they are of ([`Run::number`]).
+    /// The number of the run ([`Run::number`]).
     #[must_use]
     pub fn run(&self) -> u64 {
         self.run
     }
 
-    /// By how much the run was late; none where it was in time, or had no deadline.
+    /// By how much the run was late; `None` if it was in time or had no deadline.
     #[must_use]
     pub fn late_by(&self) -> Option<Duration> {
         self.outcome.late_ns.map(Duration::from_nanos)
@@ -87,14 +87,14 @@ impl Outputs {
         self.len() == 0
     }
 
-    /// The output at this place.
+    /// The output at this index.
     ///
     /// # Errors
-    /// There is none, or the app bound it itself.
+    /// The index is out of range, or the output is bound to the app's memory.
     pub fn at(&self, index: usize) -> Result<OutputView<'_>> {
         let outputs = &self.plan.wiring.outputs;
         let Some(output) = outputs.get(index) else {
-            let words = format!("there is no output {index}, the model has {}", outputs.len());
+            let words = format!("no output {index}; the model has {} outputs", outputs.len());
             return Err(Error::new(ErrorKind::BadInput, words));
         };
         let slot = self
@@ -153,8 +153,9 @@ impl Outputs {
 }
 
 fn bound_by_app(name: &str) -> Error {
-    let words =
-        format!("output {name:?} was bound by the app, or is a state; read it there (Session::state)");
+    let words = format!(
+        "output {name:?} is bound by the app or is a state; read it there (Output::bytes, Session::state)"
+    );
     Error::new(ErrorKind::BadInput, words)
 }
 

@@ -1,10 +1,10 @@
-//! What admission does with a session: plans are made ready, and one of them is put in place.
+//! Plans of an admitted session: several are kept ready, and one is active.
 //!
 //! Invariants:
 //! 1. A plan changes between runs; a run that has begun ends on its plan.
-//! 2. What is put in place was compiled before.
+//! 2. Only compiled plans are activated.
 //!
-//! Not here: which plan it is to be (`admission`).
+//! Not here: the choice of the plan (`admission`).
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 

@@ -1,10 +1,10 @@
-//! Where crossings lie: one shared arena per run slot, in which tensors that never live together share
-//! bytes.
+//! The memory layout of crossings: one shared arena per run slot, in which tensors that are never
+//! live together share bytes.
 //!
 //! Invariants:
-//! 1. Two tensors overlap only where every part that uses one ends before the other's writer starts,
-//!    whatever the order in which independent parts run.
-//! 2. Offsets are multiples of [`ALIGNMENT`], and of what the tensor's ports ask.
+//! 1. Two tensors overlap only if every part that uses one ends before the other's writer starts,
+//!    in any order of independent parts.
+//! 2. Offsets are multiples of [`ALIGNMENT`], and of the alignment that the tensor's ports require.
 
 /// Alignment of every tensor: what GPUs ask of the offset of a binding at most, and more than a cache line or the
 /// widest vector.
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_reuses_bytes_and_branches_do_not() {
+    fn chains_reuse_bytes_and_branches_do_not() {
         let chain = [vec![], vec![0], vec![1], vec![2]];
         let layout = place(
             &[
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_asks_for_a_page_has_one() {
+    fn page_alignment_is_granted() {
         let paged = Resident {
             alignment: 4096,
             ..resident(10, 1, &[2])
@@ -136,7 +136,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn tensors_that_may_live_together_never_overlap(seed in proptest::prelude::any::<u64>()) {
+        fn concurrently_live_tensors_never_overlap(seed in proptest::prelude::any::<u64>()) {
             let mut state = seed | 1;
             let mut next = |most: u64| {
                 state ^= state << 13;

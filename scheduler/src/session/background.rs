@@ -1,10 +1,10 @@
-//! The thread that makes plans while runs go on.
+//! The thread that plans new sizes while runs continue.
 //!
 //! Invariants:
-//! 1. It ends with the last clone of its session, after the plan that it is at, and does not outlive it.
-//! 2. Sizes are asked for once, and planned for in the order in which they were.
+//! 1. It ends with the last clone of its session, after its current plan.
+//! 2. Each size is requested once, and planned in order of request.
 //!
-//! Not here: what is planned, and what becomes of it (`specializations`).
+//! Not here: the planning and its result (`specializations`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

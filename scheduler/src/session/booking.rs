@@ -1,6 +1,6 @@
-//! What runs of a plan took, kept, and booked in the profile under the cadence that they were run at.
+//! Measured run times of a plan, kept for reports and recorded in the profile under their cadence.
 //!
-//! Invariant: a run that says nothing of a cadence is in reports, and not in the profile.
+//! Invariant: a run without a clear cadence counts in reports, but not in the profile.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};

@@ -1,9 +1,10 @@
-//! The sizes that a session plans for where the app named some, and what of a padded run is true.
+//! The planned sizes of a session with buckets, and the valid elements of a padded run.
 //!
 //! Invariants:
-//! 1. A session with buckets exists only where the graph's answers are proved to be independent along each of their
-//!    dimensions (`polychip_graph::true_shapes`), for a size between buckets of each.
-//! 2. No run is padded but by a proof for its very sizes; without one its sizes are planned for as they are.
+//! 1. A session with buckets exists only if the graph's results are proved independent along each
+//!    of their dimensions (`polychip_graph::true_shapes`), for a size between buckets of each.
+//! 2. A run is padded only with a proof for its exact sizes; without one its sizes are planned
+//!    individually.
 //! 3. A run whose sizes were proved before allocates nothing here.
 //!
 //! Not here: copying (`padding`).
@@ -34,7 +35,7 @@ pub(crate) struct Buckets {
     count: Arc<PaddingCount>,
 }
 
-/// What of a padded run is true, and who counts its copies.
+/// The valid elements of a padded run, and the counter of its copies.
 #[derive(Debug)]
 pub(crate) struct Padding {
     pub(crate) shapes: TrueShapes,
@@ -87,16 +88,16 @@ impl Buckets {
             let Some(place) = names.iter().position(|other| other == name) else {
                 let open = names.join(", ");
                 return refuse(format!(
-                    "buckets are given for {name:?}, which is none of the dimensions that the model leaves open: {open}"
+                    "buckets for {name:?}, which is not a dimension that the model leaves open: {open}"
                 ));
             };
             if buckets.is_empty() || buckets.contains(&0) {
                 return refuse(format!(
-                    "the buckets of {name:?} are {buckets:?}: they are sizes above 0"
+                    "buckets of {name:?} are {buckets:?}; expected at least one size, all above 0"
                 ));
             }
             if !sizes[place].is_empty() {
-                return refuse(format!("buckets of {name:?} are given twice"));
+                return refuse(format!("buckets of {name:?} are set twice"));
             }
             sizes[place].clone_from(buckets);
         }
@@ -150,7 +151,7 @@ impl Buckets {
                 count: Arc::clone(&self.count),
             })),
             Err(error) => {
-                tracing::info!("sizes {sizes:?} are planned for as they are: {error}");
+                tracing::info!("sizes {sizes:?} are not padded: {error}");
                 None
             }
         };

@@ -1,9 +1,9 @@
-//! Parts compiled and loaded, several at once, from a cache where there is one.
+//! Compiles and loads parts, several at once, with a cache if one is set.
 //!
 //! Invariants:
-//! 1. A cached blob is used only where our own hash of it holds and its key names the part's content,
-//!    the device, the plugin's build and the options; else it is compiled anew and the reason logged.
-//! 2. A device that refuses a part gives its own error; what is done then is `replan`'s matter.
+//! 1. A cached blob is used only if its hash is valid and its key names the part's content, the
+//!    device, the plugin's build and the options; else it is compiled again and the reason logged.
+//! 2. A device that refuses a part returns its own error; `replan` handles it.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -133,7 +133,7 @@ pub(crate) fn all(
     in_parallel(parts.len(), one)
 }
 
-/// Does something for each of so many parts, several at once.
+/// Runs a job for each part, several at once.
 pub(crate) fn in_parallel<T: Send>(parts: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T> {
     if parts == 1 {
         return vec![one(0)];
@@ -214,7 +214,7 @@ fn load(
         match device.load_bytes(blob.clone(), &flat, settings.threads) {
             Ok(executable) => return Ok(made(executable, false, Some(blob.clone()))),
             Err(error) if error.kind() == polychip_host::ErrorKind::DeviceLost => return Err(error),
-            Err(error) => tracing::warn!("a blob kept in memory: {error}; compiling anew"),
+            Err(error) => tracing::warn!("a blob in memory: {error}; compiling again"),
         }
     }
     let key = key(device, &content, settings);
@@ -228,11 +228,11 @@ fn load(
                 let blob = keep.then(|| bytes.clone());
                 match device.load_bytes(bytes, &flat, settings.threads) {
                     Ok(executable) => return Ok(made(executable, true, blob)),
-                    Err(error) => tracing::warn!("{}: {error}; compiling anew", file.display()),
+                    Err(error) => tracing::warn!("{}: {error}; compiling again", file.display()),
                 }
             }
             Ok(None) => {}
-            Err(reason) => tracing::warn!("{}: {reason}; compiling anew", file.display()),
+            Err(reason) => tracing::warn!("{}: {reason}; compiling again", file.display()),
         }
     }
     let mut compiled = device.compile(&flat, &options(settings))?;
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cached_blob_that_does_not_hold_is_refused_with_the_reason() {
+    fn invalid_cached_blob_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a/b.blob");
         let key = blake3::hash(b"key");

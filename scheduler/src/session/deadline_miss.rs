@@ -1,14 +1,14 @@
-//! Runs against their deadlines: how long they took, which were late, and what made them so.
+//! Deadline accounting: run times, late runs and their causes.
 //!
 //! Invariants:
-//! 1. A run takes from the call that submitted it to the end of its last part: waiting for a place among the runs in
-//!    flight, planning and tries that failed are within it; what the app does before it asks for the outputs is not, where
-//!    the devices state their times.
-//! 2. Memory is bounded, and a run allocates nothing here, but where it is late for a cause that was not seen before.
-//! 3. A late run has one cause: what took most time beyond what was predicted.
+//! 1. A run's time is from the submitting call to the end of its last part. It includes waiting for
+//!    a run slot, planning and failed attempts; it excludes the app's delay before it takes the
+//!    outputs, if the devices report their times.
+//! 2. Memory is bounded, and a run allocates nothing here unless it is late for a new cause.
+//! 3. A late run has one cause: the largest excess over the prediction.
 //!
-//! Not here: where the time of a run went (`path`), times of parts for plans (`history`).
-//! Start reading at [`Lateness::add`].
+//! Not here: the breakdown of a run's time (`path`), part times for plans (`history`). Start
+//! reading at [`Lateness::add`].
 
 pub(crate) mod path;
 mod report;
@@ -121,7 +121,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Lateness {
     /// What runs without a deadline of their own are to be done within.
     deadline_ns: AtomicU64,
-    hottest: Option<MilliCelsius>,
+    max_temperature: Option<MilliCelsius>,
     /// By device of the plan: it slows itself down, or is hotter than the policy allows, as far as was seen last.
     slowed: Box<[AtomicBool]>,
     state: Mutex<State>,
@@ -158,13 +158,17 @@ struct Slow {
 }
 
 impl Lateness {
-    /// Of a session with so many devices.
-    pub(crate) fn new(devices: usize, deadline: Option<Duration>, hottest: Option<MilliCelsius>) -> Lateness {
+    /// Accounting for a session with this many devices.
+    pub(crate) fn new(
+        devices: usize,
+        deadline: Option<Duration>,
+        max_temperature: Option<MilliCelsius>,
+    ) -> Lateness {
         let latencies = Histogram::new_with_bounds(RANGE_NS.0, RANGE_NS.1, DIGITS)
             .expect("invariant: the bounds are constants that are in order");
         let lateness = Lateness {
             deadline_ns: AtomicU64::new(NONE),
-            hottest,
+            max_temperature,
             slowed: (0..devices).map(|_| AtomicBool::new(false)).collect(),
             state: Mutex::new(State {
                 latencies,
@@ -331,7 +335,7 @@ impl Lateness {
     /// Whether a device says that it is slowed down, or is hotter than the policy allows.
     pub(crate) fn slows(&self, said: &polychip_host::Telemetry) -> bool {
         let hot = |limit: MilliCelsius| said.temperature_mc.is_some_and(|mc| mc > limit.millidegrees());
-        said.throttle.is_some_and(|bits| bits != 0) || self.hottest.is_some_and(hot)
+        said.throttle.is_some_and(|bits| bits != 0) || self.max_temperature.is_some_and(hot)
     }
 
     /// How many runs were late.

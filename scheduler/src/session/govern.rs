@@ -1,17 +1,18 @@
-//! A governed session: plans kept ready, a thread that reads the sensors, and the governor that chooses among them.
+//! A governed session: ready plans, a thread that reads the sensors, and the governor that chooses
+//! a plan.
 //!
 //! Invariants:
 //! 1. A plan changes between runs; a run that has begun ends on its plan.
-//! 2. Nothing here is on the path of a run: `submit` sees a plan that was put in its place, and neither waits for a
-//!    sensor nor for the governor.
-//! 3. Each observation that the governor is told stands in the log with its decision, so that the log replays.
+//! 2. Nothing here is on the path of a run: `submit` uses the active plan and waits for neither a
+//!    sensor nor the governor.
+//! 3. The log holds each observation of the governor with its decision, so that it replays.
 //! 4. The state is not locked while a plan is compiled or a device is reset.
-//! 5. A late run wakes the thread, which tells the governor of it before the next sample is due.
-//! 6. On virtual time there is no thread: who moves the clock calls [`Session::govern`], and after a late run
-//!    [`Session::govern_runs`].
+//! 5. A late run wakes the thread, which informs the governor before the next sample is due.
+//! 6. On virtual time there is no thread: the code that advances the clock calls
+//!    [`Session::govern`], and after a late run [`Session::govern_runs`].
 //!
-//! Not here: the choice itself (`governor`), what it is told (`observations`), which plans there are (`portfolio`), the sensors
-//! (`telemetry`).
+//! Not here: the choice (`governor`), its observations (`observations`), the plans (`portfolio`),
+//! the sensors (`telemetry`).
 
 mod headroom;
 pub(crate) mod hint;
@@ -281,16 +282,17 @@ fn told(battery: Option<(u32, bool)>) -> Input {
 }
 
 impl Session {
-    /// Reads the sensors and lets the governor decide, now: what a governed session does by itself, except on virtual
-    /// time. What the sensors said; none where the session is not governed.
+    /// Reads the sensors and lets the governor decide, now. A governed session does this by itself,
+    /// except on virtual time. Returns the sensor readings; `None` if the session is not governed.
     pub fn govern(&self) -> Option<Sample> {
         let inner = self.0.latest()?;
         let governing = inner.governing.as_ref()?;
         Some(governing.step(&inner))
     }
 
-    /// Lets the governor hear of the runs that have ended and decide, now, without a look at the sensors: what a governed
-    /// session does by itself after a late run, except on virtual time. Nothing happens where the session is not governed.
+    /// Passes completed runs to the governor and lets it decide, now, without reading the sensors.
+    /// A governed session does this by itself after a late run, except on virtual time. Does
+    /// nothing if the session is not governed.
     pub fn govern_runs(&self) {
         if let Some(inner) = self.0.latest()
             && let Some(governing) = &inner.governing
@@ -299,19 +301,19 @@ impl Session {
         }
     }
 
-    /// The plans that are ready; none where the session is not governed.
+    /// The ready plans; empty if the session is not governed.
     #[must_use]
     pub fn ready_plans(&self) -> Vec<ReadyPlan> {
         self.governing(Governing::ready_plans).unwrap_or_default()
     }
 
-    /// Time on the runtime's clock, in nanoseconds, which decisions and samples state.
+    /// Current time on the runtime's clock, in nanoseconds, as in decisions and samples.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.0.now_ns()
     }
 
-    /// Tells a governed session something; nothing happens in another one.
+    /// Passes a hint to a governed session; does nothing in other sessions.
     pub fn hint(&self, hint: Hint) {
         if let Some(inner) = self.0.latest()
             && let Some(governing) = &inner.governing
@@ -320,25 +322,26 @@ impl Session {
         }
     }
 
-    /// Whether the next frame is to run, where the governor skips some to keep a limit. Each call counts a frame.
+    /// Whether the next frame should run; the governor may skip frames to hold a limit. Each call
+    /// counts a frame.
     #[must_use]
     pub fn takes_frame(&self) -> bool {
         self.governing(Governing::takes_frame).unwrap_or(true)
     }
 
-    /// What the governor was told and decided until now; none where the session is not governed.
+    /// The governor's observations and decisions so far; `None` if the session is not governed.
     #[must_use]
     pub fn decisions(&self) -> Option<DecisionLog> {
         self.governing(Governing::log)
     }
 
-    /// How the devices of a governed session warm, as far as its governor has learnt it: for [`Policy::heat`].
+    /// The thermal models of a governed session's devices, as fitted so far, for [`Policy::heat`].
     #[must_use]
     pub fn heats(&self) -> Vec<(String, Heat)> {
         self.governing(Governing::heats).unwrap_or_default()
     }
 
-    /// Plans that are ready and changes among them; none where the session is not governed.
+    /// Ready plans and switches between them; `None` if the session is not governed.
     #[must_use]
     pub fn governed(&self) -> Option<GovernedReport> {
         self.governing(Governing::report)

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_run_is_not_kept_and_the_ring_stays_small() {
+    fn first_run_is_skipped_and_the_ring_is_bounded() {
         let mut history = History::new(1, false, false);
         let timing = |ns| {
             [Timing {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_waited_for_others_is_not_its_time() {
+    fn queue_wait_is_not_run_time() {
         let timing = |ns| {
             [Timing {
                 span_ns: Some((0, ns)),

@@ -1,10 +1,13 @@
-//! The runs of a session that are in flight, and the callers that wait for their place among them.
+//! The limit on runs in flight of a session, and the callers that wait for a permit.
 //!
 //! Invariants:
-//! 1. A run has its place until it has given its outputs or an error; outputs that the app keeps take no place.
-//! 2. Callers that wait get their places in the order in which they came; one that does not wait gets none before them.
-//! 3. Nothing is allocated here, but where a caller gives up before its turn, or is refused.
-//! 4. Who waits sleeps until a place is free; only while one that was given up may end unseen, it looks.
+//! 1. A run holds its permit until it has returned its outputs or an error; outputs that the app
+//!    keeps hold none.
+//! 2. Waiting callers get permits in order of arrival; a caller that does not wait gets none before
+//!    them.
+//! 3. Nothing is allocated here unless a caller times out or is refused.
+//! 4. A waiting caller sleeps until a permit is free; it polls only while an abandoned run may end
+//!    unseen.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -214,7 +217,7 @@ impl InFlightLimit {
         self.lock().last_run == run
     }
 
-    /// No run gets a place from now on; who waits for one is told.
+    /// Grants no more permits, and ends all waits.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
@@ -288,7 +291,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn places_are_given_in_the_order_of_coming_and_nobody_jumps_the_queue() {
+    fn permits_are_granted_in_order_of_arrival() {
         let flights = Arc::new(InFlightLimit::new(1));
         let first = flights.take(9).unwrap();
         assert!(flights.take(9).is_none());
@@ -315,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_holds_nobody_up() {
+    fn timed_out_waiter_does_not_block_the_queue() {
         let flights = Arc::new(InFlightLimit::new(2));
         let (one, two) = (flights.take(2).unwrap(), flights.take(2).unwrap());
         std::thread::scope(|scope| {
@@ -343,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_may_free_the_place_of_a_run_that_was_given_up() {
+    fn polling_frees_the_permit_of_an_abandoned_run() {
         let flights = Arc::new(InFlightLimit::new(1));
         let ticket = flights.take(1);
         flights.give_up(1);
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_runs_that_have_the_places() {
+    fn refusal_lists_the_permit_holders() {
         let flights = Arc::new(InFlightLimit::new(2));
         drop(flights.take(2).unwrap());
         let (second, third) = (flights.take(2).unwrap(), flights.take(2).unwrap());
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_ends_all_waits_with_the_words_of_a_refusal() {
+    fn close_ends_all_waits_with_an_error() {
         let flights = Arc::new(InFlightLimit::new(1));
         let first = flights.take(1).unwrap();
         std::thread::scope(|scope| {

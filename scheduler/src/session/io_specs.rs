@@ -1,6 +1,7 @@
-//! Tensors at the edge of a model whose sizes may be open, as apps are told of them.
+//! Specifications of a model's inputs and outputs, with open sizes, as apps see them.
 //!
-//! Invariant: what is packed has the form of packed bytes, whatever sizes the model names; those of strings are a run's.
+//! Invariant: a packed tensor has the form of packed bytes, regardless of the model's sizes; a run
+//! gives those of strings.
 
 use polychip_ops::{Dim, Packed};
 
@@ -46,7 +47,7 @@ pub(crate) fn sizes_of_strings(input: &Input) -> Result<Vec<usize>> {
     let bytes = input.memory.read_input()?;
     Packed::shape_in(&bytes).ok_or_else(|| {
         let words = format!(
-            "input {:?} holds no strings, whose sizes the model leaves open: write them (Input::write_packed)",
+            "input {:?} holds no strings, and the model leaves their sizes open; write them first (Input::write_packed)",
             input.name()
         );
         Error::new(ErrorKind::BadInput, words)

@@ -1,18 +1,21 @@
-//! A session that learns: other plans are compiled and tried beside its own, and the fastest in its own runs stays.
+//! Learning sessions: compile and try other plans, and keep the fastest in the session's own runs.
 //!
-//! The choice is the explorer's (`polychip_governor::explore`), which is pure. Here its plans are made, its shadow runs
-//! are run and it is told how long each run took.
+//! The explorer (`polychip_governor::explore`), which is pure, chooses. This module makes its
+//! plans, executes its shadow runs and reports each run time to it.
 //!
 //! Invariants:
-//! 1. A run executes one plan from start to end; the plan is chosen when it is submitted.
-//! 2. A plan answers the app only after its outputs on inputs of the app were compared with the incumbent's.
-//! 3. A warm run of a settled session allocates nothing here. A frozen session (`Learn::No`) has none of this.
-//! 4. Plans are compiled and shadow runs are run on a thread of their own, which ends with the session. On virtual time
-//!    they are run between the app's runs, since whoever waits moves the clock.
-//! 5. Runs under a deadline are not used for trials while the incumbent meets it: trials are shadow runs in the gaps
-//!    between frames.
+//! 1. A run executes one plan from start to end; the plan is chosen at submit.
+//! 2. A plan serves the app only after its outputs on the app's inputs were compared with the
+//!    incumbent's.
+//! 3. A warm run of a settled session allocates nothing here. A frozen session (`Learn::No`) has
+//!    none of this.
+//! 4. Plans are compiled and shadow runs executed on a separate thread, which ends with the
+//!    session. On virtual time they execute between the app's runs, because the waiting thread
+//!    advances the clock.
+//! 5. Runs under a deadline are not used for trials while the incumbent meets it: trials are then
+//!    shadow runs in the gaps between frames.
 //!
-//! Not here: what a session asks and tells (`drive`), which plans there are (`candidates`), running one beside the app
+//! Not here: hooks before and after a run (`drive`), the plans (`candidates`), shadow runs
 //! (`shadow`), the report (`report`).
 
 mod candidates;
@@ -97,7 +100,7 @@ pub(super) struct Arm {
 pub(super) enum Job {
     /// Make other plans.
     Prepare,
-    /// Run an arm on inputs that the app gave before; whether nobody waits for it.
+    /// Run an arm on earlier inputs of the app; whether no thread waits for it.
     Shadow { arm: usize, in_gap: bool },
 }
 

@@ -1,11 +1,11 @@
-//! A plan that is loaded, with memory for several runs in flight: what one run executes from start to end.
+//! A loaded plan, with memory for several runs in flight: what one run executes from start to end.
 //!
 //! Invariants:
-//! 1. A run holds its plan until it has ended, so a plan that was replaced goes when its last run has.
-//! 2. Runs in flight use different slots, so they never share memory but for inputs, which are read. There are as many
-//!    as runs were in flight at once and outputs are kept by the app.
+//! 1. A run holds its plan until it has ended, so a replaced plan is freed after its last run.
+//! 2. Runs in flight use different slots, so they share no memory except inputs, which are only
+//!    read. The number of slots is the maximum of runs in flight and outputs kept by the app.
 //!
-//! Not here: replacing a plan (`recover`), trying a run again (`run`).
+//! Not here: replacing a plan (`recover`), retrying a run (`run`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -70,7 +70,7 @@ struct Slots {
     /// By slot: the run whose outputs the app keeps, 0 where it keeps none.
     kept: Vec<u64>,
     free: Vec<(usize, Box<RunState>)>,
-    /// Slots of runs that nobody waited for and that were still going on.
+    /// Slots of abandoned runs that had not ended.
     abandoned: Vec<(usize, Option<Box<RunState>>)>,
 }
 
@@ -457,7 +457,7 @@ impl LoadedPlan {
         }
     }
 
-    /// Takes over the slot of a run that goes on and that nobody waits for.
+    /// Takes over the slot of an abandoned run that has not ended.
     pub(crate) fn abandon(&self, index: usize, mut slot: Option<Box<RunState>>) {
         if let Some(slot) = &mut slot {
             if slot.has_more() {
@@ -571,7 +571,7 @@ impl LoadedPlan {
         copied.and(cut)
     }
 
-    /// As [`LoadedPlan::complete`], of a run that nobody waits for.
+    /// Like [`LoadedPlan::complete`], for an abandoned run.
     fn complete_alone(&self, slot: &mut RunState) {
         if let Err(error) = self.complete(slot) {
             tracing::warn!("outputs of a run that nobody waited for: {error}");

@@ -1,7 +1,8 @@
-//! The memory of a slot: crossings in an arena, outputs, and the copies between devices that share none.
+//! The memory of a slot: crossings in an arena, outputs, and copies between devices that share
+//! none.
 //!
-//! Invariant: a tensor whose users all import memory of the host lies in one place; any other has a buffer per
-//! device and explicit copies.
+//! Invariant: a tensor whose users all import host memory has one location; any other has a buffer
+//! per device and explicit copies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,7 +143,7 @@ pub(crate) fn output(
 /// That an output has no memory of its own that a run could write.
 pub(crate) fn unwritten(wiring: &Wiring, index: usize) -> Error {
     let words = format!(
-        "output {:?} is a constant, an input or another output, which no run writes",
+        "output {:?} is a constant, an input or a duplicate of another output, so no run writes it",
         wiring.outputs[index].spec.name
     );
     Error::new(ErrorKind::BadInput, words)
@@ -198,7 +199,7 @@ pub(crate) fn state_users(
     let readers = wiring.inputs[input].readers.iter().map(|(part, _)| *part);
     let tensor = written(wiring, output).ok_or_else(|| {
         let words = format!(
-            "output {:?} is a constant or an input, which is no state",
+            "output {:?} is a constant or an input and cannot be a state",
             wiring.outputs[output].spec.name
         );
         Error::new(ErrorKind::BadInput, words)
@@ -209,7 +210,7 @@ pub(crate) fn state_users(
         None => Ok(users),
         Some((_, device)) => {
             let words = format!(
-                "the state {:?} would be copied: {} shares no memory with the host",
+                "state {:?} cannot be used in place: {} shares no memory with the host",
                 wiring.inputs[input].spec.name,
                 device.name()
             );

@@ -1,10 +1,12 @@
-//! What the ends of parts ring, and the lanes that give them their turns, so that one thread waits for whichever comes first.
+//! Notifications of ended parts and granted turns, so that one thread waits for whichever comes
+//! first.
 //!
 //! Invariants:
-//! 1. An end between two looks is never missed: who waits says which ring it has seen.
-//! 2. Ringing and waiting allocate nothing. A ring of a run that is over is one look too many, no more.
+//! 1. A notification between two looks is never missed: the waiter passes the last one that it saw.
+//! 2. Notifying and waiting allocate nothing. A notification of a finished run causes at most one
+//!    extra look.
 //!
-//! Not here: which parts are waited for (`run_state`).
+//! Not here: the awaited parts (`run_state`).
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_before_the_wait_is_not_missed() {
+    fn notification_before_the_wait_is_not_missed() {
         let bell = Notifier::new();
         let seen = bell.rings();
         *bell.state.rings.lock().unwrap() += 1;

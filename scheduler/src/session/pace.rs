@@ -1,13 +1,14 @@
-//! How the runs of a session follow each other: which cadence each is booked under, and when that has changed for good.
+//! The cadence of a session's runs: under which cadence each is recorded, and when it has changed
+//! for good.
 //!
 //! Invariants:
-//! 1. A run is booked under the cadence that it had: the gap since the end of the run before it, and its own time. The
-//!    first one after a change is booked under none, nor at a period those for as long as a device of the plan may hold the
-//!    clock of the cadence before.
-//! 2. A period that wavers about the bound of two classes is no change, and neither are a few runs out of step.
+//! 1. A run is recorded under its own cadence: the gap since the previous run's end, and its own
+//!    time. The first run after a change is not recorded, nor, at a period, are those during which
+//!    a device of the plan may still hold the earlier cadence's clock.
+//! 2. A period near a class bound is no change, and neither are a few irregular runs.
 //! 3. Nothing is allocated.
 //!
-//! Not here: what follows from a change (`learn`).
+//! Not here: the reaction to a change (`learn`).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_takes_eight_runs_and_the_first_is_booked_nowhere() {
+    fn cadence_change_needs_eight_runs() {
         let pace = Pace::new(Cadence::BackToBack);
         let mut now = 0;
         let (last, changed) = drive(&pace, &mut now, 0, 20);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_wavers_about_a_bound_changes_nothing() {
+    fn period_near_a_bound_changes_no_cadence() {
         let pace = Pace::new(Cadence::of_period(Duration::from_millis(50)));
         let mut now = 0;
         for round in 0..200 {
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_run_after_a_long_time_is_booked_as_such() {
+    fn first_run_after_idle_is_recorded_as_such() {
         let pace = Pace::new(Cadence::BackToBack);
         let mut now = 0;
         drive(&pace, &mut now, 0, 5);
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_booked_while_a_device_may_hold_another_clock() {
+    fn nothing_is_recorded_during_clock_hold() {
         let camera = Cadence::of_period(Duration::from_millis(33));
         let pace = Pace::new(camera);
         let booked: Vec<u64> = (0..400)
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_overlap_are_back_to_back() {
+    fn overlapping_runs_are_back_to_back() {
         let pace = Pace::new(Cadence::BackToBack);
         pace.ran(0, 10 * MS, 0);
         pace.ran(MS, 10 * MS, 0);

@@ -1,10 +1,10 @@
-//! Padding the inputs of a run to its bucket, and cutting its outputs back: copies, which are counted.
+//! Pads the inputs of a run to its bucket, and cuts its outputs back, with counted copies.
 //!
 //! Invariants:
-//! 1. What a padded input holds behind the elements that the app wrote is zeros, whatever it held for an earlier run.
+//! 1. The elements of a padded input beyond the app's are zeros, regardless of earlier runs.
 //! 2. An output whose kept elements come first in memory is not copied.
 //!
-//! Not here: what of an output is kept (`buckets`).
+//! Not here: which output elements are kept (`buckets`).
 
 use std::sync::Arc;
 
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_padded_with_zeros_and_cut_out_again() {
+    fn padding_round_trips() {
         for (shape, within) in [
             (vec![2, 3], vec![4, 3]),
             (vec![2, 3], vec![2, 5]),

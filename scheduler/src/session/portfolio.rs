@@ -1,9 +1,10 @@
-//! The plans that a governed session keeps ready: the policy's own, the fastest, the most frugal and some between, each
-//! device alone, and the best without each device.
+//! The ready plans of a governed session: the policy's own, the fastest, the most frugal and some
+//! between, each device alone, and the best without each device.
 //!
 //! Invariants:
-//! 1. Every plan is for the same model, devices and inputs; they differ in placement and precision only.
-//! 2. No two are alike, and there are at most [`MOST`].
+//! 1. Every plan is for the same model, devices and inputs; they differ only in placement and
+//!    precision.
+//! 2. No two are equal, and there are at most [`MOST`].
 //! 3. A precision that the policy does not allow is not used.
 
 use polychip_governor::{Candidate, Load};

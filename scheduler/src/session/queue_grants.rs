@@ -1,6 +1,6 @@
-//! The turns of a run's parts on their devices, and when the run is dropped instead.
+//! Queue grants of a run's parts on their devices, and when the run is dropped instead.
 //!
-//! Not here: whose turn it is (`lane`), when a part is ready (`run_state`).
+//! Not here: the queue order (`lane`), when a part is ready (`run_state`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Of a run that gives way to all others, and that nobody waits for.
+    /// The terms of a run that gives way to all others, without a waiter.
     pub(crate) fn in_background(since_ns: u64) -> Terms {
         Terms {
             class: Class::Background,
@@ -68,7 +68,7 @@ impl Terms {
                 if is_latest || is_begun {
                     return None;
                 }
-                "the run was dropped: another one was submitted before it began (Late::Latest)".to_owned()
+                "the run was dropped: a newer run was submitted before it began (Late::Latest)".to_owned()
             }
         };
         Some(Error::new(ErrorKind::Dropped, words))

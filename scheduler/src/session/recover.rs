@@ -1,12 +1,12 @@
-//! What a session does after a device was lost or hung: reset and load again, or plan without it.
+//! Recovery of a session after a device was lost or hung: reset and reload, or plan without it.
 //!
 //! Invariants:
-//! 1. A plan is replaced between runs: a run that has begun on it ends on it, well or with an error.
-//! 2. A device is reset a bounded number of times within a bounded number of good runs; then it is left
-//!    out, where another can do its work. Each step is an event of the report.
-//! 3. One thread recovers a session; others that need it meanwhile wait and use what it made.
+//! 1. A plan is replaced between runs: a run that has begun ends on it, with outputs or an error.
+//! 2. A device is reset a bounded number of times within a bounded number of good runs; then it is
+//!    excluded if another one can do its work. Each step is an event of the report.
+//! 3. One thread recovers a session; others that need it meanwhile wait and use the result.
 //!
-//! Not here: noticing a loss (`run_state`), running again (`run`).
+//! Not here: detecting a loss (`run_state`), retrying (`run`).
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -27,7 +27,7 @@ use crate::tensor::{Owner, TensorMemory};
 
 /// Losses of one device that are answered by a reset; one more, and it is left out.
 const RESETS: u32 = 2;
-/// So many good runs later, earlier losses do not count any more.
+/// Number of good runs after which earlier losses no longer count.
 const FORGIVEN_AFTER: u64 = 16;
 /// Times that a recovery begins anew because a device was lost while it was loaded.
 const ATTEMPTS: u32 = 8;
@@ -232,7 +232,7 @@ impl Inner {
     /// The same plan, or a new one where a device that was left out for its temperature has cooled.
     fn cooler(&self, planned: &Planned, policy: &Policy) -> Planned {
         let next = policy
-            .hottest()
+            .temperature_limit()
             .and_then(|limit| planned.with_cooled(&self.shared, policy.settings(), limit));
         match next {
             Some(Ok(next)) => {
@@ -253,7 +253,7 @@ impl Inner {
             let replaceable = self.policy.may_replan() && planned.can_do_without(index);
             if !device.is_quarantined() {
                 if self.current().left_out[index.index()] && replaceable {
-                    without.push((index, "it hangs too often".into()));
+                    without.push((index, "hung too often".into()));
                 }
                 continue;
             }
@@ -264,7 +264,7 @@ impl Inner {
             }
             let losses = self.count_loss(index.index());
             if losses > RESETS && replaceable {
-                without.push((index, format!("lost {losses} times of late, at last: {words}")));
+                without.push((index, format!("lost {losses} times recently, last: {words}")));
                 continue;
             }
             match device.reset_if_quarantined() {
@@ -280,11 +280,11 @@ impl Inner {
                 Err(reason) => {
                     self.tell(Event::new(EventKind::ResetFailed, &name, 0, reason.message()));
                     let remedy = if self.policy.may_replan() {
-                        "no other device can do its part"
+                        "no other device can run its part"
                     } else {
-                        "planning again is forbidden (Policy::replan)"
+                        "the policy forbids a new plan (Policy::replan)"
                     };
-                    let context = format!("{name} is lost ({words}), and {remedy}");
+                    let context = format!("{name} is lost ({words}) and {remedy}");
                     return Err(Error::caused(ErrorKind::DeviceLost, context, reason));
                 }
             }

@@ -1,14 +1,17 @@
-//! Copies of the model, each on devices of its own: which of them the next run takes, and what they were measured at.
+//! Replicas of the model, each on its own devices: which one the next run uses, and their measured
+//! times.
 //!
-//! A run takes the copy on which it is predicted to end first, from the time between runs as it was measured there and
-//! the runs in flight. So a slow copy gets a run only where the others have enough to do until it has ended.
+//! A run uses the replica on which it is predicted to end first, from the measured time between its
+//! runs and its runs in flight. A slow replica therefore gets a run only while the others are busy
+//! beyond its end.
 //!
 //! Invariants:
-//! 1. A run takes exactly one copy, and gives its place back when it ends, fails or is dropped.
-//! 2. Nothing is allocated here but for an event, and no device is called.
-//! 3. A copy with which no more runs end gets none ([`contention`]), but never the fastest one.
+//! 1. A run uses exactly one replica, and frees its slot when it ends, fails or is dropped.
+//! 2. Nothing is allocated here except for events, and no device is called.
+//! 3. A replica that does not increase throughput gets no runs ([`contention`]), except the fastest
+//!    one.
 //!
-//! Not here: how copies are found (the partitioner), what becomes of them when a device is lost (`recover`).
+//! Not here: finding replicas (the partitioner), replicas after a device loss (`recover`).
 
 pub(crate) mod contention;
 
@@ -30,20 +33,20 @@ const SLOWER: u64 = 20;
 /// A copy that is predicted to be slower than the fastest by more than this begins at rest.
 const MUCH_SLOWER: u64 = 2;
 
-/// A whole copy of the model.
+/// The figures of a replica.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReplicaReport {
     /// Its devices.
     pub devices: Vec<String>,
-    /// Predicted time from one of its runs to the next, in nanoseconds.
+    /// Predicted time between its runs, in nanoseconds.
     pub predicted_interval_ns: u64,
-    /// The same as measured of late; none before its second run.
+    /// Recently measured time between its runs, in nanoseconds; none before its second run.
     pub measured_interval_ns: Option<u64>,
-    /// Runs that took it.
+    /// Number of its runs.
     pub runs: u64,
-    /// It gets no runs: with it, no more runs ended in the same time.
+    /// Whether it gets no runs, because it does not increase throughput.
     pub rests: bool,
-    /// Its devices are emulated, or some of them.
+    /// Whether at least one of its devices is emulated.
     pub emulated: bool,
 }
 
@@ -61,8 +64,8 @@ impl std::fmt::Display for ReplicaReport {
             None => f.write_str("not measured yet")?,
         }
         let runs = match self.runs {
-            1 => "1 run took it".to_owned(),
-            runs => format!("{runs} runs took it"),
+            1 => "1 run".to_owned(),
+            runs => format!("{runs} runs"),
         };
         let rests = if self.rests { ", rests" } else { "" };
         let emulated = if self.emulated { ", emulated" } else { "" };
@@ -70,7 +73,7 @@ impl std::fmt::Display for ReplicaReport {
     }
 }
 
-/// The copies of a plan.
+/// The replicas of a plan.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     /// By copy: what people call its devices.
@@ -84,7 +87,7 @@ pub(crate) struct Replicas {
     state: Mutex<Dispatch>,
 }
 
-/// A run's place in a copy.
+/// A run's slot in a replica.
 #[derive(Debug)]
 pub(crate) struct Taken {
     set: Arc<Replicas>,
@@ -204,7 +207,7 @@ struct Copy {
     last_end_ns: u64,
 }
 
-/// Who takes which run: without a clock or a device of its own.
+/// Assigns runs to replicas, without a clock or a device.
 #[derive(Debug)]
 struct Dispatch {
     copies: Vec<Copy>,
@@ -326,21 +329,21 @@ mod tests {
     }
 
     #[test]
-    fn equal_copies_share_the_runs() {
+    fn equal_replicas_share_the_runs() {
         let (counts, time) = driven(&[1000, 1000], &[1000, 1000], 4, 2000);
         assert!(counts.iter().all(|&count| count >= 990), "{counts:?}");
         assert!(time <= 1_010_000, "{time}");
     }
 
     #[test]
-    fn a_slow_copy_does_not_hold_up_the_others() {
+    fn slow_replica_does_not_delay_the_others() {
         let (counts, time) = driven(&[1000, 1000, 50_000], &[1000, 1000, 50_000], 6, 5000);
         assert!(counts[2] <= 2, "{counts:?}");
         assert!(time <= 2_550_000, "{time}");
     }
 
     #[test]
-    fn what_was_mispredicted_is_measured() {
+    fn mispredicted_replica_uses_measured_times() {
         // said to be alike, and four times as slow
         let (counts, time) = driven(&[1000, 1000], &[1000, 4000], 6, 5000);
         assert!(counts[1] <= 1250, "{counts:?}");
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_fails_gives_its_place_back() {
+    fn failed_run_frees_its_replica_slot() {
         let mut dispatch = Dispatch::new(vec![10, 10]);
         let first = dispatch.take(0);
         dispatch.left(first);

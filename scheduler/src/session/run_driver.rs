@@ -1,10 +1,10 @@
-//! A thread that drives one slot's run where a part must wait for something that no device waits for, or where a task
-//! awaits the run.
+//! A thread that drives one slot's run if a part waits for something that no device waits for, or
+//! if a task awaits the run.
 //!
 //! Invariants:
-//! 1. A slot is moved in and out whole: no lock is held while a device is called.
+//! 1. A slot is moved in and out as a whole: no lock is held while a device is called.
 //! 2. Handing over allocates nothing.
-//! 3. A waker is woken once, after the slot can be had, and with no lock held.
+//! 3. A waker is woken once, after the slot is available, and with no lock held.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ enum Mail {
 
 struct Post {
     mail: Mutex<Mail>,
-    /// Who awaits the run. Locked after `mail`.
+    /// The task that awaits the run. Locked after `mail`.
     awaits: Mutex<Option<Waker>>,
     changed: Condvar,
     cancelled: AtomicBool,

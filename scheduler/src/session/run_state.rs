@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_millis(200);
 const STANDSTILL: Duration = Duration::from_secs(2);
 /// The last wait before a run counts as hung.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// How often ends are looked for that nobody tells of.
+/// Polling interval for ends without a notification.
 const LOOK: Duration = Duration::from_micros(200);
 /// A virtual clock is moved in steps of this, or of this fraction of the wait so far where that is more: so exactly
 /// ends are seen where several parts are with their devices.
@@ -64,7 +64,7 @@ pub(crate) struct RunState {
     told: Vec<bool>,
     bell: Notifier,
     pub(crate) turns: Turns,
-    /// A part whose end nobody tells has its turn: somebody must wait for it.
+    /// A part without an end notification has its turn: a thread must wait for it.
     untold: bool,
     /// The run was cancelled while parts were not issued.
     is_cancelled: AtomicBool,
@@ -308,7 +308,7 @@ impl RunState {
         self.fences.iter().any(Option::is_none)
     }
 
-    /// Whether somebody must wait for the end of a part, which nobody tells its lane.
+    /// Whether a thread must wait for the end of a part, because its queue gets no notification.
     pub(crate) fn is_untold(&self) -> bool {
         self.untold
     }

@@ -1,8 +1,10 @@
-//! What of a session can change while it runs, in the words of [`Policy::with_setting`](crate::Policy::with_setting).
+//! Settings that can change while a session runs, under the names of
+//! [`Policy::with_setting`](crate::Policy::with_setting).
 //!
-//! Invariant: what cannot be done is an error that says why; nothing is left out in silence.
+//! Invariant: a change that is impossible is an error with the reason; nothing is ignored silently.
 //!
-//! Not here: the words (`settings`), what a governor makes of a hint (`govern`), how a session learns (`learn`).
+//! Not here: names and values (`settings`), the governor's use of a hint (`govern`), learning
+//! (`learn`).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Learn;
@@ -13,18 +15,18 @@ use crate::session::told::Told;
 use crate::settings;
 
 impl Session {
-    /// Changes a setting while the session runs, in words.
+    /// Changes a setting, given as text, while the session runs.
     ///
     /// | name | value |
     /// |---|---|
-    /// | `learn` | `no`, `watch`, `yes`, or a budget from `2%` to `20%`; a session that was made with `no` stays so |
+    /// | `learn` | `no`, `watch`, `yes`, or a budget from `2%` to `20%`; a session made with `no` stays so |
     /// | `deadline` | milliseconds, or `no` |
-    /// | `background`, `battery-saver` | `yes`, `no`: of a governed session, as all below |
+    /// | `background`, `battery-saver` | `yes`, `no`; governed sessions only, as all below |
     /// | `frame-period` | milliseconds, or `no` |
     /// | `max-power` | watts, or `no` |
-    /// | `max-temperature`, `max-surface` | degrees Celsius, or `no` |
-    /// | `thermal-headroom` | what Android's `AThermal_getThermalHeadroom` says, 1 where the system slows down severely, or `no`; the surface is held at 0.85 of it where no sensor reads it |
-    /// | `battery` | `35%`, `35% charging`, or `no`: as the system says it |
+    /// | `max-temperature`, `max-surface-temperature` | degrees Celsius, or `no` |
+    /// | `thermal-headroom` | the value of Android's `AThermal_getThermalHeadroom`, 1 at severe throttling, or `no`; without a surface sensor, the surface is held at 0.85 of it |
+    /// | `battery` | `35%`, `35% charging`, or `no` for the system's value |
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -35,11 +37,11 @@ impl Session {
     /// # }
     /// ```
     ///
-    /// Where the model leaves sizes open, it holds for all sizes, also those that come.
+    /// For a model with open sizes, the change applies to all current and later sizes.
     ///
     /// # Errors
-    /// There is no such setting, the value is none of its, or the session is not one that can take it: no governor chooses its
-    /// plans, nothing of learning is in it.
+    /// The setting does not exist, its value is invalid, or the session does not support it: it is
+    /// not governed, or it was made without learning.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         let told = settings::told(name, value)?;
         let refused = |words: &str| {
@@ -61,10 +63,9 @@ impl Session {
     }
 }
 
-const UNGOVERNED: &str = "no governor chooses the plans of this session; make it with the setting governed";
-const FROZEN: &str =
-    "the session was made with learn=no, so that nothing of learning is in it; make it with watch";
-const FIXED: &str = "nothing is learnt in this session: there is one device, or its plan was given, compiled ahead, admitted or \
+const UNGOVERNED: &str = "the session is not governed; make it with the setting governed";
+const FROZEN: &str = "the session was made with learn=no; make it with learn=watch to change it later";
+const FIXED: &str = "this session does not learn: it has one device, or its plan was given, precompiled, admitted or \
                      governed, or it is for throughput";
 
 impl Inner {

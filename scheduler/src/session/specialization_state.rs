@@ -1,11 +1,11 @@
-//! What the clones of a session share: its plan in place, its runs in flight, what happened to it.
+//! State shared by the clones of a session: its active plan, runs in flight and events.
 //!
 //! Invariants:
-//! 1. A plan is replaced between runs; whoever holds the old one keeps it until its runs have ended.
+//! 1. A plan is replaced between runs; users of the old one keep it until its runs have ended.
 //! 2. Inputs and outputs of another session are refused.
 //!
-//! Locks are std's and not parking_lot's, which allocates when a thread first waits: a warm run may not allocate.
-//! Not here: replacing a plan that failed (`recover`), choosing among plans (`govern`).
+//! Locks are std's and not parking_lot's, which allocates when a thread first waits: a warm run may
+//! not allocate. Not here: replacing a failed plan (`recover`), choosing among plans (`govern`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -93,7 +93,10 @@ pub(super) struct LossCount {
 }
 
 pub(super) fn output_in_flight(output: &Output) -> Error {
-    let words = format!("output {:?}: a run in flight has its memory", output.name());
+    let words = format!(
+        "output {:?}: a run in flight uses its memory; wait for that run first",
+        output.name()
+    );
     Error::new(ErrorKind::InFlight, words)
 }
 
@@ -178,14 +181,14 @@ impl Inner {
             let is_state = states.has_input(index);
             if let Some(input) = inputs.iter().find(|input| input.index == index) {
                 if is_state {
-                    let words = format!("input {:?} is a state, which no run is given", wanted.name);
+                    let words = format!("input {:?} is a state and cannot be passed to a run", wanted.name);
                     return Err(Error::new(ErrorKind::BadInput, words));
                 }
                 let unpadded = padding.and_then(|padding| padding.shapes.inputs[index].as_ref());
                 let shape = unpadded.unwrap_or(&wanted.shape);
                 if input.memory.shape != *shape {
                     let words = format!(
-                        "input {:?} is {:?}, this run takes {shape:?}",
+                        "input {:?} has shape {:?}, this run needs {shape:?}",
                         wanted.name, input.memory.shape
                     );
                     return Err(Error::new(ErrorKind::BadInput, words));
@@ -209,23 +212,20 @@ impl Inner {
     ) -> Result<()> {
         let cut = padding.map_or(&[][..], |padding| &padding.shapes.outputs);
         if let Some(index) = (0..cut.len()).find(|&index| cut[index].is_some() && states.has_output(index)) {
-            let words = format!(
-                "the state in output {:?} would be padded",
-                self.outputs[index].name
-            );
+            let words = format!("state in output {:?} cannot be padded", self.outputs[index].name);
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         for (position, output) in outputs.iter().enumerate() {
             let name = output.name();
             if states.has_output(output.index) {
-                let words = format!("output {name:?} is a state, which the session keeps");
+                let words = format!("output {name:?} is a state and stays in the session (Session::state)");
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
             let unpadded = padding.and_then(|padding| padding.shapes.outputs.get(output.index)?.as_ref());
             let wanted = unpadded.or(self.outputs.get(output.index).map(|spec| &spec.shape));
             if output.session == self.id && wanted.is_some_and(|wanted| *wanted != output.memory.shape) {
                 let words = format!(
-                    "output {name:?} has memory for {:?}, this run writes {:?} (Output::resize)",
+                    "output {name:?} has shape {:?}, this run writes {:?}; set it (Output::resize)",
                     output.memory.shape,
                     wanted.unwrap_or(&Vec::new())
                 );
@@ -247,7 +247,7 @@ impl Inner {
                 .find(|input| input.memory.shares_with(&output.memory))
             {
                 let words = format!(
-                    "output {name:?} would be written while input {:?} of the same run is read from its memory",
+                    "output {name:?} and input {:?} of the same run share memory",
                     input.name()
                 );
                 return Err(Error::new(ErrorKind::BadInput, words));

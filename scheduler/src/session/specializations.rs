@@ -43,7 +43,7 @@ const PLANS: u64 = 1 << 32;
 /// What a specialisation takes beside tensors and constants, per node: its graph, prices and steps.
 const NODE_BYTES: u64 = 4 << 10;
 
-/// What is let go of with the last clone of a session.
+/// Resources that are freed with the last clone of a session.
 pub(crate) type Held = Box<dyn std::fmt::Debug + Send + Sync>;
 
 /// What the clones of a session share.
@@ -377,7 +377,7 @@ impl Shapes {
             None => Ok(()),
             Some((_, name)) => {
                 let words = format!(
-                    "output {:?} is no state for input {:?}: its size {name:?} has buckets (Policy::shapes), and a state \
+                    "output {:?} cannot be the state of input {:?}: its size {name:?} has buckets (Policy::shapes), and a state \
                      is not padded",
                     gives.name, takes.name
                 );
@@ -400,7 +400,7 @@ impl Shapes {
                 let (size, by) = *sizes[name].get_or_insert((shape[axis], index));
                 if size != shape[axis] {
                     let words = format!(
-                        "dimension {:?} is {size} by input {:?} and {} by input {:?}",
+                        "dimension {:?} is {size} in input {:?} and {} in input {:?}",
                         open.names[name], self.inputs[by].name, shape[axis], self.inputs[index].name
                     );
                     return Err(Error::new(ErrorKind::BadInput, words));
@@ -420,7 +420,7 @@ impl Shapes {
             Some((size, _)) => Ok(*size),
             None => {
                 let name = &open.names[name];
-                let words = format!("no input says how large dimension {name:?} is");
+                let words = format!("no input gives the size of dimension {name:?}");
                 Err(Error::new(ErrorKind::BadInput, words))
             }
         };
@@ -544,7 +544,7 @@ impl Open {
         self.misses.fetch_add(1, Ordering::Relaxed);
         let stand_in = background.and_then(|background| {
             let made = self.make(sizes, self.stand_in.as_ref()?).inspect_err(|error| {
-                tracing::info!("no plan for the CPU alone, the run waits for the other: {error}");
+                tracing::info!("no CPU-only plan, so the run waits for the plan over all devices: {error}");
             });
             Some((made.ok()?, background))
         });
@@ -695,7 +695,7 @@ impl Made {
             .map(|index| planned.devices()[index.index()].name())
             .collect();
         let words = format!(
-            "made in the background in {:.0} ms; {runs} runs were answered by the CPU alone",
+            "made in the background in {:.0} ms; {runs} runs used the CPU-only plan",
             self.planning_ns as f64 / 1e6
         );
         Event::new(

@@ -1,6 +1,7 @@
-//! A plan that an admitted session keeps ready, counted with the times of its admission.
+//! A plan that an admitted session keeps ready, with the times of its admission.
 //!
-//! Invariant: it has the parts that were counted. A device that refuses one is an error, and no reason to plan anew.
+//! Invariant: it has the admitted parts. A device that refuses one is an error, and no reason to
+//! replan.
 
 use std::sync::Arc;
 

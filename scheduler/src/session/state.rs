@@ -1,9 +1,9 @@
-//! Outputs that a session feeds back as inputs: a model's state, which stays where the devices have it.
+//! Model states: outputs that a session feeds back as inputs, in device memory.
 //!
 //! Invariants:
-//! 1. A state has two memories: a run reads the one and writes the other, and they change places when it has gone well.
-//!    Nothing is copied; a run that fails leaves the state as it was.
-//! 2. Runs of a session with a state follow each other: one is in flight.
+//! 1. A state has two buffers: a run reads one and writes the other, and they swap after a
+//!    successful run. Nothing is copied; a failed run leaves the state unchanged.
+//! 2. Runs of a stateful session are serial: one is in flight.
 //! 3. Sizes of the runs may change as long as the state's do not.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ struct State {
 }
 
 fn in_flight(name: &str) -> Error {
-    let words = format!("the state of input {name:?} is with a run in flight");
+    let words = format!("a run in flight uses the state of input {name:?}; wait for that run first");
     Error::new(ErrorKind::InFlight, words)
 }
 
@@ -44,7 +44,7 @@ impl States {
     ) -> Result<()> {
         let wrong = |why: &str| {
             let words = format!(
-                "output {:?} is no state for input {:?}: {why}",
+                "output {:?} cannot be the state of input {:?}: {why}",
                 gives.name, takes.name
             );
             Err(Error::new(ErrorKind::BadInput, words))
@@ -122,7 +122,7 @@ impl States {
                 Some(memories) if fits(memories) => memories,
                 Some(memories) => {
                     let words = format!(
-                        "the state of input {name:?} is {:?}, this run needs {:?}: Session::reset_state makes it anew",
+                        "the state of input {name:?} is {:?}, this run needs {:?}; reset it (Session::reset_state)",
                         memories[0].shape, input.spec.shape
                     );
                     return Err(Error::new(ErrorKind::BadInput, words));
@@ -232,6 +232,9 @@ impl States {
 }
 
 fn no_state(spec: &TensorSpec) -> Error {
-    let words = format!("input {:?} is no state (Session::bind_state)", spec.name);
+    let words = format!(
+        "input {:?} is not a state; bind it first (Session::bind_state)",
+        spec.name
+    );
     Error::new(ErrorKind::BadInput, words)
 }

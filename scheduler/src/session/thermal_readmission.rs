@@ -1,11 +1,13 @@
-//! Devices that get hotter than the policy allows leave the plan of a session that no governor watches, and come back once
+//! In ungoverned sessions, excludes devices hotter than the policy allows, and readmits them once
 //! they have cooled.
 //!
 //! Invariants:
-//! 1. Between two looks, and where the policy has no limit, a run pays one load of an atomic.
-//! 2. A plan is replaced between runs, by one thread; a run that finds another at it goes on with the plan that there is.
+//! 1. Between two checks, and without a limit in the policy, a run pays one atomic load.
+//! 2. One thread replaces a plan between runs; a run that finds another thread at it uses the
+//!    existing plan.
 //!
-//! Not here: which devices are hot (`thermal_exclusion`), governed sessions (`govern`), where all plans are ready.
+//! Not here: which devices are hot (`thermal_exclusion`), governed sessions (`govern`), where all
+//! plans are ready.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, TryLockError};
@@ -55,7 +57,7 @@ impl Inner {
             (Arc::clone(&current.planned), Arc::clone(&current.policy))
         };
         self.cooling.look_later(now_ns);
-        let (Some(limit), Some(plan)) = (policy.hottest(), self.usable()) else {
+        let (Some(limit), Some(plan)) = (policy.temperature_limit(), self.usable()) else {
             return;
         };
         let settings = policy.settings();
@@ -76,7 +78,7 @@ impl Inner {
                 told.cloned().for_each(|event| self.tell(event));
             }
             // the plan that there is goes on
-            Err(error) => tracing::warn!("no plan for the temperatures that hold: {error}"),
+            Err(error) => tracing::warn!("no plan for the current temperatures: {error}"),
         }
     }
 }

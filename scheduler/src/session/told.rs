@@ -1,4 +1,4 @@
-//! What a session is told while it runs, by words or calls.
+//! Changes of a running session, from text settings or calls.
 
 use std::time::Duration;
 

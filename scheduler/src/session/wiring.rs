@@ -1,9 +1,10 @@
-//! How the parts of a plan are connected: worked out once, the same for every run.
+//! The connections between a plan's parts, computed once for all runs.
 //!
 //! Invariants:
-//! 1. Every input port of every part has one source: a graph input, or an output port of an earlier part.
-//! 2. A part that must see the end of another here (another plugin, a copy, a size known only then) is
-//!    listed in `after_here`; all others are left to fences on the device.
+//! 1. Every input port of every part has one source: a graph input, or an output port of an earlier
+//!    part.
+//! 2. A part that must see the end of another on the host (another plugin, a copy, a size known
+//!    only then) is listed in `after_here`; all others are left to fences on the device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ pub(crate) struct OutputWiring {
 /// A graph input.
 pub(crate) struct InputWiring {
     pub(crate) spec: TensorSpec,
-    /// Part and port of everyone who reads it.
+    /// Part and port of each reader.
     pub(crate) readers: Vec<(usize, u32)>,
 }
 
@@ -349,7 +350,7 @@ fn outputs(
             let port = &executable.ports()[executable.info().inputs as usize + output];
             let shape: Option<Vec<usize>> = port.dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
             let shape = shape.ok_or_else(|| {
-                let words = format!("output {:?} came out without a bound for its size", tensor.name);
+                let words = format!("output {:?} has no upper bound on its size", tensor.name);
                 Error::new(ErrorKind::DeviceFailed, words)
             })?;
             let name = tensor.name.clone();
@@ -382,7 +383,7 @@ fn outputs(
         } else if let Some(index) = inputs.iter().position(|input| input.spec.name == tensor.name) {
             OutputSource::Input(index)
         } else {
-            let words = format!("output {:?} is written by no part of the plan", tensor.name);
+            let words = format!("no part of the plan writes output {:?}", tensor.name);
             return Err(Error::new(ErrorKind::BadPlan, words));
         };
         found.push(OutputWiring { spec, source });

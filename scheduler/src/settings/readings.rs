@@ -1,10 +1,11 @@
-//! What an app reads for a session where the system does not let the session read it: battery and heat.
+//! Battery and heat readings that an app passes in where the system does not let a session read
+//! them.
 
 use super::Read;
 
-/// Reads the charge of a battery in thousandths, and whether it is charged: `35%`, `35% charging`.
+/// Reads a battery charge in thousandths, and whether it is charging: `35%`, `35% charging`.
 pub(super) fn battery(text: &str) -> Read<(u32, bool)> {
-    let bad = || format!("{text:?} is no charge of a battery; write 35%, or 35% charging");
+    let bad = || format!("invalid battery charge {text:?}; expected 0% to 100%, e.g. 35% or 35% charging");
     let (percent, charging) = match text.strip_suffix("charging") {
         Some(percent) => (percent.trim_end(), true),
         None => (text, false),
@@ -17,13 +18,13 @@ pub(super) fn battery(text: &str) -> Read<(u32, bool)> {
     }
 }
 
-/// Reads a thermal headroom as thousandths: 1 where the system slows down severely.
+/// Reads a thermal headroom as thousandths: 1,000 is severe throttling.
 pub(super) fn headroom(text: &str) -> Read<u32> {
     match text.trim().parse::<f64>() {
         // `as` is exact in these bounds
         Ok(headroom) if (0.0..=10.0).contains(&headroom) => Ok((headroom * 1e3).round() as u32),
         _ => Err(format!(
-            "{text:?} is no thermal headroom; write 0.85: 1 is where the system slows down severely"
+            "invalid thermal headroom {text:?}; expected 0 to 10, e.g. 0.85 (1 is severe throttling)"
         )),
     }
 }
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_battery_is_a_share_that_may_be_charging() {
+    fn battery_is_a_percentage_with_optional_charging() {
         assert_eq!(battery("35%"), Ok((350, false)));
         assert_eq!(battery("99.5% charging"), Ok((995, true)));
         for bad in ["35", "101%", "-1%", "charging", "35% full"] {
@@ -42,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_headroom_is_a_share_of_the_way_to_severe() {
+    fn headroom_is_a_share_of_severe_throttling() {
         assert_eq!(headroom("0.85"), Ok(850));
         assert_eq!(headroom("1.2"), Ok(1200));
         for bad in ["-0.1", "nan", "hot", "11"] {

@@ -1,4 +1,4 @@
-//! Settings as text: what each value means, and how a wrong one is answered.
+//! Settings as text: the meaning of each value, and the errors of invalid ones.
 
 use super::*;
 use crate::policy::Learn;
@@ -23,7 +23,7 @@ fn limits_are_numbers_with_or_without_their_unit() {
 }
 
 #[test]
-fn settings_in_words_are_the_calls_of_a_policy() {
+fn text_settings_equal_policy_calls() {
     let words = [
         ("policy", "balanced"),
         ("devices", "cpu:0, gpu"),
@@ -36,8 +36,8 @@ fn settings_in_words_are_the_calls_of_a_policy() {
         ("in-flight", "3"),
         ("retry", "0"),
         ("no-replan", "yes"),
-        ("max-power", "5W"),
-        ("hottest", "80C"),
+        ("max-predicted-power", "5W"),
+        ("max-temperature", "80C"),
         ("buckets", "batch=1,4"),
         ("specialization-cache-bytes", "1024"),
         ("background-planning", "yes"),
@@ -56,7 +56,7 @@ fn settings_in_words_are_the_calls_of_a_policy() {
         .in_flight(3)
         .retry(0)
         .replan(false)
-        .power_limit(Milliwatts::new(5000))
+        .max_predicted_power(Milliwatts::new(5000))
         .max_temperature(MilliCelsius::from_celsius(80.0))
         .shapes("batch", [1, 4])
         .specialization_cache_bytes(1024)
@@ -65,7 +65,7 @@ fn settings_in_words_are_the_calls_of_a_policy() {
 }
 
 #[test]
-fn every_setting_refuses_what_is_no_value_of_its() {
+fn every_setting_refuses_invalid_values() {
     for setting in OF_POLICY {
         let error = Policy::latency()
             .with_setting(setting.name, "")
@@ -83,7 +83,7 @@ fn every_setting_refuses_what_is_no_value_of_its() {
 }
 
 #[test]
-fn an_unknown_setting_is_answered_with_those_there_are() {
+fn unknown_setting_error_lists_the_settings() {
     let error = Policy::latency()
         .with_setting("objective", "latency")
         .unwrap_err();
@@ -99,21 +99,26 @@ fn an_unknown_setting_is_answered_with_those_there_are() {
         .to_string();
     assert_eq!(error, "the policy setting \"patience\" is now \"hang-timeout\"");
     let error = Policy::latency()
+        .with_setting("hottest", "80C")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "the policy setting \"hottest\" is now \"max-temperature\"");
+    let error = Policy::latency()
         .with_setting("late", "Drop")
         .unwrap_err()
         .to_string();
     assert_eq!(
         error,
-        "policy setting \"late\": \"Drop\" is none of finish, drop, latest"
+        "policy setting \"late\": \"Drop\" is not one of finish, drop, latest"
     );
 }
 
 #[test]
-fn limits_of_a_governed_session_are_its_governors_in_any_order() {
+fn governed_limits_do_not_depend_on_order() {
     let words = [
         ("max-power", "5W"),
         ("max-temperature", "80C"),
-        ("max-surface", "42C"),
+        ("max-surface-temperature", "42C"),
     ];
     let told = |words: &mut dyn Iterator<Item = &(&str, &str)>| {
         words.fold(Policy::latency(), |policy, (name, value)| {
@@ -140,7 +145,7 @@ fn limits_of_a_governed_session_are_its_governors_in_any_order() {
 }
 
 #[test]
-fn what_a_running_session_takes_is_told_apart() {
+fn runtime_settings_are_recognized() {
     assert_eq!(told("learn", "watch").unwrap(), Told::Learn(Learn::Watch));
     assert_eq!(told("deadline", "no").unwrap(), Told::Deadline(None));
     assert_eq!(
@@ -149,18 +154,18 @@ fn what_a_running_session_takes_is_told_apart() {
     );
     let of_policy = told("threads", "2").unwrap_err().to_string();
     assert!(
-        of_policy.contains("in the policy") && of_policy.contains("frame-period, learn"),
+        of_policy.contains("in the session's policy") && of_policy.contains("frame-period, learn"),
         "{of_policy}"
     );
     let bad = told("max-power", "much").unwrap_err().to_string();
     assert!(
-        bad.contains("max-power") && bad.ends_with("or no for none"),
+        bad.contains("max-power") && bad.ends_with("`no` removes the value"),
         "{bad}"
     );
 }
 
 #[test]
-fn the_tables_are_in_order() {
+fn setting_tables_are_sorted() {
     assert!(OF_SESSION.is_sorted_by_key(|(name, _)| *name));
     assert!(OF_POLICY.is_sorted_by_key(|setting| setting.name));
     assert!(OF_BUILDER.is_sorted_by_key(|setting| setting.name));

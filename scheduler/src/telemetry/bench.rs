@@ -1,6 +1,6 @@
-//! Runs something in blocks while a thread reads the sensors, and rests before and after it.
+//! Runs work in blocks while a thread reads the sensors, with idle time before and after.
 //!
-//! Invariant: what is idle for one thing is measured right before and right after it.
+//! Invariant: idle power for a measurement is measured right before and right after it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Measures the energy of what is run again and again.
+/// Measures the energy of repeated work.
 #[derive(Debug)]
 pub struct EnergyBench {
     sampler: Mutex<Sampler>,
@@ -42,7 +42,7 @@ pub struct EnergyBench {
     idle: [Option<Idle>; 2],
 }
 
-/// What the sensors showed while blocks ran.
+/// The sensor readings during blocks of runs.
 #[derive(Debug)]
 pub struct EnergyRun {
     samples: Vec<Sample>,
@@ -51,13 +51,13 @@ pub struct EnergyRun {
 }
 
 impl EnergyRun {
-    /// Runs of all blocks.
+    /// Number of runs in all blocks.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.blocks.iter().map(|(_, _, runs)| runs).sum()
     }
 
-    /// Seconds of all blocks.
+    /// Duration of all blocks in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         let length = |(from_ns, to_ns, _): &(u64, u64, u64)| (to_ns - from_ns) as f64 / 1e9;
@@ -65,7 +65,7 @@ impl EnergyRun {
     }
 }
 
-/// Energy of a run on one device, or why nothing is known of it.
+/// Energy of a run on one device, or why it is unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnergyOf {
     /// Device, `plugin:index`.
@@ -75,8 +75,8 @@ pub struct EnergyOf {
 }
 
 impl EnergyBench {
-    /// By the sensors of a sampler. Clocks and sensors are given `settle` before anything counts, `rest` is how long nothing
-    /// runs before and after what is measured.
+    /// A bench with the sensors of a sampler. Clocks and sensors settle for `settle` before
+    /// anything counts; `rest` is the idle time before and after each measurement.
     #[must_use]
     pub fn new(sampler: Sampler, settle: Duration, rest: Duration) -> EnergyBench {
         EnergyBench {
@@ -93,7 +93,7 @@ impl EnergyBench {
         self.sampler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing runs, for as long as was said.
+    /// Idles for the rest time.
     pub fn rest(&mut self) {
         std::thread::sleep(self.settle);
         let (from_ns, mut samples) = (self.clock.now_ns(), Vec::new());
@@ -114,10 +114,11 @@ impl EnergyBench {
         self.idle[1] = Some(idle);
     }
 
-    /// Calls `block` so many times, which says how many runs it made, while the sensors are read.
+    /// Calls `block` the given number of times while the sensors are read; each call returns its
+    /// number of runs.
     ///
     /// # Errors
-    /// What `block` returns.
+    /// The error of `block`.
     pub fn run<E>(&self, blocks: u32, mut block: impl FnMut() -> Result<u64, E>) -> Result<EnergyRun, E> {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -149,7 +150,7 @@ impl EnergyBench {
         })
     }
 
-    /// Rests, and says what a run took on each device.
+    /// Idles, and returns the energy of a run on each device.
     pub fn judge(&mut self, ran: &EnergyRun) -> Vec<EnergyOf> {
         self.rest();
         let idle = |at: usize| self.idle[at].iter();

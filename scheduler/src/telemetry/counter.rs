@@ -1,7 +1,7 @@
 //! An energy counter that wraps.
 //!
-//! Invariant: the total never goes back. A counter that falls without a known range was started anew, and what it
-//! counted meanwhile is lost, not guessed.
+//! Invariant: the total never decreases. A counter that falls without a known range was restarted,
+//! and its count meanwhile is lost, not guessed.
 
 /// The sum of what a counter has counted since it was first read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_turns_at_its_range_and_restarts_without_one() {
+    fn counter_wraps_at_its_range_or_restarts() {
         let mut counter = Counter::default();
         let range = Some(999);
         assert_eq!(counter.advance(900, range), 0);

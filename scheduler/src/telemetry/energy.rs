@@ -1,15 +1,15 @@
-//! Energy of a run: sensors' samples over repeated runs, less what the machine takes idle.
+//! The energy of a run: sensor samples over repeated runs, without idle power.
 //!
-//! A sensor is sampled while nothing runs, while the same run is repeated in blocks, and while nothing runs again. A
-//! counter of energy is read by its own steps: from the first change within a block to the last one, because it
-//! changes a few times a second and what it shows between is old. Without a counter, power is integrated by the
-//! trapezoidal rule over the times at which it was sampled.
+//! A sensor is sampled while nothing runs, while the same run is repeated in blocks, and while
+//! nothing runs again. An energy counter is read at its own steps, from the first change within a
+//! block to the last one, because it updates a few times per second and its value between is stale.
+//! Without a counter, power is integrated by the trapezoidal rule over the sample times.
 //!
 //! Invariants:
-//! 1. Every figure has an interval, made of the blocks' spread and of how far both idle times differ.
+//! 1. Every figure has an interval, from the spread of blocks and the difference of the idle times.
 //! 2. A window with too few samples gives no figure.
 //!
-//! Not here: running things (`session`), keeping figures (`profile`).
+//! Not here: execution (`session`), storage of figures (`profile`).
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use serde::Serialize;
 /// Least changes of a counter in a window, and least samples of a power.
 const FEWEST: usize = 3;
 
-/// A figure with the interval that holds it in 95 of 100 repetitions, by Student's distribution over blocks.
+/// A figure with its 95 % confidence interval, by Student's distribution over blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Interval {
     /// Mean.
@@ -29,7 +29,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Of the figures of independent blocks; none where there are fewer than two.
+    /// The interval of independent blocks; `None` for fewer than two.
     #[must_use]
     pub fn of(blocks: &[f64]) -> Option<Interval> {
         let count = blocks.len();
@@ -42,7 +42,7 @@ impl Interval {
         Some(Interval::around(mean, student(count - 1) * error))
     }
 
-    /// A mean and half the width of its interval.
+    /// An interval from its mean and half width.
     #[must_use]
     pub fn around(mean: f64, half: f64) -> Interval {
         Interval {
@@ -58,7 +58,7 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
-    /// Whether the intervals have no figure in common.
+    /// Whether the intervals are disjoint.
     #[must_use]
     pub fn is_apart_from(&self, other: &Interval) -> bool {
         self.high < other.low || other.high < self.low
@@ -100,7 +100,7 @@ struct Block {
     runs: u64,
 }
 
-/// Samples of one device's sensor, with what ran when.
+/// Samples of one device's sensor, with the times of runs.
 #[derive(Debug, Clone, Default)]
 pub struct EnergyMeter {
     powers: Vec<Point>,
@@ -112,28 +112,29 @@ pub struct EnergyMeter {
 /// Energy of a run on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct EnergyFigures {
-    /// Energy of a run with what the device takes idle, in microjoules.
+    /// Energy of a run including idle power, in microjoules.
     pub gross_uj: Interval,
-    /// The same less the idle power over the run's share of the time, in microjoules; none where idle was not measured.
+    /// Energy of a run without idle power, in microjoules; none if idle power was not measured.
     pub net_uj: Option<Interval>,
     /// Mean power while runs were repeated, in milliwatts.
     pub power_mw: f64,
     /// Mean power of the idle times before and after, in milliwatts.
     pub idle_mw: Option<f64>,
-    /// How far both idle times differ, in milliwatts.
+    /// Difference between the idle powers before and after, in milliwatts.
     pub idle_drift_mw: Option<f64>,
-    /// Runs that were measured.
+    /// Number of measured runs.
     pub runs: u64,
     /// Blocks of runs.
     pub blocks: usize,
-    /// Changes of the sensor while runs were measured.
+    /// Sensor updates while runs were measured.
     pub updates: usize,
-    /// Whether a counter of energy was read, not a power integrated.
+    /// Whether an energy counter was read, instead of integrating a power.
     pub counted: bool,
 }
 
 impl EnergyMeter {
-    /// Adds a sample: power in milliwatts, and a counter in microjoules, of which either may be absent.
+    /// Adds a sample: power in milliwatts and a counter in microjoules, either of which may be
+    /// absent.
     pub fn sample(&mut self, time_ns: u64, power_mw: Option<i64>, energy_uj: Option<i64>) {
         let add = |points: &mut Vec<Point>, value: Option<i64>| {
             if let Some(value) = value {
@@ -147,17 +148,17 @@ impl EnergyMeter {
         add(&mut self.energies, energy_uj);
     }
 
-    /// Nothing ran from one moment to another.
+    /// Marks an interval without runs.
     pub fn idle(&mut self, from_ns: u64, to_ns: u64) {
         self.idle.push((from_ns, to_ns));
     }
 
-    /// So many runs ran from one moment to another, one after the other.
+    /// Marks an interval with `runs` runs back to back.
     pub fn block(&mut self, from_ns: u64, to_ns: u64, runs: u64) {
         self.blocks.push(Block { from_ns, to_ns, runs });
     }
 
-    /// What a run takes; or why that cannot be said.
+    /// The energy of a run, or why it is unknown.
     ///
     /// # Errors
     /// The device has no sensor, or blocks are too short for it.
@@ -179,7 +180,7 @@ impl EnergyMeter {
             .collect();
         let gross_uj = Interval::of(&gross).ok_or_else(|| {
             format!(
-                "{} of {} blocks are long enough for the sensor, at least 2 are needed",
+                "{} of {} blocks are long enough for the sensor; at least 2 are needed",
                 measured.len(),
                 self.blocks.len()
             )
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_power_that_moves_widens_the_net_interval_only() {
+    fn idle_drift_widens_only_the_net_interval() {
         let still = meter(true, 80_000.0, 500_000.0, 80_000.0).figures().unwrap();
         let moved = meter(true, 80_000.0, 500_000.0, 100_000.0).figures().unwrap();
         assert_eq!(still.gross_uj, moved.gross_uj);
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_gives_a_reason_and_no_figure() {
+    fn too_few_samples_give_a_reason() {
         let none = EnergyMeter::default().figures().unwrap_err();
         assert_eq!(none, "no sensor of power or energy");
         let mut short = EnergyMeter::default();
@@ -350,12 +351,12 @@ mod tests {
         let words = short.figures().unwrap_err();
         assert_eq!(
             words,
-            "0 of 2 blocks are long enough for the sensor, at least 2 are needed"
+            "0 of 2 blocks are long enough for the sensor; at least 2 are needed"
         );
     }
 
     #[test]
-    fn intervals_are_students() {
+    fn intervals_use_students_distribution() {
         // mean 3, deviation 1.5811, error 0.7071, t of 4 degrees 2.776
         let interval = Interval::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert!(

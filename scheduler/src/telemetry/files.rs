@@ -1,11 +1,13 @@
-//! Linux's sensors, as files under `/sys` and `/proc`: thermal zones, hwmon, cpufreq, devfreq, batteries, RAPL.
+//! Linux's sensor files under `/sys` and `/proc`: thermal zones, hwmon, cpufreq, devfreq,
+//! batteries, RAPL.
 //!
-//! The root is a parameter, so that a tree that was recorded on one machine is read on another; a program may also make one.
+//! The root is a parameter, so that a recorded tree can be read on another machine; a program may
+//! also provide one.
 //!
 //! Invariants:
-//! 1. Looking for sensors never fails: what cannot be listed has none.
-//! 2. A file that is broken breaks its own sensor only, whose readings say how.
-//! 3. Sensors come in the order of their names, whatever the order of the folders.
+//! 1. Finding sensors never fails: a folder that cannot be listed has none.
+//! 2. A broken file affects only its own sensor, whose readings give the reason.
+//! 3. Sensors are sorted by name, regardless of folder order.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,7 +58,7 @@ impl Sensors {
         Sensors::of(Tree::Folder(root.into()), rules)
     }
 
-    /// The sensors in a tree that a program makes.
+    /// The sensors in a tree that a program provides.
     #[must_use]
     pub fn made(files: Arc<dyn SensorFiles>, rules: &Rules) -> Sensors {
         Sensors::of(Tree::Made(files), rules)
@@ -85,7 +87,7 @@ impl Sensors {
         }
     }
 
-    /// The sensors that were found.
+    /// All found sensors.
     #[must_use]
     pub fn all(&self) -> &[Sensor] {
         &self.sensors
@@ -98,12 +100,13 @@ impl Sensors {
             .collect()
     }
 
-    /// Goes on with the same sensors in another tree: the next step of a record.
+    /// Switches to another tree with the same sensors: the next step of a recording.
     pub fn move_to(&mut self, root: impl Into<PathBuf>) {
         self.tree = Tree::Folder(root.into());
     }
 
-    /// Writes what the sensors' files hold now into a tree of the same shape. A file that cannot be read is left out.
+    /// Copies the current content of the sensors' files into a tree of the same shape. Unreadable
+    /// files are left out.
     ///
     /// # Errors
     /// The tree cannot be written.
@@ -602,7 +605,7 @@ impl Sensors {
         Some(running.saturating_sub(own.max(1)))
     }
 
-    /// Whether a battery is charged now, where one says so.
+    /// Whether a battery is charging, if one reports it.
     #[must_use]
     pub fn is_charging(&self) -> Option<bool> {
         let battery = self

@@ -1,6 +1,6 @@
-//! Measured energy, kept in the profile for the part that a device ran.
+//! Stores measured energy in the profile for the part that a device ran.
 //!
-//! Not here: measuring (`energy`), where rows lie (`profile`), what new plans make of it (`cost_model`).
+//! Not here: measuring (`energy`), storage of rows (`profile`), their use in plans (`cost_model`).
 
 use polychip_profile::{Measurement, PartKey};
 

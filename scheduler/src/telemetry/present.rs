@@ -1,6 +1,6 @@
-//! What holds on devices now: read when plans are priced, and while something is measured.
+//! Current conditions of devices, read when plans are priced and during measurements.
 //!
-//! Invariant: nothing is read where no measurement could be chosen by it.
+//! Invariant: nothing is read if no measurement depends on it.
 //!
 //! Not here: what a time depends on (`conditions`), the sensors (`sampler`).
 
@@ -51,8 +51,8 @@ impl Shared {
 }
 
 impl Runtime {
-    /// Under which conditions a device would compute from now on: what plans choose measured figures by. The clock of a
-    /// device that does nothing now is the highest that it is allowed, where that is known.
+    /// The conditions under which a device would compute now, by which plans choose measured
+    /// figures. The clock of an idle device is the highest allowed one, if known.
     #[must_use]
     pub fn conditions(&self, device: &Device) -> Conditions {
         self.0.sampled(|sampler| sampler.expected(device))
@@ -60,7 +60,7 @@ impl Runtime {
 }
 
 impl Sampler {
-    /// A sampler of all devices of a runtime.
+    /// A sampler for all devices of a runtime.
     #[must_use]
     pub fn new(runtime: &Runtime, sensors: Sensors) -> Sampler {
         Sampler::of(

@@ -1,6 +1,6 @@
-//! Which sensor belongs to which device: one table of names, which an app may add to.
+//! The table of sensor names and their devices, which an app may extend.
 //!
-//! Invariant: the first rule that fits decides, and an app's rules come first.
+//! Invariant: the first matching rule decides, and an app's rules come first.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use polychip_host::DeviceKind;
 use wildmatch::WildMatch;
 
-/// What a sensor measures something of.
+/// The subject of a sensor's measurement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Subject {
@@ -18,11 +18,11 @@ pub enum Subject {
     Gpu,
     /// The NPU.
     Npu,
-    /// Memory outside of the chips.
+    /// External memory.
     Memory,
     /// The battery.
     Battery,
-    /// The case, which a hand touches.
+    /// The case surface, which a hand touches.
     Skin,
     /// The whole machine.
     System,
@@ -33,7 +33,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Whether a device of this kind is one of the subject.
+    /// Whether the subject covers devices of this kind.
     #[must_use]
     pub fn is_kind(&self, kind: DeviceKind) -> bool {
         matches!(
@@ -78,7 +78,7 @@ impl FromStr for Subject {
             name if name.contains(':') => Subject::Device(name.to_owned()),
             _ => {
                 return Err(format!(
-                    "{text:?} is neither cpu, gpu, npu, memory, battery, skin, system, other nor a device (plugin:index)"
+                    "{text:?} is not one of cpu, gpu, npu, memory, battery, skin, system, other or a device (plugin:index)"
                 ));
             }
         })
@@ -144,15 +144,15 @@ const TABLE: &[(&str, Subject)] = &[
     ("devfreq/*memory*", Subject::Memory),
 ];
 
-/// The rules by which sensors are given to devices.
+/// Rules that assign sensors to devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
     own: Vec<(String, Subject)>,
 }
 
 impl Rules {
-    /// A rule that comes before all that were there. In a pattern `*` stands for any text and `?` for one
-    /// character; capital letters are as small ones.
+    /// Adds a rule before all existing ones. In a pattern `*` stands for any text and `?` for one
+    /// character; case is ignored.
     ///
     /// ```
     /// use polychip::telemetry::{Rules, Subject};
@@ -166,7 +166,7 @@ impl Rules {
         self
     }
 
-    /// What a sensor of this name measures something of.
+    /// The subject of a sensor with this name.
     #[must_use]
     pub fn subject(&self, name: &str) -> Subject {
         let name = name.to_lowercase();
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_real_drivers_find_their_chip() {
+    fn driver_names_map_to_their_chip() {
         for (name, subject) in [
             ("thermal/x86_pkg_temp", Subject::Cpu),
             ("thermal/cpuss-0-usr", Subject::Cpu),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apps_rules_come_first_and_subjects_are_read_as_written() {
+    fn app_rules_come_first_and_subjects_parse() {
         let rules = Rules::default()
             .with("thermal/*", Subject::System)
             .with("Thermal/cpu?", Subject::Device("a:1".into()));

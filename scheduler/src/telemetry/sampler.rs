@@ -1,10 +1,11 @@
-//! Each device's sensors together: what its plugin says, and what Linux says of chips of its kind.
+//! Each device's sensors: its plugin's telemetry, and Linux's sensors for chips of its kind.
 //!
 //! Invariants:
-//! 1. A figure names the sensor that it comes from, or says why there is none.
-//! 2. Linux's sensors of a kind of chip are given to a device only where it is the one real device of that kind.
-//! 3. An emulated device has only what its plugin says.
-//! 4. Where no sensor says power, a counter of energy does, as the mean over at least a second.
+//! 1. A figure names its sensor, or the reason why there is none.
+//! 2. Linux's sensors for a kind of chip are assigned to a device only if it is the one real device
+//!    of that kind.
+//! 3. An emulated device has only its plugin's telemetry.
+//! 4. Without a power sensor, an energy counter gives the mean power over at least a second.
 
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use super::files::{ClockSetting, Sensors};
 use super::rules::Subject;
 use super::sensor::{Quantity, Reading, Sensor};
 
-/// A figure of a sensor, or why there is none. The unit stands in the name of the field that holds it.
+/// A sensor figure, or why there is none. The field that holds it names the unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Figure {
-    /// The figure; none where no sensor says it.
+    /// The figure; none without a sensor.
     pub value: Option<i64>,
-    /// The sensor; without a figure, the reason.
+    /// The sensor, or the reason if there is no figure.
     pub from: String,
 }
 
@@ -43,50 +44,52 @@ impl Figure {
     }
 }
 
-/// What is known of a device at one moment.
+/// The state of a device at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeviceState {
     /// Device, `plugin:index`.
     pub device: String,
-    /// The figures are an emulated device's.
+    /// Whether the figures are an emulated device's.
     pub emulated: bool,
-    /// Lost or hung, and not reset since.
+    /// Whether it is lost or hung, and not reset since.
     pub lost: bool,
-    /// Hottest temperature in thousandths of a degree Celsius.
+    /// Highest temperature in thousandths of a degree Celsius.
     pub temperature_mc: Figure,
     /// Power in milliwatts.
     pub power_mw: Figure,
-    /// Energy since some fixed moment in microjoules.
+    /// Energy since a fixed moment in microjoules.
     pub energy_uj: Figure,
     /// Highest clock in kilohertz.
     pub frequency_khz: Figure,
-    /// The highest clock that the device is allowed now, in kilohertz: heat and power lower it, rest does not.
+    /// Highest currently allowed clock in kilohertz: heat and power limits lower it, idling does
+    /// not.
     pub allowed_khz: Figure,
     /// Share of time spent computing, in thousandths.
     pub load_permille: Figure,
-    /// Share of time spent computing for other programs, in thousandths: of a CPU, of all of its cores.
+    /// Share of time spent on other programs, in thousandths; for a CPU, of all of its cores.
     pub others_permille: Figure,
-    /// Bits of the reasons for which the chip slows itself down: 1 heat, 2 power.
+    /// Bits of the reasons for throttling: 1 heat, 2 power.
     pub throttle: Figure,
 }
 
-/// The battery, where there is one.
+/// The battery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Battery {
     /// Charge in thousandths.
     pub capacity_permille: Figure,
-    /// Power in milliwatts, whichever way it flows.
+    /// Power in milliwatts, positive in either direction.
     pub power_mw: Figure,
-    /// Whether it is charged; none where it does not say.
+    /// Whether it is charging; none if unknown.
     pub charging: Option<bool>,
 }
 
-/// What the system itself says of heat: Android does, other systems leave it to the sensors.
+/// The system's own thermal status: Android has one, other systems leave it to the sensors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Heat {
-    /// How much the system slows down now: 0 not at all, up to 6 as it shuts down.
+    /// Severity of throttling, from 0 (none) to 6 (shutdown).
     pub status: Figure,
-    /// How much of the way to severe slowing down is used up ten seconds from now, in thousandths.
+    /// Forecast of the thermal headroom ten seconds ahead, in thousandths: 1,000 is severe
+    /// throttling.
     pub headroom_permille: Figure,
 }
 
@@ -117,20 +120,22 @@ impl Heat {
     }
 }
 
-/// Everything that the sensors said at one moment.
+/// All sensor readings at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sample {
-    /// Nanoseconds of the runtime's clock.
+    /// Time on the runtime's clock in nanoseconds.
     pub time_ns: u64,
     /// The devices in the runtime's order.
     pub devices: Vec<DeviceState>,
-    /// The battery; none where there is none.
+    /// The battery, if there is one.
     pub battery: Option<Battery>,
-    /// What the system says of heat.
+    /// The system's thermal status.
     pub heat: Heat,
-    /// Temperature of the surface that a hand touches, in thousandths of a degree Celsius; the hottest sensor's.
+    /// Temperature of the surface that a hand touches, in thousandths of a degree Celsius; of the
+    /// hottest sensor.
     pub surface_mc: Figure,
-    /// Temperature of the chip's package or of the board near it, as the above.
+    /// Temperature of the chip package or the board near it, in thousandths of a degree Celsius; of
+    /// the hottest sensor.
     pub package_mc: Figure,
 }
 
@@ -191,13 +196,13 @@ impl Sampler {
         }
     }
 
-    /// Linux's sensors, for a list of all of them.
+    /// Linux's sensors, to list them.
     #[must_use]
     pub fn sensors(&self) -> &Sensors {
         &self.sensors
     }
 
-    /// As [`Sampler::sensors`], to read them by themselves.
+    /// Like [`Sampler::sensors`], to read them individually.
     pub fn sensors_mut(&mut self) -> &mut Sensors {
         &mut self.sensors
     }
@@ -206,7 +211,7 @@ impl Sampler {
         &self.clock
     }
 
-    /// Time on the runtime's clock.
+    /// Current time on the runtime's clock.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
@@ -218,7 +223,8 @@ impl Sampler {
         self.clock.sleep_until_ns(self.clock.now_ns().saturating_add(ns));
     }
 
-    /// Reads all sensors once. It takes as long as the slowest driver: some milliseconds for NVIDIA's energy.
+    /// Reads all sensors once. This takes as long as the slowest driver: some milliseconds for
+    /// NVIDIA's energy.
     pub fn sample(&mut self) -> Sample {
         let readings = self.sensors.read();
         let others = match self.sensors.others() {
@@ -249,7 +255,7 @@ impl Sampler {
                 let from = &state.energy_uj.from;
                 state.power_mw = match mean.advance(time_ns, energy) {
                     Some(power) => Figure::known(power, format!("{from}, over a second")),
-                    None => Figure::unknown(format!("{from}: it needs a second of energy")),
+                    None => Figure::unknown(format!("{from}: needs a second of energy readings")),
                 };
             }
         }

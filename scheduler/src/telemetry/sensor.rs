@@ -1,4 +1,4 @@
-//! One sensor: what it measures, of what, and a reading of it or the reason why there is none.
+//! A sensor: its quantity, its subject, and a reading or the reason for its absence.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::rules::Subject;
 
-/// What a sensor measures, and so the unit of its readings.
+/// The quantity that a sensor measures, which sets the unit of its readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum Quantity {
     Frequency,
     /// In millivolts.
     Voltage,
-    /// In milliamperes; of a battery, above zero whatever its direction.
+    /// In milliamperes; for a battery, positive in either direction.
     Current,
     /// Charge of a battery, in thousandths.
     Capacity,
@@ -65,7 +65,7 @@ impl Quantity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Absent {
-    /// Its file went away after it was found.
+    /// Its file disappeared after it was found.
     Vanished,
     /// This user may not read it.
     Denied,
@@ -73,13 +73,13 @@ pub enum Absent {
     Empty,
     /// Its file holds no number.
     NoNumber,
-    /// It says what no working sensor says.
+    /// Its reading is outside the possible range.
     Impossible(i64),
-    /// A temperature of exactly zero: what zones without a sensor say.
+    /// A temperature of exactly zero, as zones without a sensor report.
     Zero,
-    /// A rate that needs an earlier reading.
+    /// A rate, which needs an earlier reading.
     First,
-    /// The driver failed, in its words.
+    /// The driver failed, with its message.
     Failed(String),
 }
 
@@ -90,9 +90,9 @@ impl fmt::Display for Absent {
             Absent::Denied => f.write_str("permission denied (often root only)"),
             Absent::Empty => f.write_str("its file is empty"),
             Absent::NoNumber => f.write_str("its file holds no number"),
-            Absent::Impossible(value) => write!(f, "it says {value}, which cannot be"),
-            Absent::Zero => f.write_str("it says exactly 0, as zones without a sensor do"),
-            Absent::First => f.write_str("it needs a second reading"),
+            Absent::Impossible(value) => write!(f, "impossible reading {value}"),
+            Absent::Zero => f.write_str("reading of exactly 0, as from a zone without a sensor"),
+            Absent::First => f.write_str("needs a second reading"),
             Absent::Failed(words) => write!(f, "the driver failed: {words}"),
         }
     }
@@ -101,7 +101,8 @@ impl fmt::Display for Absent {
 /// A limit of a thermal zone, at which the system acts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Trip {
-    /// What happens there, in Linux's word: `passive` (clocks fall), `active` (a fan), `hot`, `critical` (off).
+    /// Linux's name of the reaction: `passive` (clocks fall), `active` (a fan), `hot`, `critical`
+    /// (shutdown).
     pub kind: String,
     /// In thousandths of a degree Celsius.
     pub temperature_mc: i64,
@@ -110,17 +111,17 @@ pub struct Trip {
 /// A sensor that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sensor {
-    /// Where it comes from and what it is called there: `thermal/cpu-thermal`, `powercap/package-0`.
+    /// Its source and name: `thermal/cpu-thermal`, `powercap/package-0`.
     pub name: String,
     /// What it measures.
     pub quantity: Quantity,
-    /// What it measures that of.
+    /// The subject of its measurement.
     pub subject: Subject,
     /// Limits of a thermal zone, as Linux states them.
     pub trips: Vec<Trip>,
-    /// Lowest and highest clock that is allowed now, in kilohertz.
+    /// Lowest and highest currently allowed clock, in kilohertz.
     pub range_khz: Option<(u64, u64)>,
-    /// What sets the clock: `schedutil`, `performance`.
+    /// The clock governor: `schedutil`, `performance`.
     pub governor: Option<String>,
     pub(super) source: Source,
 }
@@ -140,7 +141,7 @@ pub(super) enum Source {
     Stat,
 }
 
-/// What a sensor said.
+/// A sensor reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// In the unit of the sensor's quantity.

@@ -1,6 +1,6 @@
-//! Where a tree of sensors' files lies: in a folder, or in a program that makes it.
+//! The location of a sensor file tree: a folder, or a program that provides it.
 //!
-//! Not here: which files there are, and what they say (`files`).
+//! Not here: which files exist, and their meaning (`files`).
 
 use std::fmt::Debug;
 use std::fs;
@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files of sensors that a program makes, with `sys` and `proc` as under `/`: of an emulated device, or of a record that
-/// is played.
+/// Sensor files that a program provides, with `sys` and `proc` as under `/`: for an emulated
+/// device, or a replayed recording.
 pub trait SensorFiles: Debug + Send + Sync {
     /// What a file holds; paths start at the root and have no `/` before them.
     ///

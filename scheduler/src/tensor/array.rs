@@ -1,8 +1,9 @@
 //! Tensors as arrays of the crate ndarray, in place (feature `ndarray`).
 //!
 //! Invariants:
-//! 1. A view has the tensor's true shape and its memory; an array that becomes an input is not copied.
-//! 2. What cannot be had in place is an error that says why, and what would do.
+//! 1. A view has the tensor's true shape and its memory; an array that becomes an input is not
+//!    copied.
+//! 2. If in-place access is impossible, the error gives the reason and the alternative.
 //!
 //! Not here: slices (`values`).
 
@@ -18,7 +19,7 @@ use crate::session::Session;
 const WHOLE: &str = "invariant: a tensor has as many elements as its shape says";
 
 impl<T: Element> Values<'_, T> {
-    /// The elements as an array.
+    /// The elements as an array view.
     #[must_use]
     pub fn array(&self) -> ArrayViewD<'_, T> {
         ArrayViewD::from_shape(IxDyn(self.shape()), self).expect(WHOLE)
@@ -26,7 +27,7 @@ impl<T: Element> Values<'_, T> {
 }
 
 impl<T: Element> ValuesMut<'_, T> {
-    /// The elements as an array, to be filled in place.
+    /// The elements as an array view, to be filled in place.
     #[must_use]
     pub fn array_mut(&mut self) -> ArrayViewMutD<'_, T> {
         let shape = IxDyn(self.shape());
@@ -35,7 +36,7 @@ impl<T: Element> ValuesMut<'_, T> {
 }
 
 impl OutputView<'_> {
-    /// The elements as an array, in place.
+    /// The elements as an array view, in place.
     ///
     /// ```no_run
     /// # fn answer(outputs: &polychip::Outputs) -> Result<(), polychip::Error> {
@@ -47,8 +48,8 @@ impl OutputView<'_> {
     /// ```
     ///
     /// # Errors
-    /// The output holds another type; or it is a constant of the model that does not lie as Rust wants it, which
-    /// [`OutputView::values`] copies.
+    /// The output holds another type, or it is a constant of the model whose memory layout Rust
+    /// cannot view; [`OutputView::values`] copies it.
     pub fn array<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
         let name = format!("output {:?}", self.name());
         check_dtype::<T>(&name, self.dtype())?;
@@ -64,10 +65,10 @@ impl OutputView<'_> {
 }
 
 impl Input {
-    /// Writes all elements from an array, whatever its strides are.
+    /// Writes all elements from an array with any strides.
     ///
     /// # Errors
-    /// The type or the shape is another, or as [`Input::values_mut`].
+    /// The type or shape differs, or as for [`Input::values_mut`].
     pub fn write_array<T: Element, S: Data<Elem = T>, D: Dimension>(
         &mut self,
         array: &ArrayBase<S, D>,
@@ -90,11 +91,12 @@ impl Input {
 }
 
 impl Session {
-    /// An input in the memory of an array, which devices read in place, as [`Session::input_from`] has it.
+    /// Makes an input over the memory of an array, which devices read in place, like
+    /// [`Session::input_from`].
     ///
     /// # Errors
-    /// The model has no such input, its type or shape is another, or the array does not lie in row-major order from the
-    /// first element of its memory on.
+    /// The model has no such input, its type or shape differs, or the array is not in row-major
+    /// order from the first element of its memory.
     pub fn input_from_array<T: Element + Send + Sync, D: Dimension>(
         &self,
         name: &str,

@@ -1,11 +1,13 @@
 //! A tensor's memory as the devices of one plan see it.
 //!
 //! Invariants:
-//! 1. A device that can import the memory uses it in place. One that cannot has a buffer of its own or, where only this
-//!    memory does not suit it (memory of the app, at any address), imports staging memory, which is made here, once.
-//! 2. Devices that import see what one of them writes: all import an output's memory, or all its staging memory.
+//! 1. A device that can import the memory uses it in place. Any other has its own buffer or, if
+//!    only this memory does not suit it (app memory at any address), imports staging memory, which
+//!    is made here once.
+//! 2. Importing devices see each other's writes: all import an output's memory, or all its staging
+//!    memory.
 //!
-//! Not here: the copies between these places (`super`).
+//! Not here: copies between these locations (`super`).
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +45,7 @@ pub(crate) struct DeviceBuffer {
     pub(super) copied: AtomicU64,
 }
 
-/// Whose memory it is, and so what a device that cannot import it means.
+/// The owner of the memory, which determines what a failed import means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// Made for these devices: a refused import is an error.

@@ -1,6 +1,6 @@
-//! Which runs have a tensor's memory.
+//! The runs that hold a tensor's memory.
 //!
-//! Invariant: any number of runs that read have it, or one that writes; tensors that share memory share this.
+//! Invariant: any number of readers, or one writer; tensors that share memory share this.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Tensors as slices of Rust types, in place.
 //!
-//! Invariant: a slice is made only where the memory holds that type and is aligned for it; nothing is copied.
+//! Invariant: a slice exists only if the memory holds that type and is aligned for it; nothing is
+//! copied.
 //!
-//! Not here: views with a shape of the crate ndarray (`array`).
+//! Not here: shaped views of the crate ndarray (`array`).
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -14,7 +15,7 @@ use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A Rust type that tensors hold elements of.
+/// A Rust type of tensor elements.
 pub trait Element: Pod {
     /// The data type of the tensor.
     const DTYPE: DType;
@@ -32,14 +33,14 @@ elements! {
     u8 => U8, u16 => U16, u32 => U32, u64 => U64,
 }
 
-/// Elements of a tensor, open for reading until this goes.
+/// Elements of a tensor, open for reading until this is dropped.
 pub struct Values<'a, T> {
     open: AccessGuard<'a>,
     shape: Box<[usize]>,
     element: PhantomData<T>,
 }
 
-/// Elements of a tensor, open for writing until this goes.
+/// Elements of a tensor, open for writing until this is dropped.
 pub struct ValuesMut<'a, T>(Values<'a, T>);
 
 impl<'a, T: Element> Values<'a, T> {
@@ -47,7 +48,10 @@ impl<'a, T: Element> Values<'a, T> {
     pub(crate) fn new(name: String, dtype: DType, shape: &[usize], open: AccessGuard<'a>) -> Result<Self> {
         check_dtype::<T>(&name, dtype)?;
         if let Err(wrong) = bytemuck::try_cast_slice::<u8, T>(&open) {
-            let words = format!("{name}: its memory is no slice of {}: {wrong}", T::DTYPE.name());
+            let words = format!(
+                "{name}: its memory is not a slice of {}: {wrong}",
+                T::DTYPE.name()
+            );
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         Ok(Values {
@@ -74,7 +78,7 @@ pub(crate) fn check_dtype<T: Element>(name: &str, dtype: DType) -> Result<()> {
 }
 
 impl<T> Values<'_, T> {
-    /// Shape in ONNX order; an upper bound where the true one is known after the run.
+    /// Shape in ONNX order; an upper bound if the true shape is known only after the run.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape

@@ -6,7 +6,7 @@ use polychip::ErrorKind;
 use crate::{PATIENCE, on_cpu};
 
 #[test]
-fn arrays_are_views_of_the_memory_that_runs_use() {
+fn arrays_view_the_memory_of_runs() {
     let session = on_cpu();
     let x = array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];
     let address = x.as_ptr();
@@ -41,7 +41,7 @@ fn arrays_are_views_of_the_memory_that_runs_use() {
 }
 
 #[test]
-fn what_cannot_be_had_in_place_is_refused_with_what_would_do() {
+fn unviewable_array_error_names_the_alternative() {
     let session = on_cpu();
     let transposed = Array2::<f32>::zeros((3, 2)).reversed_axes();
     assert_eq!(transposed.shape(), [2, 3]);

@@ -1,4 +1,4 @@
-//! Runs as futures, on two executors that have nothing in common.
+//! Runs as futures, on two unrelated executors.
 
 use std::future::Future;
 use std::pin::pin;
@@ -17,7 +17,7 @@ fn tokio() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_run_is_awaited_on_any_executor() {
+fn run_can_be_awaited_on_any_executor() {
     for session in [on_cpu(), on_device(5, "")] {
         let input = filled(&session, 2.0);
         let answer = async || {
@@ -36,7 +36,7 @@ fn a_run_is_awaited_on_any_executor() {
 }
 
 #[test]
-fn a_run_that_is_awaited_does_not_hold_its_executor_up() {
+fn awaited_run_does_not_block_the_executor() {
     let session = endless();
     let input = filled(&session, 1.0);
     // one thread, which would never come to the timer if the run had it
@@ -52,7 +52,7 @@ fn a_run_that_is_awaited_does_not_hold_its_executor_up() {
 }
 
 #[test]
-fn several_runs_are_awaited_at_once_on_one_thread() {
+fn one_thread_awaits_several_runs() {
     let sessions = [on_device(30, ""), on_device(10, ""), on_cpu()];
     let answers = tokio().block_on(async {
         let [first, second, third] = sessions.each_ref().map(|session| {
@@ -66,7 +66,7 @@ fn several_runs_are_awaited_at_once_on_one_thread() {
 }
 
 #[test]
-fn a_run_that_loses_its_device_is_tried_again_while_it_is_awaited() {
+fn awaited_run_is_retried_after_device_loss() {
     let script = "[[device]]\nfault = [{ kind = \"lost\", at = 1 }]\ncost = { fixed_ns = 1 }\n";
     let session = session(script, Policy::latency().devices(["null"]).retry(1));
     let input = filled(&session, 4.0);
@@ -78,7 +78,7 @@ fn a_run_that_loses_its_device_is_tried_again_while_it_is_awaited() {
 }
 
 #[test]
-fn a_run_that_hangs_is_an_error_of_who_awaits_it() {
+fn awaited_hung_run_returns_an_error() {
     let script = "[[device]]\nfault = [{ kind = \"hang\" }]\ncost = { fixed_ns = 1 }\n";
     let policy = Policy::latency().devices(["null"]).retry(0);
     let session = session(script, policy.hang_timeout(Duration::from_millis(50)));
@@ -92,7 +92,7 @@ fn a_run_that_hangs_is_an_error_of_who_awaits_it() {
 }
 
 #[test]
-fn a_run_that_is_no_longer_awaited_ends_by_itself() {
+fn run_that_is_no_longer_awaited_finishes() {
     let session = on_device(20, "");
     let mut input = filled(&session, 1.0);
     {
@@ -106,7 +106,7 @@ fn a_run_that_is_no_longer_awaited_ends_by_itself() {
 }
 
 #[test]
-fn outputs_are_given_once() {
+fn outputs_can_be_taken_once() {
     let session = on_cpu();
     let input = filled(&session, 1.0);
     let mut run = session.submit(&[&input]).unwrap();

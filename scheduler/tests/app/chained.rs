@@ -1,11 +1,11 @@
-//! What one run writes is read by another in place.
+//! One run reads another run's output in place.
 
 use polychip::{ErrorKind, Policy};
 
 use crate::{PATIENCE, filled, on_cpu, on_device, session, soon};
 
 #[test]
-fn an_output_is_the_next_runs_input_without_a_copy() {
+fn output_becomes_the_next_input_without_a_copy() {
     let (first, second) = (on_cpu(), on_cpu());
     let mut x = first.input("x").unwrap();
     let a = first.output("a").unwrap();
@@ -27,7 +27,7 @@ fn an_output_is_the_next_runs_input_without_a_copy() {
 }
 
 #[test]
-fn a_session_reads_its_own_output_by_turns_of_two() {
+fn session_ping_pongs_between_two_outputs() {
     let session = on_cpu();
     let input = filled(&session, 1.0);
     let [even, odd] = ["a", "a"].map(|name| session.output(name).unwrap());
@@ -55,7 +55,7 @@ fn a_session_reads_its_own_output_by_turns_of_two() {
 }
 
 #[test]
-fn memory_of_an_output_is_not_read_while_a_run_writes_it_nor_written_while_one_reads() {
+fn shared_memory_has_one_writer_or_many_readers() {
     let (first, second) = (on_device(100, ""), on_device(100, ""));
     let x = filled(&first, 1.0);
     let a = first.output("a").unwrap();
@@ -87,7 +87,7 @@ fn memory_of_an_output_is_not_read_while_a_run_writes_it_nor_written_while_one_r
 }
 
 #[test]
-fn devices_with_memory_of_their_own_copy_and_the_report_counts_it() {
+fn copies_to_device_memory_are_counted() {
     let own = |nodes: &str| {
         let script = format!("[[device]]\nimports = []\nops = [{nodes}]\ncost = {{ fixed_ns = 1 }}\n");
         let policy = Policy::latency().devices(["null", "cpu"]).pin("neg", "null:0");
@@ -109,7 +109,7 @@ fn devices_with_memory_of_their_own_copy_and_the_report_counts_it() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_by_both_names() {
+fn mismatched_chained_tensors_are_refused_with_both_names() {
     let made = crate::model::Model {
         nodes: vec![crate::model::node("Neg", "neg", &["y"], &["z"])],
         inputs: vec![crate::model::port("y", crate::model::I64, &["2", "3"])],

@@ -1,4 +1,4 @@
-//! Places among the runs in flight: who waits for one, who is refused one and by which words.
+//! Run slots: waiting, refusals and their messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -8,7 +8,7 @@ use polychip::ErrorKind;
 use crate::{PATIENCE, endless, filled, on_cpu, on_device};
 
 #[test]
-fn a_blocking_submit_gets_the_place_of_a_run_that_has_given_its_outputs() {
+fn blocking_submit_gets_the_slot_of_a_finished_run() {
     let session = on_device(20, "");
     let input = filled(&session, 1.0);
     let has_ended = AtomicBool::new(false);
@@ -33,7 +33,7 @@ fn a_blocking_submit_gets_the_place_of_a_run_that_has_given_its_outputs() {
 }
 
 #[test]
-fn a_blocking_submit_gets_the_place_of_a_run_that_was_dropped() {
+fn blocking_submit_gets_the_slot_of_a_dropped_run() {
     let session = on_device(20, "");
     let input = filled(&session, 1.0);
     drop(session.submit(&[&input]).unwrap());
@@ -46,7 +46,7 @@ fn a_blocking_submit_gets_the_place_of_a_run_that_was_dropped() {
 }
 
 #[test]
-fn a_refused_submit_names_the_runs_in_flight() {
+fn refused_submit_lists_the_runs_in_flight() {
     let session = endless();
     let input = filled(&session, 1.0);
     let first = session.submit(&[&input]).unwrap();
@@ -65,7 +65,7 @@ fn a_refused_submit_names_the_runs_in_flight() {
 }
 
 #[test]
-fn a_refused_submit_names_the_runs_whose_outputs_are_kept() {
+fn refused_submit_lists_the_runs_with_held_outputs() {
     let session = on_cpu();
     let input = filled(&session, 1.0);
     let run = || session.submit(&[&input])?.wait(PATIENCE);
@@ -86,7 +86,7 @@ fn a_refused_submit_names_the_runs_whose_outputs_are_kept() {
 }
 
 #[test]
-fn closing_a_session_ends_waits_with_the_words_that_later_runs_get() {
+fn close_ends_waits_with_the_closed_error() {
     let session = endless();
     let input = filled(&session, 1.0);
     let first = session.submit(&[&input]).unwrap();

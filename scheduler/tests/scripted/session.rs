@@ -1,4 +1,4 @@
-//! A small model on scripted devices and virtual time, and runs whose answers are checked.
+//! A small model on scripted devices and virtual time, and runs with checked outputs.
 
 use std::time::Duration;
 

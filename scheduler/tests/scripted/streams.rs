@@ -1,4 +1,4 @@
-//! Chains of operations as models, and sessions whose runs come every so often or without end, on virtual time.
+//! Chains of operations as models, and sessions with periodic or endless runs, on virtual time.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Programs of aarch64 that tests start: the kernel hands them to the emulator where it was told to, else a namespace of
-//! this command's own tells it.
+//! Runs aarch64 programs that tests start: the kernel passes them to the emulator if configured; otherwise this
+//! command registers it in its own namespace.
 //!
-//! Invariant: nothing is registered outside that namespace; what the machine starts is what it started before.
+//! Invariant: nothing is registered outside that namespace, so the machine is unchanged.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compiler_that_is_not_there_says_so_and_does_not_make_programs_of_this_machine() {
+    fn missing_cross_compiler_is_reported() {
         let target = tempfile::tempdir().unwrap();
         let folder = path(target.path()).unwrap();
         for (name, theirs, _) in COMPILERS {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_starts_what_is_not_there() {
+    fn missing_program_is_not_started() {
         let missing = Path::new("/no/such/program");
         assert_eq!(Starts::find(missing), Starts::Nothing);
     }

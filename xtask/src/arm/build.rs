@@ -1,6 +1,6 @@
-//! Programs of tests, built for aarch64 on this machine.
+//! Builds test programs for aarch64 on this machine.
 //!
-//! Invariant: a compiler that already has aarch64's standard library is taken before the one that was fetched.
+//! Invariant: a compiler with the aarch64 standard library is preferred to the fetched one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -76,15 +76,15 @@ pub(crate) fn missing() -> Option<String> {
     };
     if !runs(LINKER) || !Path::new(LIBRARIES).is_dir() {
         return Some(format!(
-            "{LINKER} is not there (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
+            "{LINKER} is missing (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
         ));
     }
     if !runs(EMULATOR) {
-        return Some(format!("{EMULATOR} is not there (Debian: qemu-user)"));
+        return Some(format!("{EMULATOR} is missing (Debian: qemu-user)"));
     }
     if compiler().is_none() {
         return Some(format!(
-            "the standard library of {TARGET} is not there (`rustup target add {TARGET}`, or `cargo xtask vendor aarch64` \
+            "the standard library of {TARGET} is missing (`rustup target add {TARGET}`, or `cargo xtask vendor aarch64` \
              for Debian's)"
         ));
     }

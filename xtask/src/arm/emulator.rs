@@ -1,4 +1,4 @@
-//! One program of tests on one emulated processor: run to its end or its limit, and read.
+//! Runs one test program on one emulated processor to its end or limit, and parses the output.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -127,7 +127,7 @@ impl Emulator {
             Some(status) if status.success() => End::Passed(tally, took),
             Some(status) => End::Failed(tally, took, failure(status, &text)),
             None => {
-                let words = format!("not ended after {} min", self.limit.as_secs() / 60);
+                let words = format!("still running after {} min", self.limit.as_secs() / 60);
                 End::Failed(tally, took, words)
             }
         })
@@ -189,7 +189,7 @@ fn failure(status: ExitStatus, text: &str) -> String {
 /// The name of a signal that tells of a wrong program.
 pub(super) fn signal_name(signal: i32) -> String {
     match signal {
-        4 => "SIGILL (an instruction that this processor does not have)".to_owned(),
+        4 => "SIGILL (an instruction that this processor lacks)".to_owned(),
         6 => "SIGABRT".to_owned(),
         7 => "SIGBUS".to_owned(),
         11 => "SIGSEGV".to_owned(),
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_illegal_instruction_and_failed_tests_are_told_of() {
+    fn illegal_instruction_and_failed_tests_are_reported() {
         let text = "test b ... FAILED\ntest a ... ok\ntest c::d ... FAILED\n";
         assert_eq!(failure(ExitStatus::from_raw(101 << 8), text), "b, c::d");
         let words = failure(ExitStatus::from_raw(4), text);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_end_is_ended() {
+    fn hanging_program_is_killed() {
         let emulator = Emulator {
             cpu: "max".to_owned(),
             logs: PathBuf::new(),

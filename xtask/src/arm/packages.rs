@@ -1,7 +1,7 @@
-//! Which packages' tests run on an emulated aarch64, which cannot and why, and what their tests load.
+//! Packages with tests on emulated aarch64, packages without and why, and the libraries that tests load.
 //!
-//! Invariant: every package of the workspace runs unless [`LEFT_OUT`] names it with its reason; a name in a table here
-//! that is no package's fails a test.
+//! Invariant: every package of the workspace runs unless [`LEFT_OUT`] lists it with its reason; a name that is not a
+//! package fails a test.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,11 +12,11 @@ use cargo_metadata::MetadataCommand;
 use super::build::Program;
 use crate::root::root;
 
-const NO_VULKAN: &str = "needs vulkan: no driver of a GPU runs in an emulated process";
-const NO_OPENCL: &str = "needs opencl: no driver of a GPU runs in an emulated process";
-const NO_OPENVINO: &str = "needs openvino: the library that is fetched for tests is x86-64's";
+const NO_VULKAN: &str = "needs vulkan: an emulated process has no GPU driver";
+const NO_OPENCL: &str = "needs opencl: an emulated process has no GPU driver";
+const NO_OPENVINO: &str = "needs openvino: the test library is built for x86-64";
 const BESIDE: &str =
-    "needs python: it compares speed with ONNX Runtime, and an emulator says nothing of speed";
+    "needs python: it compares speed with ONNX Runtime, which is meaningless under emulation";
 
 /// A package that is not run, and why.
 pub(super) type LeftOut = (String, &'static str);
@@ -31,7 +31,7 @@ const LEFT_OUT: [(&str, &str); 14] = [
     ("polychip-gpu", NO_VULKAN),
     (
         "polychip-litert-tests",
-        "needs litert: Google's compiler plugins are x86-64's",
+        "needs litert: Google's compiler plugins are built for x86-64",
     ),
     ("polychip-models", BESIDE),
     ("polychip-opencl", NO_OPENCL),
@@ -42,10 +42,10 @@ const LEFT_OUT: [(&str, &str); 14] = [
     ("polychip-plugin-openvino", NO_OPENVINO),
     (
         "polychip-python",
-        "needs python: its tests are Python's, and the interpreter of this machine loads no module for aarch64",
+        "needs python: its tests run in Python, and this machine's interpreter cannot load aarch64 modules",
     ),
     ("polychip-sessions", BESIDE),
-    ("xtask", "chores of the machine that builds"),
+    ("xtask", "tasks of the build machine"),
 ];
 
 /// Packages whose libraries or programs the tests of another load or start, which cargo does not know of.
@@ -115,32 +115,32 @@ const STARTING: [&str; 12] = [
 ];
 
 /// A program that is not there: the emulator cannot tell a test so, since what `posix_spawn` reports of it gets lost.
-const SPAWN: &str = "an emulated process is not told that a program it starts is missing";
+const SPAWN: &str = "an emulated process does not notice that a program to start is missing";
 
 /// Tests that cannot pass there, by what their names hold, and why.
 const SKIPPED: [(&str, &[&str], &str); 6] = [
     (
         "polychip-conformance::conformance",
         &["wrong/leaks-memory/leaks/runs"],
-        "the emulator keeps memory of each thread that has ended: growth tells nothing",
+        "the emulator keeps the memory of finished threads, so growth means nothing",
     ),
     (
         "polychip-device-tests::ocr",
         &["it_reads_what_onnx_runtime_reads", "it_reads_what_the_page_says"],
-        "an emulated processor reads a page in minutes, and the example waits one",
+        "an emulated processor needs minutes for a page, and the example waits for one minute",
     ),
     (
         "polychip-farm",
         &[
-            "labgrid::tests::a_client_that_hangs_is_ended",
-            "transport::shell::tests::failures_of_the_way_are_told_apart",
+            "labgrid::tests::hanging_client_is_killed",
+            "transport::shell::tests::transport_failures_are_distinguished",
         ],
         SPAWN,
     ),
     (
         "polychip-host",
         &["memory::tests::sparse_memory_uses_only_touched_pages"],
-        "an emulated process reads the emulator's /proc/self/smaps",
+        "an emulated process sees the emulator's /proc/self/smaps",
     ),
     (
         "polychip-rknn::emulated",
@@ -149,8 +149,8 @@ const SKIPPED: [(&str, &[&str], &str); 6] = [
     ),
     (
         "polychip-runner::runner",
-        &["a_benchmark_has_all_that_makes_it_comparable"],
-        "it wants a board that is no emulated one, and there its figures are labelled so",
+        &["benchmark_record_includes_all_conditions"],
+        "it needs a real board, but figures are labelled as emulated there",
     ),
 ];
 
@@ -177,7 +177,7 @@ pub(super) fn choose(only: &[String], without: &[String]) -> Result<(Vec<String>
     for name in only.iter().chain(without) {
         ensure!(
             all.contains(name),
-            "{name} is no package of this workspace; they are {}",
+            "{name} is not a package of this workspace; the packages are {}",
             all.iter().cloned().collect::<Vec<_>>().join(", ")
         );
     }
@@ -262,12 +262,12 @@ mod tests {
             .iter()
             .map(|(test, ..)| test.split_once("::").map_or(*test, |(package, _)| package));
         for name in starting.chain(left_out).chain(loading).chain(skipping) {
-            assert!(all.contains(name), "{name} is no package");
+            assert!(all.contains(name), "{name} is not a package");
         }
     }
 
     #[test]
-    fn what_is_left_out_is_said_unless_it_is_asked_for() {
+    fn omitted_packages_are_reported_unless_requested() {
         let (chosen, left_out) = choose(&[], &["polychip-cli".to_owned()]).unwrap();
         assert!(chosen.contains(&"polychip-graph".to_owned()));
         assert!(!chosen.contains(&"polychip-gpu".to_owned()));
@@ -279,12 +279,12 @@ mod tests {
         let error = choose(&["polychip-cpus".to_owned()], &[])
             .unwrap_err()
             .to_string();
-        assert!(error.contains("polychip-cpus is no package") && error.contains("polychip-cpu,"));
+        assert!(error.contains("polychip-cpus is not a package") && error.contains("polychip-cpu,"));
         assert!(loaded(&["polychip-farm".to_owned()]).contains("polychip-runner"));
     }
 
     #[test]
-    fn suites_of_their_own_are_told_from_the_compilers_harness() {
+    fn custom_suites_are_distinguished_from_the_default_harness() {
         let (name, own) = of_folder(&root().join("device-tests/isa")).unwrap();
         assert_eq!(name, "polychip-isa-tests");
         assert!(own.contains("op_suite"));

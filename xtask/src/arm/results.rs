@@ -1,7 +1,7 @@
-//! The last result of each program of tests on each processor, kept from run to run in `target/arm/results.json`.
+//! The last result of each test program on each processor, stored in `target/arm/results.json`.
 //!
-//! Invariant: only a run of a whole program is kept, with what it was built of and how many cases it tried; another build or
-//! other numbers make it be run again.
+//! Invariant: only complete runs are stored, with their build and number of cases; a different build or number reruns
+//! the program.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -71,7 +71,7 @@ impl Results {
     pub(super) fn read(file: PathBuf) -> Result<Results> {
         let by_cpu = match std::fs::read_to_string(&file) {
             Ok(text) => serde_json::from_str(&text)
-                .with_context(|| format!("{} (remove it to run all again)", file.display()))?,
+                .with_context(|| format!("{} (remove the file to run all again)", file.display()))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error).with_context(|| file.display().to_string()),
         };
@@ -109,7 +109,7 @@ impl Results {
                 let _ = writeln!(text, "  {program} ({}): {}", last.commit, last.words);
             }
         }
-        text += "\n| processor, emulated | programs | tests run | skipped | programs that failed | hours |\n|---|---|---|---|---|---|\n";
+        text += "\n| processor (emulated) | programs | tests run | skipped | failed programs | hours |\n|---|---|---|---|---|---|\n";
         for (cpu, programs) in &self.by_cpu {
             let all = programs.values();
             let sum = |of: fn(&Last) -> usize| all.clone().map(of).sum::<usize>();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn results_last_and_hold_for_the_same_trial_only() {
+    fn results_persist_for_the_same_program_only() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("results.json");
         let mut results = Results::read(file.clone()).unwrap();
@@ -200,6 +200,6 @@ mod tests {
 
         std::fs::write(&file, "{").unwrap();
         let error = Results::read(file).err().unwrap();
-        assert!(format!("{error:#}").contains("remove it to run all again"));
+        assert!(format!("{error:#}").contains("remove the file to run all again"));
     }
 }

@@ -1,4 +1,4 @@
-//! The proof that a missing guard is caught: a program that runs `sdot` unasked dies on a processor without it.
+//! Proof that a missing guard is caught: a program with an unguarded `sdot` dies on a processor without it.
 //!
 //! Not here: the program (`device-tests/isa/unguarded/sdot.rs`), which is in no package, so that nothing else builds it.
 
@@ -38,7 +38,7 @@ pub(super) fn features(emulator: &Emulator, program: &Path) -> Result<String> {
     let output = emulator.command(program).arg("features").output()?;
     ensure!(
         output.status.success(),
-        "{} is no processor that qemu emulates here: {}",
+        "qemu here does not emulate the processor {}: {}",
         emulator.cpu,
         String::from_utf8_lossy(&output.stderr).trim()
     );
@@ -53,12 +53,12 @@ pub(super) fn prove(emulator: &Emulator, program: &Path, features: &str) -> Resu
     let has = features.split(' ').any(|name| name == EXTENSION);
     match (has, status.signal()) {
         (false, Some(SIGILL)) => Ok("an unguarded sdot is caught: SIGILL".to_owned()),
-        (true, None) if status.success() => Ok("an unguarded sdot runs, with right sums".to_owned()),
+        (true, None) if status.success() => Ok("an unguarded sdot runs with correct sums".to_owned()),
         (false, None) if status.success() => bail!(
             "an unguarded sdot ran on {}, which has no {EXTENSION}: a missing guard would not be caught",
             emulator.cpu
         ),
-        (_, Some(signal)) => bail!("{SOURCE} was ended by {}", signal_name(signal)),
+        (_, Some(signal)) => bail!("{SOURCE} was killed by {}", signal_name(signal)),
         _ => bail!(
             "{SOURCE} failed: {}",
             String::from_utf8_lossy(&output.stderr).trim()

@@ -1,4 +1,4 @@
-//! How long a program of Linux is without symbols, by the headers of what is loaded (elf(5), 64 bits, little endian).
+//! Size of a Linux program without symbols, from the headers of its loaded segments (elf(5), 64 bits, little endian).
 
 /// Where the first segment's header stands, how long each is, and how many there are: of the program's header.
 const PHOFF: usize = 32;
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_what_is_loaded_is_found_and_nothing_else_is_a_program() {
+    fn loaded_size_is_found_and_other_files_are_rejected() {
         let mut file = vec![0u8; 64 + 2 * 56];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
         file[PHOFF] = 64;
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
-    fn this_program_is_shorter_without_symbols() {
+    fn loaded_size_excludes_symbols() {
         let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let loaded = loaded(&file).unwrap();
         assert!(loaded > 100_000 && loaded < file.len() as u64);

@@ -1,6 +1,6 @@
-//! Rows of charts, out of the raw files as their commands write them.
+//! Rows of charts, from the raw files of their commands.
 //!
-//! Invariant: a cell that the raw file lacks is a gap, never 0.
+//! Invariant: a cell missing in the raw file is a gap, never 0.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -71,11 +71,11 @@ pub(super) fn gpu(raw: &Value) -> Result<Table> {
 
 /// Tokens a second of language models, as times of a token.
 pub(super) fn tokens(raw: &Value, threads: u64) -> Result<Table> {
-    let tables = raw.as_array().context("it is no list")?;
+    let tables = raw.as_array().context("it is not a list")?;
     let table = tables
         .iter()
         .find(|table| table["threads"] == threads)
-        .with_context(|| format!("it has nothing of {threads} threads"))?;
+        .with_context(|| format!("it has no figures for {threads} threads"))?;
     let columns = ["pp32", "pp128", "pp512", "pp2048", "tg128"].map(str::to_owned);
     let names = [
         "polychip exact",
@@ -102,7 +102,7 @@ fn ratios(
     ensure!(!columns.is_empty(), "it has no columns");
     let mut base = Vec::new();
     for column in columns {
-        let time = time(column, ours).with_context(|| format!("{column} has nothing of {ours}"))?;
+        let time = time(column, ours).with_context(|| format!("{column} has no figure for {ours}"))?;
         ensure!(time > 0.0, "{column}: {ours} takes {time}");
         base.push(time);
     }
@@ -113,7 +113,7 @@ fn ratios(
     });
     let series: Vec<(String, Vec<Option<f64>>)> = series.collect();
     for (name, values) in &series {
-        ensure!(values.iter().any(Option::is_some), "it has nothing of {name}");
+        ensure!(values.iter().any(Option::is_some), "it has no figures for {name}");
     }
     Ok(Table {
         columns: columns.iter().map(|column| (*column).clone()).collect(),
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_the_peers_over_ours_and_what_is_not_there_is_a_gap() {
+    fn ratio_is_peer_over_ours_and_missing_values_are_gaps() {
         let of = |ms: f64| json!({ "p50_ms": ms });
         let raw = json!({ "models": {
             "b": { "peers": { "polychip": of(2.0), "onnxruntime": of(3.0), "openvino": of(1.0), "rten": of(4.0), "tract": of(8.0) } },

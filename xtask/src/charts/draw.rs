@@ -1,6 +1,6 @@
 //! Bars in groups, on a logarithmic scale about 1.
 //!
-//! Invariant: what is drawn follows from the table and these constants alone: no font of the machine is asked.
+//! Invariant: the drawing depends only on the table and these constants, not on the machine's fonts.
 
 use anyhow::{Result, ensure};
 use plotters::prelude::*;
@@ -25,7 +25,7 @@ const COLOURS: [RGBColor; 7] = [
 pub(super) fn svg(title: &str, foot: &str, table: &Table) -> Result<String> {
     ensure!(
         table.series.len() <= COLOURS.len(),
-        "{} series, at most {}",
+        "{} series exceed the maximum of {}",
         table.series.len(),
         COLOURS.len()
     );

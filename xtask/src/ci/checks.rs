@@ -1,8 +1,8 @@
-//! The checks, in the order in which they run: what is quick to say comes first.
+//! The checks in execution order, quick ones first.
 //!
 //! Invariants:
 //! 1. A quick check needs no Python, no vendor's library and no network but the registry's.
-//! 2. Each suite runs once: with the quick ones, or in a check of its own here.
+//! 2. Each suite runs once: with the quick checks, or in its own check here.
 
 use std::process::Command;
 
@@ -316,10 +316,10 @@ fn python() -> Check {
     Check::new("Python module", vec![Step::Build, test]).needs("python", crate::python::missing())
 }
 
-/// The demo through every door, of what the build has made.
+/// The demo through every binding, with the built programs.
 fn doors() -> Check {
     let same = Step::Run(cargo(&["xtask", "doors", "--built"]));
-    Check::new("the demo through every door", vec![Step::Build, same])
+    Check::new("the demo through every binding", vec![Step::Build, same])
 }
 
 /// The commands of README.md, docs/cli.md and the tutorials, by what the build has made.
@@ -402,7 +402,7 @@ fn newer_mesa() -> Check {
     let mesa = crate::vendor::debian::mesa();
     let missing = lacks(
         mesa.is_some(),
-        "Mesa 25 is not there (`cargo xtask vendor mesa` fetches it)",
+        "Mesa 25 is missing (fetch it with `cargo xtask vendor mesa`)",
     );
     let driver = mesa.map(|file| ("VK_DRIVER_FILES", file.display().to_string()));
     let steps = RUNS.map(|(package, test, arguments)| Step::Suite {

@@ -1,4 +1,4 @@
-//! What a check costs: seconds on the clock, and of the processor in all programs that it ran.
+//! Cost of a check: wall-clock seconds, and processor seconds of all its programs.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_of_children_are_behind_the_name_whatever_it_holds() {
+    fn child_times_follow_any_process_name() {
         let stat = "7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 150 50 20 0";
         assert_eq!(parse(stat), Some(Duration::from_millis(2000)));
         assert_eq!(parse("7 (a) S 1"), None);

@@ -1,6 +1,6 @@
-//! What a check printed: shown, kept in a file, and gone through for what failed.
+//! Output of a check: shown, stored in a file, and searched for failures.
 //!
-//! Invariant: everything that a command prints, on both its outputs and in order, is in the file.
+//! Invariant: the file holds all output of a command, from both streams and in order.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, Write};
@@ -126,7 +126,7 @@ impl Log {
     pub(super) fn end(&self, check: &str) -> Result<()> {
         if let Shown::AtTheEnd = self.shown {
             let mut output = std::io::stderr().lock();
-            writeln!(output, "\n== {check} has ended; it printed")?;
+            writeln!(output, "\n== {check} has finished; its output")?;
             output.write_all(self.text()?.as_bytes())?;
         }
         Ok(())
@@ -148,7 +148,7 @@ impl Log {
         telling.truncate(TELLING);
         let mut telling = telling.join("\n");
         if more > 0 {
-            telling += &format!("\n(and {more} such lines more in {})", self.path.display());
+            telling += &format!("\n(and {more} more such lines in {})", self.path.display());
         }
         Ok((last, telling))
     }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_is_found_in_the_output_of_tests() {
+    fn failures_are_found_in_test_output() {
         let text = "   Compiling a v0.1.0\n\
             test errors/a_failed_load ... ok\n\
             test models/b ... FAILED\n\
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_run_together_all_run_and_one_that_fails_tells() {
+    fn concurrent_commands_all_run_and_failures_are_reported() {
         let mut log = Log::new("a test of commands together", Shown::AsItComes).unwrap();
         let command = |script: &str| {
             let mut command = Command::new("sh");

@@ -1,9 +1,9 @@
-//! The workspace built whole, once, and the tests in it: those of the compiler's harness, and suites of their own.
+//! The workspace, built once as a whole, and its tests: those of the default harness, and custom suites.
 //!
 //! Invariants:
-//! 1. After [`Programs::build`] no check builds for this profile again: features of dependencies follow from the packages
-//!    that are built together, and these are all.
-//! 2. A suite (`harness = false` in its manifest) runs as one process; what it opens (a driver, models) it opens once.
+//! 1. After [`Programs::build`] no check builds this profile again: dependency features follow from the packages
+//!    built together, which are all packages.
+//! 2. A suite (`harness = false` in its manifest) runs as one process, and opens drivers and models once.
 //!
 //! Not here: which suites are quick (`checks`).
 
@@ -74,7 +74,7 @@ impl Programs {
     /// The command that runs a suite as cargo would; none, with words in the log, where the build made none.
     pub(super) fn command(&self, package: &str, test: &str, log: &mut Log) -> Result<Option<Command>> {
         let Some(program) = self.found.get(&(package.to_owned(), test.to_owned())) else {
-            log.write(format!("error: the build made no test {test} of {package}\n").as_bytes())?;
+            log.write(format!("error: the build produced no test {test} of {package}\n").as_bytes())?;
             return Ok(None);
         };
         log.write(format!("\n     Running {package}::{test}\n").as_bytes())?;

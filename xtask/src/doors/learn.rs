@@ -1,11 +1,12 @@
-//! The program that learns, through every door: the session begins cold and settles, and all doors say the same plan.
+//! The learning program through every binding: the session starts cold and settles, and all bindings report the same
+//! plan.
 //!
 //! Invariants:
-//! 1. On scripted devices the first plan and the last one are known: what is stated to be fast is slow, by a factor of four.
-//! 2. On devices of this machine all doors begin with the same plan and settle; on which is the machine's, and chance's where
-//!    two are as fast as each other.
+//! 1. On scripted devices the first and last plans are known: the device stated as fast is four times slower.
+//! 2. On this machine's devices all bindings start with the same plan and settle; the final plan depends on the
+//!    machine, and on chance between equally fast ones.
 //!
-//! A further door is a row of [`DOORS`].
+//! A further binding is a row of [`DOORS`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,10 +95,10 @@ const DOORS: [Door; 5] = [
     },
 ];
 
-/// Runs the program through every door: how many went well and how many were left out; what is wrong is added.
+/// Runs the program through every binding, counts successes and skips, and collects errors.
 pub(super) fn run(built: &Built, wrong: &mut Vec<String>) -> Result<(usize, usize)> {
     if cfg!(not(target_os = "linux")) {
-        eprintln!("doors that learn (skipped: the libraries are those of Linux) ... ignored");
+        eprintln!("learning bindings (skipped: the libraries are built for Linux) ... ignored");
         return Ok((0, DOORS.len()));
     }
     let folder = built.folder.join("learn");
@@ -126,9 +127,9 @@ pub(super) fn run(built: &Built, wrong: &mut Vec<String>) -> Result<(usize, usiz
         let (more, left) = each(built, &real, wrong)?;
         (passed, skipped) = (passed + more, skipped + left);
     } else if ci::is_expected("openvino")? {
-        wrong.push("doors that learn: OPENVINO_LIB_DIR names no library of OpenVINO".to_owned());
+        wrong.push("learning bindings: OPENVINO_LIB_DIR contains no OpenVINO library".to_owned());
     } else {
-        eprintln!("doors that learn on this machine's devices (skipped, needs openvino) ... ignored");
+        eprintln!("learning bindings on this machine's devices (skipped, needs openvino) ... ignored");
         skipped += 1;
     }
     Ok((passed, skipped))
@@ -142,20 +143,20 @@ fn each(built: &Built, given: &Given, wrong: &mut Vec<String>) -> Result<(usize,
     for door in &DOORS {
         if let Some((need, why)) = (door.missing)() {
             match ci::is_expected(need)? {
-                true => wrong.push(format!("{} learns: {need} should be here: {why}", door.name)),
+                true => wrong.push(format!("{} learns: {need} should be available: {why}", door.name)),
                 false => {
                     skipped += 1;
                     eprintln!(
-                        "door {} learns (skipped, needs {need}: {why}) ... ignored",
+                        "binding {} learns (skipped, needs {need}: {why}) ... ignored",
                         door.name
                     );
                 }
             }
             continue;
         }
-        let name = format!("door {} learns on {}", door.name, given.devices);
+        let name = format!("binding {} learns on {}", door.name, given.devices);
         match (door.says)(built, given) {
-            Ok(said) if !is_story(&said) => wrong.push(format!("{name}: it says {said:?}")),
+            Ok(said) if !is_story(&said) => wrong.push(format!("{name}: it printed {said:?}")),
             Ok(said) => {
                 let begun = said.lines().next().unwrap_or_default().to_owned();
                 let is_wanted = given.wanted.is_none_or(|wanted| wanted == said);
@@ -164,7 +165,7 @@ fn each(built: &Built, given: &Given, wrong: &mut Vec<String>) -> Result<(usize,
                     eprintln!("{name} ... ok: {}", said.trim_end().replace('\n', ", "));
                 } else {
                     let others = given.wanted.or(first.as_deref()).unwrap_or_default();
-                    wrong.push(format!("{name}: it says {said:?}, wanted {others:?}"));
+                    wrong.push(format!("{name}: it printed {said:?}, expected {others:?}"));
                 }
                 first.get_or_insert(begun);
             }
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_story_begins_cold_and_settles() {
+    fn learning_output_starts_cold_and_settles() {
         assert!(is_story(SCRIPTED));
         for other in [
             "",

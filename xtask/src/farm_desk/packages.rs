@@ -1,4 +1,4 @@
-//! Debian's packages for the desk, unpacked aside: nothing of them is installed.
+//! Debian packages for the desk, unpacked without installation.
 //!
 //! Invariants:
 //! 1. apt fetches, and so checks Debian's signatures, with lists of its own.

@@ -1,4 +1,4 @@
-//! Programs of this machine.
+//! This machine's programs.
 
 use std::process::Command;
 

@@ -43,7 +43,7 @@ pub(super) fn module(folder: &Path, packages: &Packages) -> Result<PathBuf> {
         .context("starting make")?;
     ensure!(
         output.status.success(),
-        "the module of the sensors does not build: {}{}",
+        "the sensor module does not build: {}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );

@@ -1,8 +1,8 @@
-//! A plugin in a folder of its own: a workspace whose crates of Polychip are those of this tree.
+//! A plugin in its own folder: a workspace that uses this tree's Polychip crates.
 //!
 //! Invariants:
 //! 1. Versions, lints and settings are read from this tree's manifest and lock file, and none is written here.
-//! 2. What there is already stays: the folder is new or empty, and lies outside of this tree.
+//! 2. Existing files stay: the folder is new or empty, and outside this tree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,7 +45,7 @@ fn check(folder: &Path) -> Result<()> {
     let tree = root().canonicalize()?;
     ensure!(
         !folder.starts_with(&tree) || folder.starts_with(tree.join("target")),
-        "--out {}: it lies in the tree {}; leave --out out for a plugin of the tree",
+        "--out {}: the folder is inside the tree {}; omit --out for a plugin in the tree",
         folder.display(),
         tree.display()
     );
@@ -53,7 +53,7 @@ fn check(folder: &Path) -> Result<()> {
         .with_context(|| format!("reading {}", folder.display()))?
         .next()
         .is_none();
-    ensure!(is_empty, "--out {}: the folder is not empty", folder.display());
+    ensure!(is_empty, "--out {}: the folder must be empty", folder.display());
     Ok(())
 }
 
@@ -104,7 +104,7 @@ fn workspace(of_tree: &Table) -> Result<String> {
     let mut manifest = Table::new();
     manifest.insert("workspace".to_owned(), Value::Table(workspace));
     Ok(format!(
-        "# A plugin for Polychip, out of its tree. Paths lead to the tree that wrote this: where yours lies elsewhere, change them.\n\n{}",
+        "# A Polychip plugin outside the tree. Paths point to the tree that created this file: change them if yours is elsewhere.\n\n{}",
         toml::to_string(&manifest)?
     ))
 }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workspace_outside_has_the_trees_versions_and_leads_back_to_it() {
+    fn outside_workspace_uses_the_trees_versions_and_paths() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("mine");
         write(&out, "my_npu").unwrap();
@@ -166,13 +166,13 @@ mod tests {
             .collect();
         assert_eq!(members, ["polychip-my_npu", "polychip-plugin-my_npu"]);
         let error = write(&out, "other").unwrap_err().to_string();
-        assert!(error.contains("not empty"), "{error}");
+        assert!(error.contains("must be empty"), "{error}");
     }
 
     #[test]
-    fn a_folder_in_the_tree_is_refused_and_none_is_left() {
+    fn folder_inside_the_tree_is_refused() {
         let out = root().join("docs/xtask-outside");
         let error = write(&out, "my_npu").unwrap_err().to_string();
-        assert!(error.contains("lies in the tree") && !out.exists(), "{error}");
+        assert!(error.contains("inside the tree") && !out.exists(), "{error}");
     }
 }

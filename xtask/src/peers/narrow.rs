@@ -1,6 +1,6 @@
-//! Runners held to an instruction set that this machine has more than, ours and the peers' alike.
+//! Limits all runners, ours and the peers', to a smaller instruction set than the machine's.
 //!
-//! Invariant: what is measured as held was seen to be held: NumPy's own detection is asked before anything runs.
+//! Invariant: the limit is verified before any run, with NumPy's own detection.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,7 +58,7 @@ impl Isa {
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(
             said.trim() == "True False",
-            "this machine cannot be held to AVX2: {said}{}",
+            "this machine cannot be limited to AVX2: {said}{}",
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(held)

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) enum Group {
     /// Everything in f32
     Float,
-    /// Float models where a runtime may compute in 16 bits
+    /// Float models, with 16-bit computation allowed
     Half,
     /// Models quantised to 8 bits
     Bytes,
@@ -161,12 +161,13 @@ pub(super) fn page(machine: &str, versions: &str, command: &str, folder: &str, r
     let mut text = format!(
         "# CPU figures\n\n\
          {machine}. {versions}. Written by `cargo xtask {command}`; raw files in [{folder}/]({folder}/).\n\n\
-         Milliseconds of one inference at batch 1, median and in brackets p10, all runners of a table in turns of one run. A\n\
-         ratio is ours over the best peer's of the same row. The deviation is the largest difference from ONNX Runtime's output\n\
-         over its largest value. Peak rate (multiplications with additions in registers, all threads of the row) and what a step\n\
-         over the threads costs beyond its work were measured in the same turns; of rates, p10 is the better end. A turn is busy where\n\
-         another process had the machine. The convolutions of each model in sequence, with their share of the peak, are in\n\
-         `{folder}/sequence-*.txt`.\n"
+         Milliseconds per inference at batch 1: the median, and p10 in brackets. All runners of a table alternate in one run.\n\n\
+         - **ratio**: ours over the best peer's in the same row.\n\
+         - **deviation**: largest difference from ONNX Runtime's output, over its largest value.\n\
+         - **peak GFLOP/s**: rate of multiply-adds in registers on all threads of the row. For rates, p10 is the better end.\n\
+         - **fork-join µs**: overhead of a parallel step over its work. Both machine figures come from the same rounds.\n\
+         - **busy turns**: rounds in which another process used the machine.\n\n\
+         `{folder}/sequence-*.txt` lists each model's convolutions in order, with their share of the peak rate.\n"
     );
     for group in [Group::Float, Group::Half, Group::Bytes] {
         for run in runs.iter().filter(|run| run.groups.contains(&group)) {
@@ -180,9 +181,9 @@ pub(super) fn page(machine: &str, versions: &str, command: &str, folder: &str, r
 pub(super) fn load(json: &Value) -> String {
     let mut text = format!(
         "\n## Loading, {} thread(s)\n\n\
-         From before the session is made to after its first inference, a process per start, the file in the page cache;\n\
-         peak memory of the process, and in brackets without what it held before (Python and its modules; of ours nothing\n\
-         is left out). Medians of {} starts in turns.\n\n\
+         Time from before session creation to after the first inference, in a new process per start, with the file in the\n\
+         page cache. Peak process memory; brackets exclude what the process held before (Python and its modules, nothing for\n\
+         ours). Medians of {} alternating starts.\n\n\
          | model | runtime | first result ms | peak MB |\n|---|---|---|---|\n",
         json["threads"], json["rounds"]
     );
@@ -205,9 +206,9 @@ pub(super) fn load(json: &Value) -> String {
 /// The section of `threads.py`'s figures.
 pub(super) fn threads(json: &Value) -> String {
     let mut text = "\n## Threads\n\n\
-         Times are p10, one and two threads in turns; the machine's own gain is that of its peak rate. A step's fork and join is\n\
-         what it takes beyond its work, beside a cache line's way to the other core and back. After a run: processor time from\n\
-         1 ms to 11 ms behind it. Two sessions at once over as many runs of one: wall and processor time.\n\n\
+         Times are p10, with one and two threads alternating. *machine*: the gain of the peak rate. *fork-join*: a step's\n\
+         overhead over its work, with a cache line's round trip to the other core in brackets. *after a run*: processor time\n\
+         from 1 ms to 11 ms after it. *two sessions*: two concurrent sessions over as many runs of one, wall and processor time.\n\n\
          | model | 1 thread ms | 2 threads ms | gain (machine) | fork-join µs (round trip) | after a run | two sessions |\n\
          |---|---|---|---|---|---|---|\n"
         .to_owned();
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_compares_with_the_best_peer_that_has_a_figure() {
+    fn table_compares_with_the_best_available_peer() {
         let json: Value = serde_json::from_str(
             r#"{"threads": 2, "models": {
                 "a": {"busy_turns": 1, "turns": 9, "machine": {"peak_gflops_p50": 110.2, "peak_gflops_p10": 117.0},

@@ -24,13 +24,13 @@ const BOOL: u64 = 9;
 /// A shape of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Shape {
-    /// One node after the other: a convolution, then elementwise nodes
+    /// A chain: a convolution, then elementwise nodes
     Chain,
     /// Residual blocks of two convolutions
     Resnet,
-    /// Blocks of twelve branches that meet again
+    /// Blocks of twelve branches that merge again
     Wide,
-    /// A chain in which every node reads a constant of its own
+    /// A chain in which every node reads its own constant
     Constants,
     /// A chain inside If bodies, six deep
     Bodies,

@@ -53,7 +53,7 @@ fn among(pages: &BTreeMap<PathBuf, String>, files: &BTreeSet<PathBuf>) -> Vec<St
                 to.push("index.html");
             }
             if !files.contains(&to) {
-                wrong.push(format!("{}: {target} leads nowhere", name.display()));
+                wrong.push(format!("{}: {target} is a broken link", name.display()));
             } else if !heading.is_empty() && ids.get(to.as_path()).is_some_and(|ids| !ids.contains(heading)) {
                 wrong.push(format!("{}: {target} names no heading", name.display()));
             }

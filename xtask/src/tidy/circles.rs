@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_no_circle_and_two_files_of_a_folder_are_allowed() {
+    fn chain_is_not_a_cycle() {
         assert!(circle(&[("s/a.rs", "s/b.rs"), ("s/b.rs", "s/c.rs"), ("s/a.rs", "s/c.rs")]).is_empty());
         assert!(!wrong(&[("s/b.rs", "s/c.rs"), ("s/c.rs", "s/b.rs")]));
         // `a.rs` counts as a file of `a/`
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told_with_what_is_imported() {
+    fn cycle_is_reported_with_its_imports() {
         let circles = circle(&[("s/a.rs", "s/b.rs"), ("s/b.rs", "s/a.rs")]);
         assert!(circles[0].told().contains("s/a.rs → s/b.rs: Name"));
     }

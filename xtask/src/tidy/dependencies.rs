@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_no_piece_of_another() {
+    fn words_match_only_as_whole_parts() {
         assert!(names("use half::f16;", "half"));
         assert!(!names("let half_way = 1;", "half"));
         assert!(!names("behalf", "half"));

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_says_the_same_edges() {
+    fn page_lists_the_same_edges() {
         let package = |name: &str| (name != "nobody").then(|| format!("polychip-{name}"));
         let found = |row: &str| {
             let page = format!("## Edges\n\n| crate | may |\n|---|---|\n{row}\n\n## Next\n");

@@ -97,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_by_the_book_is_clean() {
+    fn conforming_file_has_no_findings() {
         assert!(findings("compiler/graph/src/node.rs", "//! One node.\n").is_empty());
     }
 
     #[test]
-    fn each_rule_finds_its_breach() {
+    fn each_rule_finds_its_violation() {
         assert!(findings("a/src/node.rs", "struct A;\n")[0].contains("header"));
         assert!(findings("a/src/utils.rs", "//! Things.\n")[0].contains("name the file"));
         let cited = concat!("//! As facts", " section 4 says.\n");

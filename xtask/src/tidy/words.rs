@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_apart_and_held_against_the_glossary() {
+    fn names_are_split_and_checked_against_the_glossary() {
         assert_eq!(words("takesEnding_NOW"), ["takes", "ending", "now"]);
         let page = "## Ruled-out words\n\n| word | means | not |\n|---|---|---|\n| epilogue | a | `ending`, `endings` |\n\n## Next\n";
         assert!(ruled_out(page).contains("endings") && ruled_out(page).len() == 2);

@@ -152,7 +152,7 @@ mod tests {
     /// What a toolkit may do with a module that it does not need: import parts of it, make classes of its classes,
     /// decorate with it, and ask whether something is of it.
     #[test]
-    fn the_stand_in_takes_what_an_unused_module_is_asked() {
+    fn torch_stand_in_accepts_unused_attributes() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("torch")).unwrap();
         fs::write(folder.path().join("torch/__init__.py"), TORCH).unwrap();

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_does_nothing_is_an_error() {
+    fn mark_without_effect_is_an_error() {
         for (page, word) in [
             ("<!-- walk: left out: -->\n```sh\n```\n", "why"),
             ("<!-- walk: -->\n```sh\n```\n", "nothing"),

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn cargo_starts_what_is_built_and_refuses_what_it_does_not_know() {
+    fn stand_in_cargo_runs_built_programs_and_refuses_others() {
         let folder = tempfile::tempdir().unwrap();
         let built = folder.path().join("it's built");
         fs::create_dir(&built).unwrap();

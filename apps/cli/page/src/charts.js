@@ -34,7 +34,7 @@ function ticks(most) {
 /** A drawing as one image to a screen reader, which has the table beside it. */
 function image(label, width, height) {
   const svg = document.createElementNS(SVG, "svg");
-  const about = { role: "img", "aria-label": label, "aria-description": "The table below holds the same figures", viewBox: `0 0 ${width} ${height}`, width, height };
+  const about = { role: "img", "aria-label": label, "aria-description": "The table below lists the same figures", viewBox: `0 0 ${width} ${height}`, width, height };
   for (const [key, value] of Object.entries(about)) svg.setAttribute(key, value);
   return svg;
 }
@@ -84,7 +84,7 @@ export function timeline(spans, devices, width, most) {
   return svg;
 }
 
-/** Plans that no other plan beats in both latency and energy. */
+/** The Pareto front of latency and energy. */
 export function front(points) {
   const [width, height, left, foot] = [720, 320, 70, 44];
   const svg = image("Plans by latency and energy", width, height);
@@ -152,7 +152,7 @@ export function bars(plans, devices) {
       element("tr", {}, element("th", { scope: "rowgroup", colspan: head.length }, badge(device))),
       plans.map(({ usage, when }) => {
         const found = usage.get(device.name);
-        return element("tr", {}, several ? element("td", {}, when) : null, found ? cells(device, found) : element("td", { colspan: 5 }, "not among the devices"));
+        return element("tr", {}, several ? element("td", {}, when) : null, found ? cells(device, found) : element("td", { colspan: 5 }, "not in this plan"));
       }),
     ),
   );

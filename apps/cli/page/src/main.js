@@ -29,7 +29,7 @@ at("program").textContent = `Written by ${data.program}.`;
 at("devices-body").append(usage(data, devices));
 at("dearest-body").append(dearest(report.parts, device, (part) => choosePart(part)));
 at("unlocks-first").append(unlocks(data, device));
-at("timeline-order").textContent = data.at_once ? "As predicted, devices working at once." : "As predicted, one after the other.";
+at("timeline-order").textContent = data.at_once ? "Predicted, with concurrent devices." : "Predicted, one part after another.";
 const width = Math.max(560, at("timeline-chart").clientWidth);
 const longest = Math.max(0, ...(data.against?.timeline ?? []).map((span) => span.end_ps));
 at("timeline-chart").append(timeline(data.timeline, devices, width, longest));
@@ -64,13 +64,13 @@ if (data.against) {
   const [headline, plans] = against(data.against, data);
   at("against-first").hidden = false;
   at("against-first").append(headline);
-  at("against-body").append(table(null, ["which", "plan", "least", "time of a run", "energy"], plans, [3, 4]));
+  at("against-body").append(table(null, ["which", "plan", "objective", "run time", "energy"], plans, [3, 4]));
   at("against-chart").append(timeline(data.against.timeline, devices, width, data.ends_ps));
 }
 
 // costs
 const times = (cost, launch) => [costTime(cost), time(launch), energy(cost.energy_nj), origin(cost)];
-const ends = data.at_once ? [["a run ends after, devices at once", time(data.ends_ps)]] : [];
+const ends = data.at_once ? [["run time with concurrent devices", time(data.ends_ps)]] : [];
 at("costs-body").append(
   table(
     "Totals",
@@ -80,7 +80,7 @@ at("costs-body").append(
       ["compute", time(totals.compute_ps)],
       ["launches", time(totals.launch_ps)],
       ["transfers", time(totals.transfer_ps)],
-      [data.at_once ? "the parts one after another" : "time", time(totals.time_ps)],
+      [data.at_once ? "parts one after another" : "time", time(totals.time_ps)],
       ["energy", energy(totals.energy_nj)],
       ["provenance", provenance(totals.provenance, totals.emulated)],
       ["certificate", whole(data.certificate)],
@@ -115,7 +115,7 @@ at("costs-body").append(
   ),
   table(
     "Devices",
-    ["device", "what", "nodes", "launch", "memory held"],
+    ["device", "what", "nodes", "launch", "memory"],
     data.devices.map((found, index) => [
       badge(device.get(found.name)),
       found.about,
@@ -136,7 +136,7 @@ if (data.front.length > 0) {
   at("front-chart").append(front(data.front));
   at("front-table").append(
     table(
-      "Plans that no other plan beats in both",
+      "Pareto-optimal plans",
       ["plan", "latency", "energy", "provenance"],
       data.front.map((point) => [
         whole(point.chosen ? `${point.words} (this plan)` : point.words),
@@ -165,7 +165,7 @@ at("unlocks-body").append(
         ]),
         [0, 3, 4],
       )
-    : element("p", {}, "No op that a device refuses would make the plan better."),
+    : element("p", {}, "Supporting a refused op would not improve the plan."),
 );
 
 // graph, details, nodes
@@ -207,7 +207,7 @@ function chooseBox(box, focus) {
 }
 function turned(key) {
   const done = graph.turn(key);
-  at("graph-said").textContent = done ? "" : "That would be too many boxes at once: fold something else first.";
+  at("graph-said").textContent = done ? "" : "Too many boxes to show: fold another one first.";
   return done;
 }
 const rows = list(at("nodes-table"), nodes, device, (index) => chooseNode(index, "table"));

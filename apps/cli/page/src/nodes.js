@@ -37,7 +37,7 @@ export function measured(node, device) {
   return `${time(1000 * steps.time_ns)}${others} (${provenance("measured", device.emulated)}; ${steps.kernels.join(" + ")})`;
 }
 
-/** The label of a node for which plain loops stand in for a kernel. */
+/** The label of a node that plain loops compute instead of a kernel. */
 const plain = (node) => (node.measured?.is_reference ? element("span", { class: "label" }, "plain loops") : null);
 
 /** The table of nodes: `show` fills it with those that a filter leaves, some at a time. */
@@ -88,7 +88,7 @@ export function search(nodes, text, choose) {
   if (words === "") return [];
   const found = nodes.filter((node) => `${node.name}\n${node.op}`.toLowerCase().includes(words) || String(node.node) === words);
   const shown = found.slice(0, FOUND).map((node) => element("li", {}, element("button", { type: "button", onclick: () => choose(node.node) }, `${node.op} ${nameOf(node)}`)));
-  return [...shown, found.length > FOUND ? element("li", {}, `and ${found.length - FOUND} more`) : null, found.length === 0 ? element("li", {}, "no node of that name, op or number") : null].filter(Boolean);
+  return [...shown, found.length > FOUND ? element("li", {}, `and ${found.length - FOUND} more`) : null, found.length === 0 ? element("li", {}, "no node with that name, op or number") : null].filter(Boolean);
 }
 
 /** The details of a part or of a block of nodes that repeats. */
@@ -96,9 +96,9 @@ export function folding(box, { device, report, nodes, isOpen, turn, choose }) {
   const part = report.parts[box.part];
   const list = (all) => element("ul", {}, all.map((node) => element("li", {}, element("button", { type: "button", onclick: () => choose(node) }, `${nodes[node].op} ${nameOf(nodes[node])}`), ` ${costTime(nodes[node].cost)}`)));
   const opener = element("button", { type: "button", class: "turn", onclick: turn }, isOpen(box.key) ? "Fold it" : "Open it in the graph");
-  const times = box.times > 1 ? element("p", {}, `It stands ${box.times} times in a row; the figures are those of the first.`) : null;
+  const times = box.times > 1 ? element("p", {}, `Repeated ${box.times} times in a row; the figures are for the first.`) : null;
   if (box.kind === "block") {
-    return element("div", {}, element("p", {}, `A block of ${count(box.period, "node")} in part ${box.part}, on `, badge(device.get(part.device)), "."), times, opener, list(box.first));
+    return element("div", {}, element("p", {}, `Block of ${count(box.period, "node")} in part ${box.part}, on `, badge(device.get(part.device)), "."), times, opener, list(box.first));
   }
   const own = nodes.filter((node) => node.part === box.part);
   const dearest = [...own].sort((a, b) => (b.cost?.time_ps ?? 0) - (a.cost?.time_ps ?? 0)).slice(0, 10);
@@ -115,7 +115,7 @@ export function folding(box, { device, report, nodes, isOpen, turn, choose }) {
     times,
     opener,
     element("dl", {}, rows.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
-    element("h4", {}, own.length > dearest.length ? `Its ${dearest.length} dearest nodes` : "Its nodes, dearest first"),
+    element("h4", {}, own.length > dearest.length ? `Its ${dearest.length} most expensive nodes` : "Its nodes, most expensive first"),
     list(dearest.map((node) => node.node)),
   );
 }
@@ -135,7 +135,7 @@ export function details(node, { device, part, writers, readers, choose, key, isO
           ["cost alone", cost ? `${costTime(cost)}, ${energy(cost.energy_nj)}` : "unknown"],
           ["provenance", origin(cost)],
           ["reason", words],
-          ["the plan with it there", forced],
+          ["plan with the node here", forced],
           ...more,
         ].flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)]),
       ),
@@ -149,7 +149,7 @@ export function details(node, { device, part, writers, readers, choose, key, isO
     element("p", {}, `Op ${node.op}, node ${node.node}, on `, badge(device.get(node.device)), ` in part ${node.part} (${part.id}).`),
     node.was === undefined ? null : element("p", { class: "was" }, ...before(node, device)),
     element("button", { type: "button", class: "turn", onclick: turn }, isOpen(key) ? "Fold its part" : "Open its part in the graph"),
-    element("h4", {}, "On each device"),
+    element("h4", {}, "By device"),
     element("ul", { class: "cards" }, here, others),
     element("h4", {}, "Reads from"),
     writers.length ? element("ul", {}, writers.map(link)) : element("p", {}, "inputs and constants only"),

@@ -59,7 +59,7 @@ export function unlocks(data, device) {
     ),
   );
   const limits = data.limits.map((words) => element("li", {}, whole(words)));
-  if (ops.length + limits.length === 0) return element("p", {}, "No op that a device refuses would make the plan better, and no limit binds.");
+  if (ops.length + limits.length === 0) return element("p", {}, "Supporting a refused op would not improve the plan, and no limit binds.");
   return element("ol", {}, limits, ops);
 }
 

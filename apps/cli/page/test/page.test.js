@@ -148,8 +148,8 @@ test("a plan for devices at once shows when a run ends", async () => {
   assert.equal(ends_ps, makespan);
   assert.ok(makespan <= report.totals.time_ps);
   const words = time(makespan).replaceAll("\u00a0", " ");
-  assert.ok(verdict.startsWith(`A run takes ${words}`) && verdict.includes("devices at work at once"), verdict);
-  assert.ok((await page.textContent("#costs")).replaceAll("\u00a0", " ").includes(`a run ends after, devices at once${words}`));
+  assert.ok(verdict.startsWith(`A run takes ${words}`) && verdict.includes("concurrent devices"), verdict);
+  assert.ok((await page.textContent("#costs")).replaceAll("\u00a0", " ").includes(`run time with concurrent devices${words}`));
   // the certificate is about the plan as it stands
   assert.ok(!certificate.includes("before merging"));
   await close();
@@ -224,7 +224,7 @@ test("a search finds nodes by name, op and number", async () => {
   await page.locator("#found button").first().click();
   assert.ok((await title(page)).includes(nodes[3].name));
   await page.fill("#find", "no such node");
-  assert.match(await page.textContent("#found"), /no node of that name/);
+  assert.match(await page.textContent("#found"), /no node with that name/);
   await close();
 });
 

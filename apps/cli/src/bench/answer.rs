@@ -1,4 +1,4 @@
-//! What `polychip bench` says: JSON, CSV and words.
+//! The output of `polychip bench`: JSON, CSV and text.
 
 use polychip::Report;
 use polychip_partitioner::{Energy, Time};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::bench::drawn::Drawn;
 use crate::per_op::PerOp;
 
-/// What `bench --json` prints.
+/// Output of `bench --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
@@ -17,17 +17,17 @@ pub(crate) struct Answer {
     pub(super) warmup: u64,
     /// Runs that count, of all sessions together.
     pub(super) iters: u64,
-    /// Threads asked for; none where the plugin chose.
+    /// Requested threads; null if the plugin chose.
     pub(super) threads: Option<u32>,
     /// How exactly was computed.
     pub(super) precision: crate::setup::Precision,
     /// From submit to submit, in nanoseconds; 0: back to back.
     pub(super) period_ns: u64,
-    /// Runs of each session in flight at once.
+    /// Runs in flight per session.
     pub(super) in_flight: usize,
-    /// Sessions of the model at once.
+    /// Concurrent sessions of the model.
     pub(super) sessions: usize,
-    /// How long it took until the first outputs were there.
+    /// Time until the first outputs.
     pub(super) start: Start,
     /// Time of a run from submit to outputs, in nanoseconds.
     pub(super) latency_ns: Latency,
@@ -36,28 +36,28 @@ pub(crate) struct Answer {
     /// The same of one session as its plan predicts it, all replicas together; none for plans that do not aim at
     /// throughput.
     pub(super) predicted_throughput_per_s: Option<f64>,
-    /// What a run was to be done within, in nanoseconds.
+    /// Deadline of a run in nanoseconds.
     pub(super) deadline_ns: Option<u64>,
-    /// Runs that took longer from submit to the end of their last part; 0 without a deadline.
+    /// Runs whose last part ended after the deadline; 0 without a deadline.
     pub(super) late: u64,
-    /// Most memory that the process ever held, in bytes; none where the system does not say.
+    /// Peak memory of the process in bytes; null if the system does not report it.
     pub(super) peak_bytes: Option<u64>,
-    /// What the devices of the first session's plan drew while the runs that count ran, by their own counters.
+    /// Energy of the first session's devices during the timed runs, by their own counters.
     pub(super) drawn: Vec<Drawn>,
-    /// What ran where in the first session; times of parts are medians of the newest runs.
+    /// Devices of the parts in the first session; part times are medians of the newest runs.
     pub(super) report: Report,
-    /// What each kernel takes, where that was asked for.
+    /// Time of each kernel, if requested.
     pub(super) per_op: Option<PerOp>,
 }
 
-/// How long it took until the first outputs were there, in nanoseconds.
+/// Time until the first outputs in nanoseconds.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub(crate) struct Start {
     /// Plugins were loaded and devices opened.
     pub(super) runtime_ns: u64,
     /// The model was read.
     pub(super) model_ns: u64,
-    /// The model was planned; none with buckets, which are planned as they are compiled.
+    /// Planning of the model; null with buckets, which are planned when compiled.
     pub(super) plan_ns: Option<u64>,
     /// The first session's parts were compiled and loaded.
     pub(super) compile_ns: u64,
@@ -198,14 +198,14 @@ impl std::fmt::Display for Answer {
         )?;
         if self.period_ns > 0 {
             let cadence = self.report.cadence;
-            writeln!(f, "a run each {} (cadence {cadence})", time(self.period_ns))?;
+            writeln!(f, "one run each {} (cadence {cadence})", time(self.period_ns))?;
         }
         for drawn in &self.drawn {
             if let (Some(nj), Some(mw)) = (drawn.energy_nj, drawn.power_mw) {
                 let emulated = if drawn.emulated { ", emulated" } else { "" };
                 writeln!(
                     f,
-                    "energy: {} a run on {}, {:.1} W with what it draws at rest ({}{emulated})",
+                    "energy: {} a run on {}, {:.1} W including idle power ({}{emulated})",
                     Energy::from_nanojoules(nj),
                     drawn.device,
                     mw as f64 / 1e3,
@@ -253,15 +253,18 @@ impl std::fmt::Display for Answer {
         if let Some(deadline) = self.deadline_ns {
             let deadline = time(deadline);
             match self.late {
-                0 => writeln!(f, "no run was late: all ended within {deadline}")?,
+                0 => writeln!(
+                    f,
+                    "no run was late: all finished within the deadline of {deadline}"
+                )?,
                 1 => writeln!(
                     f,
-                    "1 of {} runs was late: it took more than {deadline}",
+                    "1 of {} runs was late: it exceeded the deadline of {deadline}",
                     self.iters
                 )?,
                 late => writeln!(
                     f,
-                    "{late} of {} runs were late: they took more than {deadline}",
+                    "{late} of {} runs were late: they exceeded the deadline of {deadline}",
                     self.iters
                 )?,
             }
@@ -269,7 +272,7 @@ impl std::fmt::Display for Answer {
         if let Some(bytes) = self.peak_bytes {
             writeln!(
                 f,
-                "peak memory of the process: {:.1} MiB",
+                "peak process memory: {:.1} MiB",
                 bytes as f64 / f64::from(1 << 20)
             )?;
         }

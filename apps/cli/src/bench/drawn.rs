@@ -1,7 +1,7 @@
-//! What sensors count that devices draw while a bench runs: the energy of a frame, rest and all.
+//! Energy of devices during a bench, from sensor counters: energy per frame, idle energy included.
 //!
-//! Invariant: what is given is a difference of a counter that is read before and after the runs that count; a device
-//! without such a counter is named with the reason.
+//! Invariant: each figure is the difference of a counter before and after the timed runs. A device without such a
+//! counter is listed with the reason.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use serde::Serialize;
 /// Counters change ten times a second (NVML) or more often: over less, a step of one is too much of the whole.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// What a device drew from the start of a run to the start of the next.
+/// Energy of a device from the start of a run to the start of the next.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Drawn {
     /// Device, `plugin:index`.
     pub(super) device: String,
-    /// Energy over the runs that counted, in nanojoules for each; none where nothing counts it.
+    /// Energy per timed run in nanojoules; null without a counter.
     pub(super) energy_nj: Option<u64>,
     /// Mean power in milliwatts.
     pub(super) power_mw: Option<u64>,

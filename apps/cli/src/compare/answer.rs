@@ -1,6 +1,6 @@
-//! What `polychip compare` says: JSON and words.
+//! The output of `polychip compare`: JSON and text.
 //!
-//! Invariant: a figure that is no finite number is left out of JSON, and said in words.
+//! Invariant: a non-finite figure is omitted from JSON, and reported in text.
 
 use std::path::Path;
 
@@ -15,23 +15,23 @@ use crate::bench::Latency;
 use crate::setup::Precision;
 
 /// Why integers have a limit of their own.
-pub(super) const INTEGERS: &str = "integers stand for reals";
+pub(super) const INTEGERS: &str = "quantised integers";
 
 /// Rows that are printed where there are more; JSON has all.
 const ROWS: usize = 20;
 /// Rows before the first that drifts, of these.
 const BEFORE: usize = 3;
 
-/// What `compare --json` prints.
+/// Output of `compare --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    /// What is compared with.
+    /// The reference.
     pub(super) a: SideLine,
-    /// What is judged.
+    /// The candidate.
     pub(super) b: SideLine,
-    /// What an error may be.
+    /// Limits of an error.
     pub(super) limits: LimitsLine,
-    /// The first layer that drifts, in the order of the graph; none where none does.
+    /// The first drifting layer in graph order; null without drift.
     pub(super) first_drift: Option<LayerLine>,
     /// The layers that both sides have, in the order of the graph; of files, in order of their names.
     pub(super) layers: Vec<LayerLine>,
@@ -41,7 +41,7 @@ pub(crate) struct Answer {
     pub(super) alone_a: Vec<String>,
     /// Layers of B that have no counterpart.
     pub(super) alone_b: Vec<String>,
-    /// What of `--fail-on` came true, in words; the exit code is 1 where there is any.
+    /// Failed `--fail-on` gates in words; if there is any, the exit code is 1.
     pub(super) failed: Vec<String>,
     #[serde(skip)]
     pub(super) shows_all: bool,
@@ -54,13 +54,13 @@ pub(super) struct SideLine {
     pub(super) path: String,
     /// How exactly a model was computed; none for files.
     pub(super) precision: Option<Precision>,
-    /// File of the plan, where one was given.
+    /// Plan file, if given.
     pub(super) plan: Option<String>,
     /// Devices that ran parts of it.
     pub(super) devices: Vec<String>,
     /// A device is emulated: times are those of the computer that emulates it.
     pub(super) emulated: bool,
-    /// Time of a run from submit to outputs, in nanoseconds; none where no run was timed.
+    /// Time of a run from submission to outputs in nanoseconds; null if no run was timed.
     pub(super) latency_ns: Option<Latency>,
     /// Memory that a session holds; none for files.
     pub(super) memory: Option<Memory>,
@@ -74,7 +74,7 @@ pub(super) struct SideLine {
 pub(super) struct Memory {
     /// Constants of the model, as its file has them.
     pub(super) model_bytes: u64,
-    /// Constants and code in the devices' memory, as the devices state them; what B shares with A counts for A alone.
+    /// Constants and code in device memory, as stated by the devices; memory shared with A counts only for A.
     pub(super) constant_bytes: u64,
     /// Tensors inside parts, as the devices state them.
     pub(super) intermediate_bytes: u64,
@@ -82,7 +82,7 @@ pub(super) struct Memory {
     pub(super) arena_bytes: u64,
 }
 
-/// What an error may be.
+/// Limits of an error.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LimitsLine {
     /// Most of `relative_error`.
@@ -98,20 +98,20 @@ pub(super) struct LimitsLine {
 /// A layer.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(super) struct LayerLine {
-    /// Name of the node, or of its tensor where the node has none.
+    /// Name of the node, or of its tensor for an unnamed node.
     layer: String,
     /// Its operator; none for files.
     op: Option<String>,
     /// The tensor.
     pub(super) tensor: String,
-    /// The tensor that was read on side B, where its name is another.
+    /// The tensor on side B, if its name differs.
     pub(super) tensor_b: Option<String>,
     /// How the two were found to be the same.
     pub(super) matched: Matched,
     /// It is an output of the model.
     pub(super) is_output: bool,
-    /// The model as it is has no such tensor on one side: its layer is fused with what is behind it, or left out because it computes
-    /// nothing. Here it was computed apart.
+    /// One side's unmodified model has no such tensor, because its layer is fused or eliminated; it was computed
+    /// separately.
     pub(super) is_fused: bool,
     /// Type of the elements on side A.
     pub(super) dtype_a: &'static str,
@@ -119,23 +119,23 @@ pub(super) struct LayerLine {
     pub(super) dtype_b: &'static str,
     /// Shape on side A.
     pub(super) shape_a: Vec<usize>,
-    /// Shape on side B; where it is another, there are no figures.
+    /// Shape on side B; if it differs, there are no figures.
     pub(super) shape_b: Vec<usize>,
     /// Cosine of the angle between the values of the two sides.
     cosine: Option<f64>,
     /// Signal-to-noise ratio in decibels, A's values being the signal; none without an error too.
     snr_db: Option<f64>,
-    /// The least of the layers that this one reads; none where these have no error, or are inputs. What is less here came in here.
+    /// Lowest ratio of this layer's inputs; null without input error. A lower ratio here arose in this layer.
     pub(super) read_snr_db: Option<f64>,
     /// Largest absolute error.
     absolute_error: Option<f64>,
-    /// The same over the largest value of A; none where that is zero and the error is not.
+    /// The same over the largest value of A; null if that is zero and the error is not.
     relative_error: Option<f64>,
     /// Elements of A that are no finite number.
     not_finite_a: u64,
     /// Elements of B that are no finite number.
     not_finite_b: u64,
-    /// Elements of which at most one side has a finite number, and that are not alike.
+    /// Unequal elements that are not finite on both sides.
     broken: u64,
     /// The error is beyond a limit.
     pub(super) drifts: bool,
@@ -288,7 +288,7 @@ impl LimitsLine {
     fn words(&self) -> String {
         let mut words = Vec::new();
         if let Some(most) = self.max_error {
-            words.push(format!("its largest error is above {most} of its largest value"));
+            words.push(format!("its largest error exceeds {most} of its largest value"));
         }
         if let Some(least) = self.min_cosine {
             words.push(format!("its cosine is below {least}"));
@@ -297,7 +297,7 @@ impl LimitsLine {
             words.push(format!("its signal-to-noise ratio is below {least} dB"));
         }
         format!(
-            "a layer drifts where {}, or a value is not finite on one side alone ({})",
+            "a layer drifts if {}, or if a value is not finite on one side only ({})",
             words.join(" or "),
             self.why
         )
@@ -371,21 +371,21 @@ impl Answer {
         }
         for (side, alone) in [("A", &self.alone_a), ("B", &self.alone_b)] {
             if !alone.is_empty() {
-                writeln!(f, "{side} alone has {}", some(alone))?;
+                writeln!(f, "only {side} has {}", some(alone))?;
             }
         }
         if self.layers.iter().any(|line| line.is_fused) {
             writeln!(
                 f,
-                "fused: the model as it is has no such tensor, since its layer is fused with what is behind it or left out; here it was \
-                 computed apart"
+                "fused: the unmodified model has no such tensor, because its layer is fused with the next one or \
+                 eliminated; it was computed separately here"
             )?;
         }
         for (side, line) in [("A", &self.a), ("B", &self.b)] {
             if let Some(far) = line.kept_deviation.filter(|far| *far > 0.0) {
                 writeln!(
                     f,
-                    "keeping tensors inside changes outputs of {side} by up to {far:.1e} of their largest value"
+                    "keeping intermediate tensors changes the outputs of {side} by up to {far:.1e} of their largest value"
                 )?;
             }
         }
@@ -444,7 +444,7 @@ impl std::fmt::Display for Answer {
         if self.has_made_inputs && self.limits.why == INTEGERS {
             writeln!(
                 f,
-                "inputs were made from a seed, and scales of integers are calibrated on real ones: give some with --input"
+                "the inputs were generated, but quantisation scales are calibrated on real ones: give real inputs with --input"
             )?;
         }
         match &self.first_drift {

@@ -1,7 +1,7 @@
-//! Where error comes in: the signal-to-noise ratio of what a layer reads.
+//! Location of error: the signal-to-noise ratio of a layer's inputs.
 //!
-//! Invariant: a layer that is not compared passes on the least ratio of what it reads, so that a gap between compared layers
-//! hides no loss.
+//! Invariant: an uncompared layer passes on the lowest ratio of its inputs, so a gap between compared layers hides no
+//! loss.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layer_reads_the_worst_of_what_is_compared_before_it() {
+    fn layer_inherits_the_worst_compared_input() {
         let graph = text::parse(
             r#"graph "a" {
   input t0 "x": f32[2]

@@ -1,8 +1,8 @@
-//! How far the values of one tensor are from those of another.
+//! Distance between the values of two tensors.
 //!
 //! Invariants:
-//! 1. Elements that both sides have alike, the same infinity or both no number, are no error.
-//! 2. An element that only one side has as a number, or that is another infinity, is never within a limit.
+//! 1. Equal elements, equal infinities and pairs of NaN are no error.
+//! 2. An element that is NaN on one side only, or a different infinity, exceeds every limit.
 
 /// How far one tensor is from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,7 +17,7 @@ pub(super) struct Error {
     pub(super) relative: f64,
     /// Elements that are no finite number, on each side.
     pub(super) not_finite: [u64; 2],
-    /// Elements of which at most one side has a finite number, and that are not alike.
+    /// Unequal elements that are not finite on both sides.
     pub(super) broken: u64,
 }
 
@@ -61,7 +61,7 @@ impl Error {
     }
 }
 
-/// What an error may be.
+/// Limits of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Limits {
     /// Largest absolute error over the largest value.
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_those_worked_out_by_hand() {
+    fn errors_match_hand_computed_values() {
         let error = Error::of(&[3.0, -4.0], &[3.0, -3.0]);
         // 21 / (5 · √18), 10 · log10(25 / 1)
         assert!((error.cosine - 21.0 / (5.0 * 18.0f64.sqrt())).abs() < 1e-15);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_on_one_side_alone_is_broken() {
+    fn nan_on_one_side_only_is_broken() {
         let (inf, nan) = (f64::INFINITY, f64::NAN);
         let error = Error::of(&[inf, nan, -inf, 1.0, 2.0], &[inf, nan, -inf, 1.0, 2.0]);
         assert_eq!((error.broken, error.not_finite, error.relative), (0, [3, 3], 0.0));

@@ -1,10 +1,11 @@
-//! Which tensor of one model is which of another.
+//! Pairs the tensors of two models.
 //!
 //! Invariants:
-//! 1. A tensor stands in one pair at most, and pairs stand in the order of the first graph, which is one of execution.
-//! 2. What does not depend on the inputs is in no pair: it is folded, and no layer computes it.
-//! 3. Results of QLinear ops are read as the reals that their integers stand for. Where a tensor is quantised at once, the pair reads the dequantised one, which is what the model goes on with: asking for
-//!    the other one would undo the fusion of the integer kernels.
+//! 1. A tensor is in at most one pair, and pairs follow the execution order of the first graph.
+//! 2. Tensors independent of the inputs are in no pair: they are folded, and no layer computes them.
+//! 3. Results of QLinear ops are compared as dequantised reals. If a tensor is quantised immediately, the pair uses
+//!    the dequantised tensor, which the model continues with: requesting the other one would undo the fusion of the
+//!    integer kernels.
 //!
 //! Not here: bodies of If, Loop and Scan, whose tensors exist once an iteration.
 
@@ -371,14 +372,14 @@ mod tests {
 "#;
 
     #[test]
-    fn tensors_of_one_name_are_pairs_in_the_order_of_the_graph() {
+    fn tensors_pair_by_name_in_graph_order() {
         let (pairs, a, b) = of(PLAIN, PLAIN);
         assert_eq!(pairs, ["m m Name", "n n Name", "s s Name", "y y Name"]);
         assert_eq!((a, b), (0, 0));
     }
 
     #[test]
-    fn other_names_are_found_by_what_gives_them() {
+    fn renamed_tensors_pair_by_their_producer() {
         let other = PLAIN
             .replace("\"m\"", "\"1\"")
             .replace("\"n\"", "\"2\"")
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_more_has_no_pair_and_those_behind_it_are_found_by_name_alone() {
+    fn extra_node_is_unpaired_and_later_nodes_pair_by_name() {
         let other = PLAIN
             .replace(
                 "t5 \"s\"",
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_folded_and_what_only_sizes_decide_is_no_layer() {
+    fn folded_and_shape_only_tensors_are_not_layers() {
         let text = r#"graph "a" {
   input t0 "x": f32[2, 4]
   const t1 "w": f32[4] = seed 0x1
@@ -449,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_of_qlinear_ops_are_found_by_the_name_before_and_read_as_reals() {
+    fn qlinear_integers_pair_by_name_and_are_dequantised() {
         let text = r#"graph "b" {
   input t0 "x": f32[2, 4]
   const t1 "w": u8[4, 4] = seed 0x1
@@ -474,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_that_clamp_stand_for_the_activation_that_is_not_there() {
+    fn clamping_integers_replace_a_missing_activation() {
         let plain = r#"graph "a" {
   input t0 "x": f32[2, 4]
   const t1 "w": f32[4, 4] = seed 0x1

@@ -1,8 +1,8 @@
-//! The rows of a comparison: a layer with its tensor on either side, which of them one session keeps, and what their error is.
+//! The rows of a comparison: a layer with its tensor on each side, the tensors that a session keeps, and their error.
 //!
-//! Invariant: rows stand in the order of the graph that they come of; those of files in order of their names.
+//! Invariant: rows follow the order of their graph; rows of files follow the order of their names.
 //!
-//! Not here: which layers are the same (`pair`), where values come from (`side`).
+//! Not here: pairing of layers (`pair`), sources of values (`side`).
 
 use std::collections::BTreeSet;
 
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_keep_no_more_than_they_may_and_fused_tensors_apart() {
+    fn kept_tensors_respect_the_limit_and_fused_ones_are_separate() {
         let row = |bytes, is_apart| Row {
             line: LayerLine::of_file("x", "x"),
             tensor: None,

@@ -1,11 +1,11 @@
-//! One side of a comparison: a model as it is planned and run, or arrays in files.
+//! One side of a comparison: a planned and run model, or array files.
 //!
 //! Invariants:
-//! 1. Figures of time and memory, and outputs, are those of the model as it is: no tensor inside is kept for them.
-//! 2. Tensors inside come of sessions over the model with these as outputs too, whose nodes run on the devices that the plan of
-//!    the model as it is gives them, as far as they have names.
+//! 1. Time, memory and outputs belong to the unmodified model, without kept intermediate tensors.
+//! 2. Intermediate tensors come from sessions over the model with these tensors as extra outputs. Named nodes run on
+//!    the devices that the unmodified model's plan assigns.
 //!
-//! Not here: which tensors are asked for, and in which groups.
+//! Not here: the choice of requested tensors and their groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -163,7 +163,7 @@ impl<'a> ModelSide<'a> {
                 Ok(planned) => planned,
                 Err(error) => {
                     warn(format!(
-                        "with tensors kept, nodes cannot all stay on their devices; they are planned anew: {error}"
+                        "with intermediate tensors kept, some nodes cannot stay on their devices; the model is replanned: {error}"
                     ));
                     planned
                 }

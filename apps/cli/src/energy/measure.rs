@@ -1,4 +1,4 @@
-//! Runs a candidate in blocks while the sensors are read, and rests after it.
+//! Runs a candidate in blocks while sensors are read, followed by an idle period.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `polychip energy` prints for people.
+//! The text output of `polychip energy`.
 
 use polychip::telemetry::{EnergyFigures, Interval};
 use polychip_partitioner::Time;
@@ -68,23 +68,23 @@ impl std::fmt::Display for Answer {
         let or_unknown = |name: &Option<String>| name.clone().unwrap_or_else(|| "unknown".to_owned());
         writeln!(
             f,
-            "shortest: {}; least energy: {} (net), {} (gross)",
+            "fastest: {}; least energy: {} (net), {} (gross)",
             or_unknown(&best.latency),
             or_unknown(&best.net),
             or_unknown(&best.gross)
         )?;
         if let Some(differ) = best.differ {
             let words = match (differ, best.apart) {
-                (false, _) => "the shortest is also the one of least net energy",
-                (true, Some(true)) => "they differ, and their net energies' intervals have nothing in common",
-                (true, _) => "they differ, but their net energies' intervals overlap or one is unknown",
+                (false, _) => "the fastest also uses the least net energy",
+                (true, Some(true)) => "they differ, and their net-energy intervals do not overlap",
+                (true, _) => "they differ, but their net-energy intervals overlap or one is unknown",
             };
             writeln!(f, "{words}")?;
         }
         if !best.unknown.is_empty() {
             writeln!(
                 f,
-                "no part in the best energy, because a device of theirs has no sensor: {}",
+                "excluded from the energy comparison, because one of their devices has no sensor: {}",
                 best.unknown.join(", ")
             )?;
         }

@@ -1,4 +1,4 @@
-//! `polychip farm boards`: the boards, and whether they are reached.
+//! `polychip farm boards`: lists the boards and whether each can be reached.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What `farm boards --json` prints.
+/// Output of `farm boards --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// In the order of the inventory.
@@ -35,15 +35,15 @@ struct BoardLine {
     transport: String,
     /// Its tags, `key=value`.
     tags: Vec<String>,
-    /// The inventory says that it is emulated.
+    /// Whether the inventory marks it as emulated.
     emulated: bool,
-    /// System and processor, by `uname -sm`; none where it is not reached.
+    /// System and processor from `uname -sm`; null if unreachable.
     system: Option<String>,
     /// Why it is not reached.
     trouble: Option<String>,
 }
 
-/// Runs the command. Code 4 where no board is reached.
+/// Runs the command. Code 4 where no board can be reached.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let members = arguments.desk.members()?;
     let progress = Progress::steps("asking boards", members.len() as u64);
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     drop(progress);
     let mut boards = Vec::with_capacity(members.len());
     for (member, said) in members.into_iter().zip(probed) {
-        let said = said.map_err(|_| anyhow::anyhow!("asking board {} panicked", member.place.name))?;
+        let said = said.map_err(|_| anyhow::anyhow!("the check of board {} panicked", member.place.name))?;
         let (system, trouble) = match said {
             Ok(system) => (Some(system), None),
             Err(error) => (None, Some(error.to_string())),
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     match is_reached {
         true => Ok(()),
-        false => Err(failure(Code::NoDevice, "no board is reached")),
+        false => Err(failure(Code::NoDevice, "no board can be reached")),
     }
 }
 

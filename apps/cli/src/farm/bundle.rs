@@ -1,6 +1,6 @@
-//! `polychip farm keygen` and `polychip farm bundle`: what a farm measured, as a signed file that ships.
+//! `polychip farm keygen` and `polychip farm bundle`: farm measurements as a signed bundle that ships with apps.
 //!
-//! Invariant: a secret key is written once, readable by its owner only, and never printed.
+//! Invariant: a secret key is written once, readable only by its owner, and never printed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,31 +18,31 @@ use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeygenArguments {
-    /// File that the secret key is written to; it must not be there
+    /// File to write the secret key to; must not exist
     file: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folders of runs
+    /// Run folders
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// File with the secret key, made by `polychip farm keygen`
+    /// File with the secret key, written by `polychip farm keygen`
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// Version of the bundle: higher than that of every bundle of the family before
+    /// Bundle version; must exceed every earlier version of the family
     #[arg(long, value_name = "N")]
     version: u64,
     /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// SoC that the bundle is for; needed where the runs have several
+    /// SoC of the bundle; required if the runs cover several SoCs
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
-    /// Per cent of the devices that may load it
+    /// Percentage of devices that may load the bundle
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = share)]
     share: f64,
-    /// Refuse where the profile of a board cannot be read, in place of leaving it out with a warning
+    /// Fail if a board's profile cannot be read, instead of skipping it with a warning
     #[arg(long)]
     strict: bool,
     /// Print JSON
@@ -53,11 +53,13 @@ pub(crate) struct Arguments {
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is not a number of per cent from 0 to 100")),
+        _ => Err(format!(
+            "invalid percentage {text:?}: expected a number from 0 to 100"
+        )),
     }
 }
 
-/// What `farm bundle --json` prints.
+/// Output of `farm bundle --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// The file.
@@ -72,7 +74,7 @@ pub(crate) struct Answer {
     share_permille: u32,
     /// Key that an app has to trust.
     public_key: String,
-    /// Parts that were measured.
+    /// Measured parts.
     parts: usize,
     /// Runs of nodes that devices refused.
     refusals: usize,
@@ -86,7 +88,7 @@ pub(crate) struct Answer {
 pub(crate) fn keygen(arguments: &KeygenArguments, out: &mut Output) -> anyhow::Result<()> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
-        .map_err(|error| anyhow::anyhow!("the system gives no random numbers: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("the system provides no random numbers: {error}"))?;
     let key = SecretKey::from_bytes(&bytes);
     let path = &arguments.file;
     let mut options = std::fs::OpenOptions::new();
@@ -115,9 +117,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let (name, family) = chosen(families.into_iter().collect(), arguments.family.as_deref())?;
     for words in &family.left_out {
         if arguments.strict {
-            return Err(bad_input(format!("{words} (without --strict it is left out)")));
+            return Err(bad_input(format!("{words} (without --strict it is skipped)")));
         }
-        crate::exit::warn(format!("left out: {words}"));
+        crate::exit::warn(format!("skipped: {words}"));
     }
     let manifest = Manifest {
         measured_s: family.measured_s,
@@ -153,10 +155,13 @@ fn chosen(mut families: Vec<(Kind, Family)>, asked: Option<&str>) -> anyhow::Res
     };
     let Some(at) = at else {
         return Err(match (asked, names.is_empty()) {
-            (_, true) => bad_input("the runs hold no records: there is nothing to bundle"),
-            (Some(asked), _) => usage(format!("no board is a {asked:?}; there are {}", names.join(", "))),
+            (_, true) => bad_input("nothing to bundle: the runs hold no records"),
+            (Some(asked), _) => usage(format!(
+                "no board of family {asked:?}; the families are {}",
+                names.join(", ")
+            )),
             (None, _) => usage(format!(
-                "the runs are of several SoCs, and a bundle is of one: --family NAME chooses among {}",
+                "the runs cover several SoCs, but a bundle covers one: choose with --family NAME among {}",
                 names.join(", ")
             )),
         });
@@ -188,12 +193,8 @@ impl std::fmt::Display for Answer {
             self.plans
         )?;
         if self.share_permille < 1_000 {
-            writeln!(
-                f,
-                "for {} % of the devices",
-                f64::from(self.share_permille) / 10.0
-            )?;
+            writeln!(f, "for {} % of devices", f64::from(self.share_permille) / 10.0)?;
         }
-        write!(f, "apps load it that trust {}", self.public_key)
+        write!(f, "apps that trust this key load it: {}", self.public_key)
     }
 }

@@ -16,24 +16,24 @@ const RELEVANT: f64 = 2.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folders of runs that are compared with, separated by commas; a folder of such folders is all of them. FOLDER@BUILD takes
-    /// what one build measured
+    /// Run folders to compare with, separated by commas, or a folder of run folders; FOLDER@BUILD selects one build's
+    /// measurements
     #[arg(value_name = "BASE")]
     base: String,
-    /// Folders of runs that are judged, in the same way
+    /// Run folders to judge, in the same form
     #[arg(value_name = "NEW")]
     new: String,
-    /// Exit with code 1 where an item is slower by so many per cent or more (2 where left out), or is refused or fails now
+    /// Exit with code 1 if an item is slower by PERCENT or more (default: 2), or is newly refused or failing
     #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
     fail_on: Option<f64>,
-    /// Let times of emulated boards and devices fail it, too
+    /// Also fail on times of emulated boards and devices
     #[arg(long, requires = "fail_on")]
     emulated: bool,
-    /// Write the summary for a pull request
+    /// Write a Markdown summary for a pull request
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write items that may be slower as JSON, for another run by turns, with the places that have measured them and the rounds
-    /// that should decide
+    /// Write items that may be slower as JSON, for an alternating rerun, with the places that measured them and the
+    /// rounds needed to decide
     #[arg(long, value_name = "FILE")]
     suspects: Option<PathBuf>,
     /// Print JSON
@@ -51,18 +51,18 @@ fn gate(text: &str) -> Result<f64, String> {
     match percent.parse::<f64>() {
         Ok(value) if (0.1..=1_000.0).contains(&value) => Ok(value),
         _ => Err(format!(
-            "{percent:?} is not a number of per cent from 0.1 to 1000"
+            "invalid percentage {percent:?}: expected a number from 0.1 to 1000"
         )),
     }
 }
 
-/// What `farm compare --json` prints.
+/// Output of `farm compare --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// What changed.
     #[serde(flatten)]
     comparison: Comparison,
-    /// Why the exit code is 1; none where it is 0.
+    /// Reason for exit code 1; null for exit code 0.
     failed: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         } else {
             &format!("{regressions} items are")
         };
-        format!("{what} slower, refused or failing now (--fail-on slower)")
+        format!("{what} slower, or newly refused or failing (--fail-on slower)")
     });
     if let Some(path) = &arguments.markdown {
         file::write(path, comparison.markdown().as_bytes())?;
@@ -106,9 +106,7 @@ pub(crate) fn select(side: &str) -> anyhow::Result<Selection> {
     let mut selection = Selection::new();
     for name in side.split(',') {
         if name.is_empty() {
-            return Err(usage(format!(
-                "{side:?}: a folder between two commas has no name"
-            )));
+            return Err(usage(format!("{side:?}: empty folder name between two commas")));
         }
         // a folder may have such a sign in its name
         let (folder, build) = match name.rsplit_once('@') {

@@ -1,4 +1,4 @@
-//! Which boards take part.
+//! Selection of boards.
 
 use std::path::PathBuf;
 
@@ -11,19 +11,19 @@ use crate::exit::{Code, bad_input, failure, usage};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Boards")]
 pub(crate) struct DeskArguments {
-    /// Boards of a desk (docs/farm.md)
+    /// File that lists the boards (docs/farm.md)
     #[arg(long, value_name = "FILE", default_value = "farm.toml")]
     farm: PathBuf,
-    /// The places of a labgrid coordinator instead; without an address, that of labgrid's own settings
+    /// Use the places of a labgrid coordinator instead; default address: from labgrid's settings
     #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, default_missing_value = "", conflicts_with = "farm")]
     labgrid: Option<String>,
-    /// Private key for labgrid's places over ssh
+    /// SSH private key for labgrid places
     #[arg(long, value_name = "FILE", requires = "labgrid")]
     key: Option<PathBuf>,
-    /// Option of ssh for labgrid's places, as `ssh -o` takes it; may be given several times
+    /// SSH option for labgrid places, as for `ssh -o`; repeatable
     #[arg(long = "ssh-option", value_name = "OPTION", requires = "labgrid")]
     ssh_options: Vec<String>,
-    /// Only boards with these tags (`soc=rk3588,npu=v2`), or the one with this name
+    /// Use only boards with these tags (`soc=rk3588,npu=v2`), or the board with this name
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! What is sent to boards: the runner, the conformance suite, plugins.
+//! Programs sent to boards: the runner, the conformance suite, plugins.
 //!
-//! Invariant: a board gets files that are built for its processor, or an error names the file. A board is asked for its
-//! processor only where there is something to choose.
+//! Invariant: a board gets files built for its processor, or an error names the file. A board's processor is queried
+//! only if there is a choice.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,15 @@ use crate::progress::Progress;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Boards")]
 pub(crate) struct ProgramArguments {
-    /// The runner for boards without one of their own; without it, `polychip-runner` beside this program. Of several, each
-    /// board takes the one for its processor
+    /// Runner for boards that configure none; default: `polychip-runner` next to this program. If repeated, each
+    /// board gets the runner for its processor
     #[arg(long = "runner", value_name = "FILE")]
     runners: Vec<PathBuf>,
-    /// The conformance suite (`polychip-conform`) for boards without one of their own; of several, the one for its processor
+    /// Conformance suite (`polychip-conform`) for boards that configure none; if repeated, each board gets the one
+    /// for its processor
     #[arg(long = "conform", value_name = "FILE")]
     conforms: Vec<PathBuf>,
-    /// Plugin library for boards without any of their own; of several, those for its processor
+    /// Plugin library for boards that configure none; if repeated, each board gets those for its processor
     #[arg(long = "plugin", value_name = "FILE")]
     plugins: Vec<PathBuf>,
 }
@@ -56,7 +57,7 @@ impl ProgramArguments {
             let own_plugins = files.all(&member.plugins, false)?;
             let Some(runner) = runner.into_iter().next() else {
                 return Err(usage(format!(
-                    "no --runner is built for board {}, which is {}",
+                    "no --runner matches board {}, which is {}",
                     member.place.name,
                     system.unwrap_or("unknown")
                 )));
@@ -121,12 +122,12 @@ pub(crate) fn blob(path: &Path, program: bool) -> anyhow::Result<Blob> {
 /// The runner beside this program.
 fn own_runner() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()
-        .map_err(|error| anyhow::anyhow!("this program's path is not known: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("the path of this program is unknown: {error}"))?;
     let runner = program.with_file_name(format!("polychip-runner{}", std::env::consts::EXE_SUFFIX));
     match runner.is_file() {
         true => Ok(runner),
         false => Err(usage(format!(
-            "there is no {}; name the boards' runner with --runner FILE, or in the inventory",
+            "{} does not exist; name the boards' runner with --runner FILE or in the inventory",
             runner.display()
         ))),
     }
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_board_takes_the_files_for_its_processor() {
+    fn board_gets_the_files_for_its_processor() {
         let of = |name: &str, machine| Blob {
             path: name.into(),
             name: name.into(),

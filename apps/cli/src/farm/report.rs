@@ -1,4 +1,4 @@
-//! `polychip farm report`: what a farm measured, for people and for continuous integration.
+//! `polychip farm report`: farm results for people and continuous integration.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,16 @@ use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folders of runs, or folders of such folders, each a snapshot: the newest is shown, the others are its history
+    /// Run folders, or folders of run folders, each a snapshot: the newest is shown, with the others as its history
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Folders of runs that the newest snapshot is compared with, as `polychip farm compare` takes them
+    /// Run folders to compare the newest snapshot with, as for `polychip farm compare`
     #[arg(long, value_name = "BASE")]
     against: Option<String>,
-    /// Write one HTML page that needs no network
+    /// Write a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write JUnit's XML
+    /// Write JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Print JSON

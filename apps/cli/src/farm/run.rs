@@ -1,8 +1,8 @@
-//! `polychip farm run`: models measured on all boards.
+//! `polychip farm run`: measures models on all boards.
 //!
 //! Invariants:
-//! 1. Boards with the same tags are twins: each item is done once by any of them. Boards that differ each do every item.
-//! 2. The folder of the run holds all that was recorded, whatever ends the command; `--resume` goes on from there.
+//! 1. Boards with the same tags are twins: any of them does each item, once. Different boards each do every item.
+//! 2. The run folder holds all records, however the command ends; `--resume` continues from them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,27 +29,28 @@ use crate::setup::{Aim, Precision, shape};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// ONNX models; with --resume, those of items that are left
+    /// ONNX models; with --resume, the models of the remaining items
     models: Vec<PathBuf>,
-    /// What is done with each model
+    /// Jobs to do for each model
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_values_t = [Wish::Profile, Wish::Bench])]
     jobs: Vec<Wish>,
-    /// Sets of plugins whose devices share a model, each an item (`cpu,cpu+gpu`); without it, all plugins of a board together
+    /// Plugin sets whose devices share a model, each a separate item (`cpu,cpu+gpu`); default: all plugins of a board
+    /// together
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = plugin_set)]
     on: Vec<PluginSet>,
-    /// Only the items of this file, each on the boards that measured it: what `farm compare --suspects` wrote
+    /// Run only the items in this file, written by `farm compare --suspects`, each on the boards that measured it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["jobs", "on", "threads", "policy", "precision", "shapes"])]
     suspects: Option<PathBuf>,
-    /// Folder for what is recorded, which holds no run yet
+    /// Folder for the records; must not hold a run yet
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with the run of this folder: what is recorded is not repeated
+    /// Resume the run in this folder, without repeating recorded items
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "suspects", "jobs", "on", "id", "commit", "threads", "policy", "precision", "shapes", "warmup", "iters", "seconds", "time_limit"])]
     resume: Option<PathBuf>,
-    /// Name of the run, unique among those that are compared; without it, made of the time
+    /// Name of the run, unique among compared runs; default: made from the time
     #[arg(long, value_name = "NAME", value_parser = run_name)]
     id: Option<String>,
-    /// Commit under test, for the records
+    /// Commit under test, to record
     #[arg(long, value_name = "COMMIT")]
     commit: Option<String>,
     /// Print JSON
@@ -67,31 +68,31 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Measuring")]
 struct MeasuringArguments {
-    /// What plans minimise
+    /// Objective that plans minimise
     #[arg(long, value_enum, default_value_t = Aim::Latency)]
     policy: Aim,
-    /// Threads that a CPU may use; without it, the plugin chooses
+    /// Maximum number of CPU threads; default: the plugin's choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// How exactly to compute
+    /// Numeric precision
     #[arg(long, value_enum, default_value_t = Precision::Exact)]
     precision: Precision,
-    /// Shape of an input, which gives the dimensions that a model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = shape_text)]
     shapes: Vec<String>,
-    /// Runs before the first that counts
+    /// Warm-up runs
     #[arg(long, value_name = "N")]
     warmup: Option<u32>,
-    /// Runs that count, of a benchmark
+    /// Timed runs of a benchmark
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iters: Option<u32>,
-    /// Longest time of a profile, and the time of a soak
+    /// Maximum seconds of a profile job, and the seconds of a soak
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: Option<u32>,
-    /// An item that takes longer is ended as failed
+    /// Stop an item after this many seconds and record it as failed
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
     time_limit: Option<u32>,
-    /// Measure on boards that are throttled, or in use by other programs, too
+    /// Also measure on boards that are throttled or used by other programs
     #[arg(long)]
     unfit: bool,
 }
@@ -99,13 +100,13 @@ struct MeasuringArguments {
 /// A job by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Wish {
-    /// The conformance suite judges the plugins
+    /// Run the conformance suite on the plugins
     Conformance,
-    /// Measure what the models consist of, into a profile database per board
+    /// Measure the models' parts into one profile database per board
     Profile,
-    /// Time runs from submit to outputs
+    /// Time runs from submission to outputs
     Bench,
-    /// Run for long while temperature, clock and rate are followed
+    /// Run for a long time, and track temperature, clock and rate
     Soak,
 }
 
@@ -143,12 +144,12 @@ fn run_name(text: &str) -> Result<String, String> {
     match !text.is_empty() && !text.starts_with('.') && text.chars().all(is_kept) {
         true => Ok(text.to_owned()),
         false => {
-            Err("a name consists of letters, digits, '-', '_' and '.', and starts with no '.'".to_owned())
+            Err("invalid name: use letters, digits, '-', '_' and '.', and do not start with '.'".to_owned())
         }
     }
 }
 
-/// What `farm run --json` prints.
+/// Output of `farm run --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Folder of the run.
@@ -160,16 +161,16 @@ pub(crate) struct Answer {
     /// What came of them.
     #[serde(flatten)]
     summary: Summary,
-    /// Items that were not measured by this call, with the reason.
+    /// Items not measured by this call, with the reason.
     not_measured: Vec<NotMeasured>,
 }
 
-/// An item that was not measured.
+/// An unmeasured item.
 #[derive(Debug, Serialize, JsonSchema)]
 struct NotMeasured {
     /// What was to be done.
     item: String,
-    /// The board that said so.
+    /// The reporting board.
     place: String,
     /// Why not.
     reason: String,
@@ -207,7 +208,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             };
             RunFolder::create(&path, header, &arguments.measuring.effort()).map_err(of_folder)?
         }
-        (begun, _) => begun.context("neither a new run nor one to go on with")?,
+        (begun, _) => begun.context("no run to start or to resume")?,
     };
     let models: BTreeMap<String, Blob> = models
         .into_iter()
@@ -268,7 +269,7 @@ fn driven(
             place,
             words,
             given_up,
-        } => eprintln!("board {place} is lost: {words}; items that end with it: {given_up}"),
+        } => eprintln!("board {place} is lost: {words}; items given up: {given_up}"),
         _ => {}
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -308,7 +309,7 @@ fn check_models(folder: &RunFolder, models: &BTreeMap<String, Blob>) -> anyhow::
             && !models.contains_key(&model.blake3)
         {
             return Err(usage(format!(
-                "model {} of the run is not given, or is another file now: its BLAKE3 was {}",
+                "model {} of the run is missing from the command line or has changed: its BLAKE3 hash was {}",
                 model.name, model.blake3
             )));
         }
@@ -362,7 +363,7 @@ impl Arguments {
         };
         let started_s = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
-            .context("the clock stands before 1970")?
+            .context("the system clock is before 1970")?
             .as_secs();
         Ok(RunHeader {
             format: FORMAT,
@@ -382,7 +383,7 @@ impl Arguments {
         let jobs = self.jobs.iter().map(|wish| wish.job());
         let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
         if models.is_empty() && !of_models.is_empty() {
-            return Err(usage("no model is given; only --jobs conformance needs none"));
+            return Err(usage("no model given; only --jobs conformance needs none"));
         }
         let sets = match self.on.is_empty() {
             true => vec![PluginSet(Vec::new())],
@@ -419,12 +420,12 @@ fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let items: Vec<Wanted> = serde_json::from_str(&text).map_err(|error| {
         wrong(format!(
-            "no list of items as `farm compare --suspects` writes it: {error}"
+            "not a list of items written by `farm compare --suspects`: {error}"
         ))
     })?;
     if items.is_empty() {
         return Err(usage(format!(
-            "{} names no item: nothing is suspicious",
+            "{} lists no items: nothing is suspicious",
             path.display()
         )));
     }
@@ -433,7 +434,7 @@ fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
         if let Some(name) = wanted.places.iter().find(known) {
             let boards: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
             return Err(usage(format!(
-                "{} names board {name}, which is none of the boards chosen: {}",
+                "{} names board {name}, which is not among the selected boards: {}",
                 path.display(),
                 boards.join(", ")
             )));
@@ -476,12 +477,12 @@ impl Answer {
             (0, 0) => Ok(()),
             (0, skipped) => Err(failure(
                 Code::NoDevice,
-                format!("{skipped} items were skipped: no board was fit for them"),
+                format!("{skipped} items were skipped: no suitable board"),
             )),
             (bad, _) => Err(failure(
                 Code::DeviceFailed,
                 format!(
-                    "{bad} of {} items failed; `--resume {}` tries those again whose boards failed",
+                    "{bad} of {} items failed; `--resume {}` retries those whose boards failed",
                     self.items, self.folder
                 ),
             )),
@@ -498,7 +499,7 @@ impl fmt::Display for Answer {
             writeln!(f, "board {place} was lost: {words}")?;
         }
         for (place, words) in &self.summary.missing_profiles {
-            writeln!(f, "the profile of board {place} could not be fetched: {words}")?;
+            writeln!(f, "cannot fetch the profile of board {place}: {words}")?;
         }
         let Summary {
             known_before,
@@ -519,7 +520,7 @@ impl fmt::Display for Answer {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
             f,
-            "sent {} files ({:.1} MiB); {} ({:.1} MiB) were there already",
+            "sent {} files ({:.1} MiB); {} ({:.1} MiB) were already there",
             sent.files,
             mib(sent.bytes),
             sent.kept_files,
@@ -534,7 +535,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_of_plugins_are_sorted_names() {
+    fn plugin_sets_are_sorted() {
         assert_eq!(
             plugin_set("gpu+cpu+gpu"),
             Ok(PluginSet(vec!["cpu".into(), "gpu".into()]))
@@ -545,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn suspects_are_items_of_boards_that_are_there() {
+    fn suspects_must_belong_to_existing_boards() {
         let place = |name: &str| Place {
             name: name.into(),
             transport: "local".into(),
@@ -563,9 +564,9 @@ mod tests {
         let twins = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
         assert_eq!((twins.len(), &*twins[1].places), (2, &["b".to_owned()][..]));
         for (text, words) in [
-            (of("c"), "board c, which is none of the boards chosen: a, b"),
-            ("[]".to_owned(), "names no item"),
-            ("{}".to_owned(), "no list of items"),
+            (of("c"), "board c, which is not among the selected boards: a, b"),
+            ("[]".to_owned(), "lists no items"),
+            ("{}".to_owned(), "not a list of items"),
             (of("b").replace("\"b\"", ""), "names no board"),
         ] {
             let error = read(&text).unwrap_err();
@@ -574,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_runs_are_names_of_folders() {
+    fn run_names_are_valid_folder_names() {
         assert!(run_name("pr-17.2").is_ok());
         for bad in ["", ".x", "a/b", "a b"] {
             assert!(run_name(bad).is_err(), "{bad}");

@@ -1,8 +1,8 @@
-//! `polychip bench-llm`: tokens per second of reading a prompt and of answering.
+//! `polychip bench-llm`: tokens per second of prefill and decode.
 //!
 //! Invariants:
-//! 1. A test begins with nothing read, is run once before it is measured, and says the median of its rounds.
-//! 2. Tokens are random; sampling and text are not part of what is measured.
+//! 1. A test starts with an empty KV cache, runs once as warm-up, and reports the median of its rounds.
+//! 2. Tokens are random; sampling and text processing are not measured.
 
 use std::time::Instant;
 
@@ -21,13 +21,13 @@ use crate::progress::Progress;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Tokens of a prompt to read; several separated by commas, 0 for none
+    /// Prompt lengths in tokens, separated by commas; 0 for none
     #[arg(short = 'p', long, value_name = "N", value_delimiter = ',', default_values_t = [512])]
     prompt: Vec<u32>,
-    /// Tokens that were read before an answer begins
+    /// Tokens already in the context when a test begins
     #[arg(short = 'd', long, value_name = "N", default_value_t = 0)]
     depth: u32,
-    /// How often each test is run
+    /// Repetitions of each test
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Print JSON
@@ -35,30 +35,30 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     model: LanguageArguments,
-    /// Tokens of an answer; several separated by commas, 0 for none
+    /// Answer lengths in tokens, separated by commas; 0 for none
     #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_values_t = [128])]
     answer: Vec<u32>,
 }
 
-/// What `bench-llm --json` prints.
+/// Output of `bench-llm --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
     model: String,
     /// Bytes of the file.
     file_bytes: u64,
-    /// Threads that were asked for; none where the plugin chose.
+    /// Requested threads; null if the plugin chose.
     threads: Option<u32>,
     /// The tests.
     tests: Vec<Test>,
-    /// Most memory that this process ever held, in bytes, where the system tells.
+    /// Peak memory of this process in bytes; null if the system does not report it.
     peak_bytes: Option<u64>,
 }
 
 /// A test.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Test {
-    /// `pp512`: a prompt of 512 tokens; `tg128`: an answer of 128; `tg128 @ d1000`: behind 1000 tokens.
+    /// `pp512`: a prompt of 512 tokens; `tg128`: an answer of 128; `tg128 @ d1000`: after 1000 tokens.
     name: String,
     /// Tokens per second, median of the rounds.
     tokens_per_s: f64,
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .filter(|longest| *longest > model.capacity() as u64)
     {
         return Err(usage(format!(
-            "{longest} tokens do not fit the room for {} (--context)",
+            "{longest} tokens exceed the context length of {} (--context)",
             model.capacity()
         )));
     }
@@ -183,7 +183,7 @@ fn table(answer: &Answer) -> String {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let _ = writeln!(
             text,
-            "peak memory of the process: {:.1} MiB, the file has {:.1}",
+            "peak process memory: {:.1} MiB, the file has {:.1}",
             mib(bytes),
             mib(answer.file_bytes)
         );

@@ -1,6 +1,6 @@
-//! `polychip chat`: a conversation, a line at a time.
+//! `polychip chat`: a conversation with one turn per line.
 //!
-//! Invariant: what was said before is not read again; only the new turn is.
+//! Invariant: only the new turn is processed; earlier turns stay in the KV cache.
 
 use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 
@@ -15,7 +15,7 @@ use crate::output::Output;
     after_help = "Each line of standard input is a turn; `/clear` begins anew, `/bye` or the end of input ends."
 )]
 pub(crate) struct Arguments {
-    /// What the model is told before the conversation
+    /// System prompt of the conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let input = std::io::stdin();
     let ask = || {
         if input.is_terminal() {
-            // nobody reads it where standard error is closed
+            // ignore a closed standard error
             let _ = write!(std::io::stderr(), "> ");
         }
     };
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let line = match line {
             Ok(line) => line,
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                warn("this turn is no text in UTF-8: it is left out");
+                warn("this turn is not UTF-8 text and is skipped");
                 ask();
                 continue;
             }
@@ -69,8 +69,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 if prompt.len() > model.capacity() {
                     messages.pop();
                     warn(format!(
-                        "{} tokens of conversation do not fit the room for {}: this turn is left out; `/clear` begins anew, --context makes \
-                         more room",
+                        "the conversation's {} tokens exceed the context length of {}: this turn is skipped; start \
+                         over with `/clear`, or raise --context",
                         prompt.len(),
                         model.capacity()
                     ));

@@ -15,17 +15,17 @@ use crate::peak::peak_bytes;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to answer
+    /// Prompt to answer
     #[arg(long, value_name = "TEXT")]
     prompt: String,
-    /// Go on with the prompt as it is, instead of answering it by the model's chat template
+    /// Continue the prompt as plain text, without the model's chat template
     #[arg(long, conflicts_with = "system")]
     raw: bool,
-    /// What the model is told before the prompt
+    /// System prompt
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// Begin with what this file keeps of earlier prompts and answers, where it is there, and keep this one in it: what both begin with
-    /// is not read again
+    /// Load the KV cache of earlier prompts and answers from this file if it exists, and save this one's to it; a
+    /// common beginning is not processed again
     #[arg(long, value_name = "FILE")]
     prompt_cache: Option<PathBuf>,
     /// Print JSON
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     format: FormatArguments,
 }
 
-/// What `generate --json` prints.
+/// Output of `generate --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
@@ -52,26 +52,26 @@ pub(crate) struct Answer {
     finish: &'static str,
     /// Tokens of the prompt.
     prompt_tokens: usize,
-    /// Those of them that had been read before, which a prompt cache keeps.
+    /// Tokens of these that the prompt cache already held.
     reused_tokens: usize,
-    /// Tokens of the prompt read per second, those reused, planning and packing left out.
+    /// Prompt tokens per second, without reused tokens, planning and packing.
     prefill_tokens_per_s: f64,
-    /// Tokens of the answer after the first one, per second; none where there is no second one.
+    /// Answer tokens after the first, per second; null without a second one.
     decode_tokens_per_s: Option<f64>,
-    /// Tokens that were guessed and those of them that stood; none without `--speculate` or `--draft`.
+    /// Drafted and accepted tokens; null without `--speculate` or `--draft`.
     speculated: Option<Speculated>,
     /// Bytes of keys and values of prompt and answer.
     kv_bytes: u64,
-    /// Most memory that this process ever held, in bytes, where the system tells.
+    /// Peak memory of this process in bytes; null if the system does not report it.
     peak_bytes: Option<u64>,
 }
 
-/// What came of guessed tokens.
+/// Results of speculative decoding.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Speculated {
     /// Runs that had guesses to confirm.
     runs: usize,
-    /// Tokens that were guessed.
+    /// Drafted tokens.
     proposed: usize,
     /// Those of them that stood.
     accepted: usize,
@@ -150,25 +150,22 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 /// What is said behind an answer.
 fn speeds(answer: &Answer) -> String {
     let decode = match answer.decode_tokens_per_s {
-        Some(speed) => format!(
-            ", {} tokens of answer at {speed:.1} a second",
-            answer.tokens.len()
-        ),
+        Some(speed) => format!(", {} answer tokens at {speed:.1}/s", answer.tokens.len()),
         None => String::new(),
     };
     let guessed = match &answer.speculated {
         Some(found) => format!(
-            ", {} of {} guesses stood in {} runs",
+            ", {} of {} draft tokens accepted in {} runs",
             found.accepted, found.proposed, found.runs
         ),
         None => String::new(),
     };
     let known = match answer.reused_tokens {
         0 => String::new(),
-        known => format!(" ({known} of them kept from before)"),
+        known => format!(" ({known} of them cached)"),
     };
     format!(
-        "{} tokens of prompt{known} at {:.1} a second{decode}{guessed}, ended by {}",
+        "{} prompt tokens{known} at {:.1}/s{decode}{guessed}, stopped by {}",
         answer.prompt_tokens, answer.prefill_tokens_per_s, answer.finish
     )
 }

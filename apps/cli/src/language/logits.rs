@@ -1,4 +1,4 @@
-//! `polychip logits`: the logits behind each token of a given text, for comparing a model with another implementation.
+//! `polychip logits`: the logits after each token of a given text, to compare a model with another implementation.
 
 use std::path::PathBuf;
 
@@ -15,19 +15,19 @@ use crate::{array, file, npy};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Tokens, as integers of a NumPy file of one axis
+    /// Tokens: a one-dimensional NumPy file of integers
     #[arg(long, value_name = "FILE.npy", required_unless_present = "text")]
     tokens: Option<PathBuf>,
-    /// The tokens of this text instead, with those that the model begins a text with
+    /// Use the tokens of this text instead, with the model's beginning-of-text tokens
     #[arg(long, value_name = "FILE", conflicts_with = "tokens")]
     text: Option<PathBuf>,
-    /// Only the first so many tokens
+    /// Use only the first N tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     first: Option<u32>,
-    /// Write the tokens here, u32
+    /// Write the tokens to this file as u32
     #[arg(long, value_name = "FILE.npy")]
     save_tokens: Option<PathBuf>,
-    /// Write the logits here, f32 `[tokens, vocabulary]`: row i is behind token i
+    /// Write the logits to this file as f32 `[tokens, vocabulary]`; row i follows token i
     #[arg(long, value_name = "FILE.npy")]
     save: PathBuf,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     if arguments.model.phases.is_some() {
         return Err(crate::exit::bad_input(
-            "logits of every token are of one graph over all devices: leave --phases out",
+            "--phases cannot be used here: one graph over all devices computes the logits of every token",
         ));
     }
     for path in [Some(&arguments.save), arguments.save_tokens.as_ref()]
@@ -92,7 +92,7 @@ fn tokens(path: &std::path::Path) -> anyhow::Result<Vec<u32>> {
     let array = npy::read(&file::read(path)?).with_context(|| path.display().to_string())?;
     let wrong = || {
         bad_input(format!(
-            "{}: tokens are integers of 0 or more on one axis, not {} of shape {:?}",
+            "{}: tokens must be a one-dimensional array of non-negative integers, not {} of shape {:?}",
             path.display(),
             array.dtype.name(),
             array.shape

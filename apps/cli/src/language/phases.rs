@@ -1,10 +1,11 @@
-//! `polychip phases`: what chunks cost on each device, and which device should read a prompt and which should answer.
+//! `polychip phases`: chunk costs on each device, and prefill and decode placement.
 //!
 //! Invariants:
-//! 1. Costs are measured by what a sequence does, or read from a file that names model, devices and settings.
-//! 2. With `--check`, every way to fix a device and a size of chunk for the prompt and a device for the answer is run beside the
-//!    plan, in turns, or listed with the time that kept it from being run.
-//! 3. A prompt that was asked for and is not planned is named.
+//! 1. Costs are measured with a sequence's own operations, or read from a file that names model, devices and
+//!    settings.
+//! 2. With `--check`, every fixed choice of prefill device, chunk size and decode device runs in alternation with the
+//!    plan, or is listed with the predicted time that excluded it.
+//! 3. A requested prompt that is not planned is reported.
 
 use std::path::PathBuf;
 
@@ -23,20 +24,20 @@ mod check;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Tokens of a prompt to plan for; several separated by commas
+    /// Prompt lengths to plan for, in tokens, separated by commas
     #[arg(short = 'p', long, value_name = "N", value_delimiter = ',', default_values_t = [32, 128, 512, 2048],
           value_parser = clap::value_parser!(u32).range(1..))]
     prompt: Vec<u32>,
-    /// Tokens of the answer
+    /// Answer length in tokens
     #[arg(short = 'n', long, value_name = "N", default_value_t = 128)]
     answer: u32,
-    /// How often a chunk of each size is timed on each device
+    /// Timed runs of each chunk size on each device
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Write the costs to a file, for `--phases` of other commands
+    /// Write the costs to this file, for `--phases` of other commands
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Run the plan of each prompt beside every fixed placement, and say how far it is from the best of them
+    /// Run the plan of each prompt and every fixed placement, and report the plan's distance from the best one
     #[arg(long)]
     check: bool,
     /// Print JSON
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
     model: LanguageArguments,
 }
 
-/// What `phases --json` prints.
+/// Output of `phases --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
@@ -58,51 +59,51 @@ pub(crate) struct Answer {
     devices: Vec<Device>,
     /// Plans by length of the prompt.
     plans: Vec<Plan>,
-    /// Which device reads most of a prompt of which lengths, shortest first.
+    /// Main prefill device by prompt length, shortest first.
     readers: Vec<Reader>,
-    /// Which device answers behind how many positions.
+    /// Decode device by number of positions.
     answerers: Vec<Answerer>,
 }
 
-/// What a device costs.
+/// Costs of a device.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Device {
     /// Device, `plugin:index`.
     device: String,
     /// Whether the device is emulated.
     emulated: bool,
-    /// Bytes of weights and of what else its sessions keep.
+    /// Bytes of weights and of its sessions' other memory.
     memory_bytes: u64,
-    /// Mean power in milliwatts, where plans know it.
+    /// Mean power in milliwatts, if plans know it.
     power_mw: Option<f64>,
-    /// Nanoseconds that its first chunk takes longer after another device ran.
+    /// Extra nanoseconds of its first chunk after another device ran.
     entry_ns: f64,
     /// Chunks, the largest first.
     chunks: Vec<Chunk>,
-    /// What of it is not used, and why.
+    /// Unused parts of it, with the reason.
     refused: Vec<String>,
 }
 
-/// What a chunk costs.
+/// Cost of a chunk.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Chunk {
     /// Tokens.
     rows: usize,
-    /// Nanoseconds behind no position.
+    /// Nanoseconds after no earlier position.
     base_ns: f64,
     /// Nanoseconds for each position read before, of the first ones.
     per_position_ns: f64,
-    /// What later ones cost.
+    /// Cost of later positions.
     #[serde(skip_serializing_if = "Option::is_none")]
     beyond: Option<Beyond>,
 }
 
-/// What a position costs that lies behind many others.
+/// Cost of a position after many others.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Beyond {
-    /// How many positions cost what the first do.
+    /// Number of positions with the cost of the first.
     past: usize,
-    /// Nanoseconds for each that is read behind these.
+    /// Nanoseconds per position after these.
     per_position_ns: f64,
 }
 
@@ -111,7 +112,7 @@ struct Beyond {
 struct Plan {
     /// Tokens of the prompt.
     prompt: usize,
-    /// Tokens of the answer.
+    /// Answer length in tokens.
     answer: usize,
     /// The chunks of the prompt in order, `device x tokens`, equal neighbours as one with a count.
     reads: Vec<String>,
@@ -123,26 +124,26 @@ struct Plan {
     answer_ns: f64,
     /// Bytes that the devices of the plan keep.
     memory_bytes: u64,
-    /// What is minimised, in nanoseconds: time, and energy at its price.
+    /// Objective in nanoseconds: time, and energy at its price.
     objective_ns: f64,
     /// No plan has less.
     bound_ns: f64,
-    /// What running it came to; none without `--check`.
+    /// Result of running it; null without `--check`.
     check: Option<check::Checked>,
 }
 
-/// Lengths of a prompt of which the same device reads most.
+/// Range of prompt lengths with the same main prefill device.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Reader {
     /// Shortest prompt, in tokens.
     from: usize,
-    /// Longest prompt that was looked at, in tokens.
+    /// Longest examined prompt in tokens.
     to: usize,
     /// The device that reads most of it: a short rest may be another one's.
     device: String,
 }
 
-/// Positions behind which the same device answers.
+/// Range of positions with the same decode device.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Answerer {
     /// Positions before the first token.
@@ -160,7 +161,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let room = model.capacity().saturating_sub(arguments.answer as usize);
     if arguments.prompt.iter().all(|prompt| *prompt as usize > room) {
         return Err(usage(format!(
-            "no prompt of these fits the room of {} tokens (--context) beside an answer of {}",
+            "none of these prompts fits the context length of {} tokens (--context) together with an answer of {}",
             model.capacity(),
             arguments.answer
         )));
@@ -180,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let prompt = prompt as usize;
         if prompt > room {
             eprintln!(
-                "warning: a prompt of {prompt} and an answer of {answer} do not fit the room of {} tokens (--context): not planned",
+                "warning: not planned: a prompt of {prompt} and an answer of {answer} tokens exceed the context length of {} (--context)",
                 model.capacity()
             );
             continue;
@@ -220,7 +221,7 @@ fn measured(model: &LanguageModel, arguments: &Arguments) -> anyhow::Result<Phas
 fn planned(model: &LanguageModel, prompt: usize, answer: usize) -> anyhow::Result<PhasePlan> {
     match model.phase_plan(prompt, answer) {
         Some(plan) => Ok(plan?),
-        None => anyhow::bail!("phases are not placed"),
+        None => anyhow::bail!("prefill and decode are not placed"),
     }
 }
 
@@ -286,7 +287,7 @@ fn readers(
     answer: usize,
     room: usize,
 ) -> anyhow::Result<Vec<Reader>> {
-    let _progress = Progress::of("looking for the lengths at which devices change");
+    let _progress = Progress::of("searching for the lengths at which the device changes");
     let mut found: Vec<Reader> = Vec::new();
     let lengths = (1..=room.min(512)).chain((544..=room.min(4096)).step_by(32));
     for length in lengths {
@@ -336,14 +337,14 @@ fn text(answer: &Answer) -> String {
             device.device,
             device.memory_bytes as f64 / f64::from(1 << 20),
             device.power_mw.map_or(String::new(), |mw| format!(
-                ", {:.1} W as plans state it",
+                ", {:.1} W by the plans' estimates",
                 mw / 1e3
             )),
         );
         for chunk in device.chunks.iter().rev() {
             let _ = writeln!(
                 text,
-                "  {:>4} tokens: {:>9} ms, and {:.3} ms for each 1000 positions before{}",
+                "  {:>4} tokens: {:>9} ms, plus {:.3} ms per 1000 earlier positions{}",
                 chunk.rows,
                 ms(chunk.base_ns),
                 chunk.per_position_ns * 1e3 / 1e6,
@@ -361,7 +362,7 @@ fn text(answer: &Answer) -> String {
     for plan in &answer.plans {
         let _ = writeln!(
             text,
-            "a prompt of {} and an answer of {}: read by {}; answered by {}; predicted {} ms and {} ms, {}",
+            "a prompt of {} and an answer of {} tokens: prefill on {}; decode on {}; predicted {} ms and {} ms, {}",
             plan.prompt,
             plan.answer,
             plan.reads.join(", "),
@@ -369,9 +370,9 @@ fn text(answer: &Answer) -> String {
             ms(plan.prompt_ns),
             ms(plan.answer_ns),
             match plan.objective_ns <= plan.bound_ns * (1.0 + 1e-9) + 1e-3 {
-                true => "no plan is better".to_owned(),
+                true => "optimal".to_owned(),
                 false => format!(
-                    "at most {:.2} % from the best",
+                    "within {:.2} % of the optimum",
                     (plan.objective_ns / plan.bound_ns.max(1.0) - 1.0) * 100.0
                 ),
             },
@@ -383,14 +384,14 @@ fn text(answer: &Answer) -> String {
     for reader in &answer.readers {
         let _ = writeln!(
             text,
-            "prompts of {} to {} tokens are read by {}",
+            "prompts of {} to {} tokens: prefill on {}",
             reader.from, reader.to, reader.device
         );
     }
     for answerer in &answer.answerers {
         let _ = writeln!(
             text,
-            "behind {} positions and more, {} answers",
+            "from {} positions: decode on {}",
             answerer.from, answerer.device
         );
     }

@@ -1,8 +1,9 @@
-//! `polychip serve`: a language model over HTTP, for clients of OpenAI's interface.
+//! `polychip serve`: a language model over HTTP, for OpenAI API clients.
 //!
 //! Invariants:
-//! 1. The line that says where it listens is printed once clients may connect.
-//! 2. The first SIGINT or SIGTERM lets running answers end, the second gives them up; the exit code is 0 either way.
+//! 1. The address line is printed once clients can connect.
+//! 2. The first SIGINT or SIGTERM lets running answers finish, the second aborts them; the exit code is 0 in both
+//!    cases.
 
 use std::env::VarError;
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,7 +28,7 @@ paths: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /hea
 environment: POLYCHIP_API_KEY is the key where --api-key gives none
 SIGINT or SIGTERM lets running answers end, a second one gives them up")]
 pub(crate) struct Arguments {
-    /// Print where it listens as JSON
+    /// Print the listening address as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -39,47 +40,48 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 struct ServerArguments {
-    /// Address to listen on; any but this machine's own is open to others
+    /// Address to listen on; any address but a loopback one is open to other machines
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
-    /// Port to listen on; 0 for one that is free
+    /// Port to listen on; 0 for a free port
     #[arg(long, value_name = "N", default_value_t = 8080)]
     port: u16,
-    /// The model's name for clients (the file's, without its end, where left out)
+    /// Model name for clients; default: the file name without its extension
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Clients must send this key as `Authorization: Bearer KEY`
+    /// Key that clients must send as `Authorization: Bearer KEY`
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
-    /// Answers that are made at once, each with keys and values of its own
+    /// Maximum number of concurrent answers, each with its own KV cache
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_active: u32,
-    /// Answers that get a token by one run, with one read of the weights; 1 makes each as if it were alone
+    /// Maximum batch size: answers that share one run and one read of the weights per token; 1 computes each answer
+    /// alone
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=16))]
     max_batch: u32,
-    /// Requests that may wait beside them; one more gets 429
+    /// Maximum number of waiting requests; further ones get status 429
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=65536))]
     max_queue: u32,
-    /// Most tokens of an answer (as many as there is room for where left out)
+    /// Maximum number of tokens of an answer; default: as many as fit in the context
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
-    /// Memory for keys and values (what --max-active answers can need where left out, at most 4096)
+    /// KV cache memory in MiB; default: the need of --max-active answers, at most 4096
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
     kv_memory: Option<u32>,
-    /// Longest time of a request, from its arrival to its answer's end
+    /// Maximum seconds of a request, from its arrival to the end of its answer
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
-    /// How long running answers may go on once the server is told to end
+    /// Seconds for running answers to finish once the server is told to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u32,
 }
 
-/// What `serve --json` prints, in one line, once it listens.
+/// Output of `serve --json`: one line, printed once the server listens.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    /// Where it listens.
+    /// Address of the server.
     address: String,
-    /// What clients call the base URL.
+    /// Base URL for clients.
     url: String,
     /// The model's name for clients.
     model: String,
@@ -96,12 +98,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         (None, Err(VarError::NotPresent)) => None,
         // a key that cannot be read is not none
         (None, Err(VarError::NotUnicode(_))) => {
-            return Err(usage(format!("{KEY}: a key is of visible ASCII characters")));
+            return Err(usage(format!(
+                "{KEY}: a key must consist of visible ASCII characters"
+            )));
         }
     };
     if !asked.host.is_loopback() && key.is_none() {
         warn(format!(
-            "whoever reaches {} may use the model: --api-key lets in only those who know it",
+            "every machine that reaches {} can use the model; restrict access with --api-key",
             asked.host
         ));
     }

@@ -1,8 +1,8 @@
-//! The best plan that uses more than one device, where the planner would use one only: the evidence for it.
+//! The best multi-device plan if the planner would use only one device, as evidence for that choice.
 //!
 //! Invariants:
-//! 1. Every plan of several devices has some node away from the one device; so the cheapest of the plans with one
-//!    node pinned elsewhere, node by node, is the cheapest of all of them by the costs that are known.
+//! 1. Every multi-device plan has some node on another device. So the cheapest among the plans with one node pinned
+//!    elsewhere, over all nodes, is the cheapest of all by the known costs.
 //! 2. Nothing is compiled or run here.
 //!
 //! Not here: measuring it (`measure`).

@@ -1,6 +1,7 @@
-//! Which limits a sensor can show to be kept, and which none can.
+//! Limits that sensors can verify, and limits that they cannot.
 //!
-//! Invariant: a limit that nothing measures is said to be unenforceable, on the dashboard, in text and in JSON, and never looks kept.
+//! Invariant: a limit without a sensor is reported as unenforceable on the dashboard, in text and in JSON, and never
+//! as met.
 
 use polychip::telemetry::{Figure, Sample};
 use polychip::{MilliCelsius, Milliwatts};
@@ -9,22 +10,22 @@ use serde::Serialize;
 
 use super::words::in_watts;
 
-/// A limit that was asked for, and what it can be held by.
+/// A requested limit and its sensors.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct LimitLine {
     /// `power`, `temperature` or `surface`.
     pub(super) limit: String,
     /// The limit, in milliwatts or thousandths of a degree Celsius.
     pub(super) value: i64,
-    /// Who says the figure: devices, or `surface`.
+    /// Sources of the figure: devices, or `surface`.
     pub(super) held_by: Vec<String>,
-    /// Who does not, and why.
+    /// Devices without the figure, and the reason.
     pub(super) not_by: Vec<Unsaid>,
-    /// Whether anything says it: otherwise the limit cannot be enforced.
+    /// Whether a sensor measures it; otherwise the limit cannot be enforced.
     pub(super) enforceable: bool,
 }
 
-/// A figure that no sensor says.
+/// A figure without a sensor.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Unsaid {
     /// The device, or `surface`.
@@ -120,17 +121,17 @@ impl LimitLine {
             .collect();
         let missing = missing.join("; ");
         let predicted = match self.limit.as_str() {
-            "power" => "; at most what plans are predicted to draw counts",
+            "power" => "; only the plans' predicted power counts",
             _ => "",
         };
         Some(if !self.enforceable {
             format!(
-                "the limit of {} of {value} cannot be enforced: no sensor says it ({missing}){predicted}",
+                "the {} limit of {value} cannot be enforced: no sensor measures it ({missing}){predicted}",
                 self.limit
             )
         } else {
             format!(
-                "the limit of {} of {value} is held by {} only ({missing})",
+                "the {} limit of {value} is enforced on {} only ({missing})",
                 self.limit,
                 self.held_by.join(", ")
             )
@@ -189,12 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_no_sensor_says_cannot_be_enforced() {
+    fn limit_without_a_sensor_is_unenforceable() {
         let said = words(&sample(&[("cpu:0", [None, None, None])]));
-        for (said, word) in
-            said.iter()
-                .zip(["power of 5.0 W", "temperature of 80.0 °C", "surface of 42.0 °C"])
-        {
+        for (said, word) in said.iter().zip([
+            "power limit of 5.0 W",
+            "temperature limit of 80.0 °C",
+            "surface limit of 42.0 °C",
+        ]) {
             let said = said.as_deref().unwrap();
             assert!(
                 said.contains(word) && said.contains("cannot be enforced"),
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_some_devices_say_names_the_others() {
+    fn partly_measured_limit_names_the_unmeasured_devices() {
         // the power of the first comes after a second of its energy
         let some = sample(&[
             ("gpu:0", [Some(61_000), None, Some(7)]),
@@ -214,7 +216,10 @@ mod tests {
         ]);
         let said = words(&some);
         let power = said[0].as_deref().unwrap();
-        assert!(power.contains("held by gpu:0 only (cpu:0: no sensor)"), "{power}");
+        assert!(
+            power.contains("enforced on gpu:0 only (cpu:0: no sensor)"),
+            "{power}"
+        );
         assert_eq!(said[1], None);
     }
 }

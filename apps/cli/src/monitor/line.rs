@@ -1,4 +1,4 @@
-//! The lines of `monitor --json`, which its schema is made of.
+//! The lines of `monitor --json`, the source of its schema.
 
 use polychip::ChangeReport;
 use schemars::JsonSchema;
@@ -17,12 +17,12 @@ pub(crate) enum Line {
         /// The sensors.
         sensors: Vec<SensorLine>,
     },
-    /// The limits that were asked for, and what they can be held by; after the first sample.
+    /// Requested limits and their sensors; after the first sample.
     Limits {
         /// The limits.
         limits: Vec<LimitLine>,
     },
-    /// What was said at one moment.
+    /// Readings at one moment.
     Sample(Box<SampleLine>),
     /// The governor changed the plan or the pace.
     Change(ChangeReport),

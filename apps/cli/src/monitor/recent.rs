@@ -1,6 +1,6 @@
-//! The last second: means over it, instead of figures of a tenth of it that jump.
+//! Means over the last second, which are steadier than those of a tenth.
 //!
-//! Invariant: it spans the samples of the last second, and at least the last interval, where samples are further apart.
+//! Invariant: it spans the samples of the last second, or at least the last interval if samples are further apart.
 
 use std::collections::VecDeque;
 
@@ -12,20 +12,20 @@ use super::words::{in_ms, in_watts};
 /// How far back means go.
 const SPAN_NS: u64 = 1_000_000_000;
 
-/// What the last second was like.
+/// Summary of the last second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct LastSecond {
-    /// Mean of the devices' power together, in milliwatts; none where no device says it.
+    /// Mean total power of the devices in milliwatts; null without a sensor.
     pub(super) power_mw: Option<i64>,
     /// Runs that ended, in a second.
     pub(super) runs_per_second: Option<f64>,
-    /// Median time from submit to outputs of the runs that ended, in nanoseconds; none where none did.
+    /// Median time of finished runs from submission to outputs in nanoseconds; null without one.
     pub(super) latency_p50_ns: Option<u64>,
     /// The longest such time, in nanoseconds.
     pub(super) latency_max_ns: Option<u64>,
-    /// Runs that were late.
+    /// Late runs.
     pub(super) late: Option<u64>,
-    /// Frames that were skipped.
+    /// Skipped frames.
     pub(super) skipped: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_over_the_last_second_whatever_a_tenth_of_it_says() {
+    fn means_cover_the_last_second() {
         let mut recent = Recent::default();
         assert_eq!(recent.add(tick(0, 900, 0, &[])).power_mw, Some(900));
         for step in 1..=30 {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_further_apart_than_a_second_are_of_their_own_interval() {
+    fn samples_over_a_second_apart_use_their_own_interval() {
         let mut recent = Recent::default();
         recent.add(tick(0, 100, 0, &[]));
         recent.add(tick(5_000, 200, 50, &[10]));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_model_and_a_sensor_nothing_is_made_up() {
+    fn no_values_are_invented_without_a_model_and_sensor() {
         let mut recent = Recent::default();
         for time_ns in [0, 100_000_000] {
             let second = recent.add(Tick {

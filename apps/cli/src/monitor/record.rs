@@ -1,6 +1,6 @@
-//! Records of sensors: a folder for each sample, named by its milliseconds, with the files that were read.
+//! Sensor records: one folder per sample, named by its milliseconds, with the files read.
 //!
-//! Invariant: a record replays as the machine that it was made on, sample by sample, at whatever pace.
+//! Invariant: a record replays its machine sample by sample, at any pace.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Recorder {
         let is_empty = std::fs::read_dir(folder)?.next().is_none();
         if !is_empty {
             return Err(usage(format!(
-                "--record {}: the folder is not empty",
+                "--record {}: the folder must be empty",
                 folder.display()
             )));
         }

@@ -1,8 +1,8 @@
-//! Runs of a model in a thread, as fast as they end or so many a second, while others look on.
+//! Runs a model in a thread, as fast as possible or at a rate, while other threads observe it.
 //!
 //! Invariants:
 //! 1. A run that fails stops the thread, and its error is the command's.
-//! 2. Times of runs take bounded memory, however long nobody asks for them.
+//! 2. Run times use bounded memory, even if nothing reads them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,14 +31,14 @@ const KEPT: usize = 65_536;
 /// Significant digits of the times of all runs.
 const DIGITS: u8 = 3;
 
-/// How long runs took from submit to outputs, over the whole time.
+/// Run times from submission to outputs, over the whole time.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Latencies {
     /// Median in nanoseconds.
     pub(super) p50_ns: u64,
-    /// 95 of 100 took no longer, in nanoseconds.
+    /// p95 in nanoseconds.
     pub(super) p95_ns: u64,
-    /// 99 of 100 took no longer, in nanoseconds.
+    /// p99 in nanoseconds.
     pub(super) p99_ns: u64,
     /// The longest in nanoseconds.
     pub(super) max_ns: u64,
@@ -211,7 +211,7 @@ impl Runner {
 fn ended(thread: JoinHandle<anyhow::Result<()>>) -> anyhow::Result<()> {
     thread
         .join()
-        .unwrap_or_else(|_| Err(anyhow::anyhow!("the thread of the runs panicked")))
+        .unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that runs the model panicked")))
 }
 
 impl Drop for Runner {

@@ -1,10 +1,10 @@
-//! A sample: what it is in JSON and in text, in one line or in full.
+//! A sample in JSON and in text, as one line or in full.
 //!
 //! Invariants:
-//! 1. A figure that no sensor gives is null, with the reason beside it.
-//! 2. What a person reads is of the last second; the sample of the moment is in the JSON.
+//! 1. A figure without a sensor is null, with the reason next to it.
+//! 2. Text shows the last second; JSON holds the current sample.
 //!
-//! Not here: the whole time (`totals`), how the last second comes about (`recent`), all kinds of lines (`line`).
+//! Not here: totals (`totals`), the last second (`recent`), kinds of lines (`line`).
 
 use polychip::telemetry::{Reading, Sample, Sensor};
 use schemars::JsonSchema;
@@ -18,9 +18,9 @@ use super::words::in_watts;
 pub(crate) struct SensorLine {
     /// Name.
     pub(super) name: String,
-    /// What it measures, and so the unit.
+    /// Quantity, which determines the unit.
     pub(super) quantity: polychip::telemetry::Quantity,
-    /// What it measures that of: cpu, gpu, npu, memory, battery, skin, system, other or a device.
+    /// Subject: cpu, gpu, npu, memory, battery, skin, system, other or a device.
     pub(super) subject: String,
     /// The reading, in thousandths of a degree Celsius, mW, µJ, kHz, mV, mA or thousandths.
     pub(super) value: Option<i64>,
@@ -28,30 +28,30 @@ pub(crate) struct SensorLine {
     pub(super) reason: Option<String>,
     /// Limits of a thermal zone.
     pub(super) trips: Vec<polychip::telemetry::Trip>,
-    /// What sets a clock.
+    /// The setter of a clock.
     pub(super) governor: Option<String>,
 }
 
-/// What was said at one moment.
+/// Readings at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct SampleLine {
     /// Seconds since the first sample.
     pub(super) seconds: f64,
     /// Devices and battery.
     pub(super) sample: Sample,
-    /// Sum of the devices' powers in milliwatts; none where no device says it.
+    /// Total power of the devices in milliwatts; null without a sensor.
     pub(super) power_mw: Option<i64>,
-    /// The plan that the next run takes.
+    /// The plan of the next run.
     pub(super) plan: Option<String>,
-    /// So many of a thousand frames are to run.
+    /// Frames to run, in thousandths.
     pub(super) pace_permille: Option<u32>,
     /// Runs that have ended.
     pub(super) runs: Option<u64>,
     /// Runs in a second since the last sample.
     pub(super) runs_per_second: Option<f64>,
-    /// Runs that took longer than the deadline, so far.
+    /// Runs over the deadline so far.
     pub(super) late: Option<u64>,
-    /// Frames that were skipped to keep a limit, so far.
+    /// Frames skipped so far to meet a limit.
     pub(super) skipped: Option<u64>,
     /// The second up to this sample.
     pub(super) last_second: LastSecond,
@@ -133,12 +133,7 @@ impl SampleLine {
         let used = heat.headroom_permille.value;
         let words = used.map_or_else(
             || "unknown".to_owned(),
-            |permille| {
-                format!(
-                    "{:.1} % of the way to severe slowing down",
-                    permille as f64 / 10.0
-                )
-            },
+            |permille| format!("{:.1} % of the way to severe throttling", permille as f64 / 10.0),
         );
         text.push_str(&format!("heat: {words} ({})\n", heat.headroom_permille.from));
         text

@@ -1,4 +1,4 @@
-//! What the dashboard is given.
+//! Input of the dashboard.
 
 use std::collections::VecDeque;
 use std::time::Duration;

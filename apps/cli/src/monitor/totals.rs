@@ -1,8 +1,8 @@
-//! The whole time: what is summed up, and the summary at the end.
+//! Totals and the final summary.
 //!
 //! Invariants:
-//! 1. Samples are taken by time, whatever the runs do; a share of samples is a share of time.
-//! 2. However long it takes, what is kept does not grow but by the powers of the samples.
+//! 1. Samples are taken by time, independent of runs, so a share of samples is a share of time.
+//! 2. Memory grows only by one power value per sample.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::runner::{Latencies, Runner};
 use super::sample::SampleLine;
 use super::words::{in_ms, in_watts};
 
-/// What the whole time was like.
+/// Summary of the whole time.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Summary {
     /// Seconds from the first to the last sample.
@@ -26,7 +26,7 @@ pub(crate) struct Summary {
     pub(super) samples: usize,
     /// Mean of the devices' power in milliwatts.
     pub(super) mean_power_mw: Option<f64>,
-    /// The limits that were asked for, and what they can be held by.
+    /// Requested limits and their sensors.
     pub(super) limits: Vec<LimitLine>,
     /// Highest sample in milliwatts.
     pub(super) highest_power_mw: Option<i64>,
@@ -34,7 +34,7 @@ pub(crate) struct Summary {
     pub(super) limit_mw: Option<u64>,
     /// Share of the samples above the limit.
     pub(super) share_above: Option<f64>,
-    /// Share of the samples whose mean of the last five seconds is above the limit, after the first ten seconds.
+    /// Share of samples with a 5 s mean above the limit, after the first 10 s.
     pub(super) share_above_5s: Option<f64>,
     /// Hottest temperature in thousandths of a degree Celsius, by device.
     pub(super) hottest_mc: BTreeMap<String, i64>,
@@ -44,13 +44,13 @@ pub(crate) struct Summary {
     pub(super) runs_per_second: Option<f64>,
     /// Times from submit to outputs.
     pub(super) latency: Option<Latencies>,
-    /// Runs that took longer than the deadline.
+    /// Runs over the deadline.
     pub(super) late: Option<u64>,
-    /// Frames that were skipped to keep a limit.
+    /// Frames skipped to meet a limit.
     pub(super) skipped: Option<u64>,
-    /// Samples for which each plan was in place.
+    /// Samples under each plan.
     pub(super) samples_of_plans: BTreeMap<String, usize>,
-    /// What the governor did.
+    /// Actions of the governor.
     pub(super) governed: Option<GovernedReport>,
     /// Decisions in its log, and whether they were the same when it was replayed.
     pub(super) replayed: Option<usize>,
@@ -226,7 +226,7 @@ impl std::fmt::Display for Summary {
         if let (Some(mean), Some(highest)) = (self.mean_power_mw, self.highest_power_mw) {
             write!(
                 f,
-                "; power: mean {:.1} W, highest {}",
+                "; power: mean {:.1} W, maximum {}",
                 mean / 1e3,
                 in_watts(highest)
             )?;
@@ -239,12 +239,12 @@ impl std::fmt::Display for Summary {
             )?;
         }
         if let Some(share) = self.share_above {
-            write!(f, ": {:.1} % of the samples above", share * 100.0)?;
+            write!(f, ": {:.1} % of the samples above it", share * 100.0)?;
         }
         if let Some(share) = self.share_above_5s {
             write!(
                 f,
-                ", {:.1} % of the means over 5 s after the first 10 s",
+                ", {:.1} % of the 5 s means after the first 10 s",
                 share * 100.0
             )?;
         }
@@ -259,7 +259,7 @@ impl std::fmt::Display for Summary {
         if let Some(latency) = &self.latency {
             write!(
                 f,
-                "\nlatency: median {}, 95 % within {}, 99 % within {}, longest {}",
+                "\nlatency: median {}, p95 {}, p99 {}, maximum {}",
                 in_ms(latency.p50_ns),
                 in_ms(latency.p95_ns),
                 in_ms(latency.p99_ns),
@@ -270,13 +270,13 @@ impl std::fmt::Display for Summary {
             write!(f, "\n{words}")?;
         }
         if let Some(governed) = &self.governed {
-            write!(f, "\n{} changes of plan; samples of each:", governed.switches)?;
+            write!(f, "\n{} plan changes; samples of each plan:", governed.switches)?;
             for (plan, samples) in &self.samples_of_plans {
                 write!(f, " {plan} {samples}")?;
             }
         }
         if let Some(replayed) = self.replayed {
-            write!(f, "\n{replayed} decisions, the same when replayed")?;
+            write!(f, "\n{replayed} decisions, confirmed by replay")?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The dashboard: devices, power and latency over time with their scales, plans and the governor's changes.
 //!
 //! Invariants:
-//! 1. `draw` shows what it is given and keeps nothing, so that a test sees what a person sees.
-//! 2. It is drawn where standard output goes; what libraries print on standard error goes where that goes.
+//! 1. `draw` is stateless, so a test sees what a user sees.
+//! 2. It draws to standard output; libraries print to standard error.
 //!
 //! Not here: scales of axes (`scale`).
 
@@ -290,7 +290,7 @@ fn draw_power(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     };
     let mut series = Vec::new();
     if !points.is_empty() {
-        series.push(Series::new("mean of a second", Color::Cyan, points));
+        series.push(Series::new("1 s mean", Color::Cyan, points));
         series.extend(limit.map(|limit| Series::level("limit", span(shown), limit as f64 / 1e3)));
     }
     draw_chart(frame, area, shown, title, "W", &series);
@@ -487,12 +487,12 @@ mod tests {
             deadline: Some(Duration::from_millis(33)),
             model: Some("resnet50.onnx".to_owned()),
             start_ns: 2_000_000_000,
-            notes: vec!["the limit of power of 300.0 W is held by gpu:0 only (cpu:0: no sensor)".to_owned()],
+            notes: vec!["the power limit of 300.0 W is enforced on gpu:0 only (cpu:0: no sensor)".to_owned()],
         };
         let drawn = screen(&shown, 110, 32);
         for words in [
             "12.5 runs/s · latency 25.3 ms, longest 34.9 ms · 3 of 100 late · 36 frames skipped",
-            "the limit of power of 300.0 W is held by gpu:0 only",
+            "the power limit of 300.0 W is enforced on gpu:0 only",
             // means of a second, not the sample of the moment
             "power 350.0 W, limit 300.0 W",
             "400 W",
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_terminal_is_no_error() {
+    fn small_terminal_is_accepted() {
         let shown = Shown {
             lines: (0..300).map(line).collect(),
             governed: None,

@@ -1,6 +1,6 @@
-//! Figures in words.
+//! Formatted figures.
 //!
-//! Invariant: each has its unit.
+//! Invariant: each figure has its unit.
 
 /// Milliwatts as watts.
 pub(super) fn in_watts(mw: i64) -> String {
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_the_digits_that_say_something() {
+    fn times_show_significant_digits() {
         let words = [123_456, 1_234_567, 12_345_678, 1_234_567_890].map(in_ms);
         assert_eq!(words, ["0.123 ms", "1.23 ms", "12.3 ms", "1234.6 ms"]);
     }

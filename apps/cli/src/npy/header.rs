@@ -1,7 +1,7 @@
 //! The header of NumPy's array files: a version, and a Python dictionary of the type, the order and the shape
 //! (`numpy.lib.format`; NEP 1).
 //!
-//! Invariant: nothing of a file's content decides how much is allocated but its length.
+//! Invariant: only a file's length determines how much is allocated.
 //!
 //! By hand: a parser of Python's literals is fifteen packages of a first build.
 
@@ -54,21 +54,21 @@ impl Kind {
 
 /// The header, and the data behind it.
 pub(super) fn read(file: &[u8]) -> anyhow::Result<(Header, &[u8])> {
-    let rest = file.strip_prefix(MAGIC).context("does not begin as one")?;
-    let (&[major, _], rest) = rest.split_first_chunk().context("ends in its version")?;
+    let rest = file.strip_prefix(MAGIC).context("has no .npy signature")?;
+    let (&[major, _], rest) = rest.split_first_chunk().context("ends within its version")?;
     let (length, rest) = match major {
         1 => {
-            let (length, rest) = rest.split_first_chunk().context("ends in its header")?;
+            let (length, rest) = rest.split_first_chunk().context("ends within its header")?;
             (usize::from(u16::from_le_bytes(*length)), rest)
         }
         2 | 3 => {
-            let (length, rest) = rest.split_first_chunk().context("ends in its header")?;
+            let (length, rest) = rest.split_first_chunk().context("ends within its header")?;
             (usize::try_from(u32::from_le_bytes(*length))?, rest)
         }
-        _ => bail!("has version {major}, where 3 is the last that is known"),
+        _ => bail!("has version {major}; the latest known version is 3"),
     };
-    let (text, data) = rest.split_at_checked(length).context("ends in its header")?;
-    let text = std::str::from_utf8(text).context("has a header that is no text")?;
+    let (text, data) = rest.split_at_checked(length).context("ends within its header")?;
+    let text = std::str::from_utf8(text).context("has a header that is not text")?;
     Ok((dictionary(text)?, data))
 }
 
@@ -123,7 +123,7 @@ fn dictionary(text: &str) -> anyhow::Result<Header> {
     }
     ensure!(
         words.rest.trim().is_empty(),
-        "has more than a dictionary in its header"
+        "has data after the dictionary in its header"
     );
     Ok(Header {
         kind: kind.context("has a header without 'descr'")?,
@@ -149,10 +149,7 @@ impl<'a> Words<'a> {
     }
 
     fn expect(&mut self, wanted: char) -> anyhow::Result<()> {
-        ensure!(
-            self.take(wanted),
-            "has a header without {wanted:?} where one belongs"
-        );
+        ensure!(self.take(wanted), "has a header without the expected {wanted:?}");
         Ok(())
     }
 
@@ -160,10 +157,10 @@ impl<'a> Words<'a> {
     fn string(&mut self) -> anyhow::Result<&'a str> {
         let rest = self.rest.trim_start();
         let quote = rest.chars().next().filter(|first| matches!(first, '\'' | '"'));
-        let quote = quote.context("has a header without a text where one belongs")?;
+        let quote = quote.context("has a header without an expected string")?;
         let (text, rest) = rest[1..]
             .split_once(quote)
-            .context("has a text without an end in its header")?;
+            .context("has an unterminated string in its header")?;
         self.rest = rest;
         Ok(text)
     }
@@ -176,7 +173,7 @@ impl<'a> Words<'a> {
                 return Ok(value);
             }
         }
-        bail!("has a header without True or False where one belongs")
+        bail!("has a header without an expected True or False")
     }
 
     fn tuple(&mut self) -> anyhow::Result<Vec<u64>> {
@@ -186,7 +183,11 @@ impl<'a> Words<'a> {
             let rest = self.rest.trim_start();
             let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             let (digits, rest) = rest.split_at(end);
-            sizes.push(digits.parse().context("has a shape past all memory, or none")?);
+            sizes.push(
+                digits
+                    .parse()
+                    .context("has no shape, or one too large for memory")?,
+            );
             // Python 2 wrote long integers so
             self.rest = rest.strip_prefix('L').unwrap_or(rest);
             if !self.take(',') {
@@ -205,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_another_implementation_writes() {
+    fn written_files_match_numpy() {
         for shape in [&[][..], &[7], &[2, 3], &[1, 0, 4], &[10_000_000_000, 1, 1, 1]] {
             for kind in ["<f4", "|b1", "<c16", "<u2"] {
                 let theirs = WriteOptions::new_header_only()
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn dictionaries_are_read_as_python_writes_them() {
+    fn reads_python_header_dictionaries() {
         let shape = |text: &str| dictionary(text).map(|header| header.shape);
         let text = "{\"shape\": (3L, 4), 'fortran_order': True, 'descr': '>i2'}\n";
         let header = dictionary(text).unwrap();
@@ -271,10 +272,10 @@ mod tests {
             ("{'descr': '<f4', 'shape': ()}", "fortran_order"),
             ("{'fortran_order': 1}", "True or False"),
             ("{'depth': 1}", "depth"),
-            ("{'descr': '<f4", "without an end"),
+            ("{'descr': '<f4", "unterminated"),
             (
                 "{'descr': '<f4', 'fortran_order': False, 'shape': ()} x",
-                "more than",
+                "after the dictionary",
             ),
         ] {
             let said = dictionary(text).unwrap_err().to_string();

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_stands_once() {
+    fn duplicate_strings_are_stored_once() {
         let mut texts = Texts::default();
         let places: Vec<usize> = ["a", "b", "a", "c", "b"]
             .iter()

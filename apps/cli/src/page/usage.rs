@@ -71,10 +71,10 @@ pub(super) fn verdict(plan: &Plan, report: &Report, usage: &[Usage]) -> String {
     used.sort_by_key(|device| std::cmp::Reverse(device.nodes));
     let all: usize = used.iter().map(|device| device.nodes).sum();
     let places = match used.as_slice() {
-        [one] => format!("all of its {} on {}", count(all, "node"), one.label),
+        [one] => format!("all {} nodes on {}", count(all, "node"), one.label),
         several => {
             let each = several.iter().enumerate().map(|(index, device)| match index {
-                0 => format!("{} of its {all} nodes on {}", device.nodes, device.label),
+                0 => format!("{} of {all} nodes on {}", device.nodes, device.label),
                 _ => format!("{} on {}", device.nodes, device.label),
             });
             each.collect::<Vec<_>>().join(", ")
@@ -85,7 +85,7 @@ pub(super) fn verdict(plan: &Plan, report: &Report, usage: &[Usage]) -> String {
         .energy
         .map_or_else(String::new, |energy| format!(" and {energy}"));
     let at_once = if plan.schedule.is_some() {
-        " with devices at work at once"
+        " with concurrent devices"
     } else {
         ""
     };
@@ -94,7 +94,7 @@ pub(super) fn verdict(plan: &Plan, report: &Report, usage: &[Usage]) -> String {
         .filter(|line| line.comparison.objective.is_some())
         .min_by_key(|line| line.comparison.objective);
     let rule = best.map_or_else(String::new, |line| {
-        format!("; the best simple rule would take {}", line.words)
+        format!("; the best simple rule takes {}", line.words)
     });
     format!(
         "A run takes {}{energy}{at_once} ({}), {places}; {}{rule}.",

@@ -14,18 +14,18 @@ use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArguments {
-    /// File of JSON to write; `-` for standard output
+    /// JSON file to write; `-` for standard output
     file: PathBuf,
-    /// Database of measured times
+    /// Profile database
     #[arg(long, value_name = "FILE", help_heading = "Devices")]
     profile: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArguments {
-    /// File of JSON, written by `polychip profile export`
+    /// JSON file written by `polychip profile export`
     file: PathBuf,
-    /// Database of measured times, made where there is none
+    /// Profile database; created if missing
     #[arg(long, value_name = "FILE", help_heading = "Devices")]
     profile: PathBuf,
     /// Print JSON
@@ -35,9 +35,9 @@ pub(crate) struct ImportArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct MergeArguments {
-    /// Database that is added to, made where there is none
+    /// Profile database to add to; created if missing
     into: PathBuf,
-    /// Databases, or files of JSON, that are added
+    /// Profile databases or JSON files to add
     #[arg(required = true)]
     from: Vec<PathBuf>,
     /// Print JSON
@@ -47,12 +47,11 @@ pub(crate) struct MergeArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiffArguments {
-    /// Database or file of JSON of before
+    /// Old profile database or JSON file
     old: PathBuf,
-    /// Database or file of JSON of now
+    /// New profile database or JSON file
     new: PathBuf,
-    /// Exit with code 1 where a part is slower beyond both intervals, and by more than so many per cent (0 where left
-    /// out)
+    /// Exit with code 1 if a part is slower beyond both intervals and by more than PERCENT (default: 0)
     #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
     fail_on: Option<i64>,
     /// Print JSON
@@ -70,21 +69,21 @@ fn gate(text: &str) -> Result<i64, String> {
     match percent.parse::<f64>() {
         Ok(value) if (0.0..=100_000.0).contains(&value) => Ok((value * 10_000.0).round() as i64),
         _ => Err(format!(
-            "{percent:?} is not a number of per cent from 0 to 100000"
+            "invalid percentage {percent:?}: expected a number from 0 to 100000"
         )),
     }
 }
 
-/// What `profile import --json` and `profile merge --json` print.
+/// Output of `profile import --json` and `profile merge --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Merge {
-    /// The database that was added to.
+    /// Target database.
     into: String,
-    /// The files that were added.
+    /// Added files.
     from: Vec<Added>,
 }
 
-/// What a file added.
+/// Additions from a file.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Added {
     /// The file.
@@ -94,7 +93,7 @@ struct Added {
     merged: Merged,
 }
 
-/// What `profile diff --json` prints.
+/// Output of `profile diff --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Diff {
     /// File of before.
@@ -104,7 +103,7 @@ pub(crate) struct Diff {
     /// What changed.
     #[serde(flatten)]
     diff: ProfileDiff,
-    /// Why the exit code is 1; none where it is 0.
+    /// Reason for exit code 1; null for exit code 0.
     failed: Option<String>,
 }
 
@@ -206,7 +205,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<ProfileFile> {
 /// What a database that is there holds.
 fn existing(path: &Path) -> anyhow::Result<ProfileFile> {
     if !path.is_file() {
-        return Err(bad_input(format!("{}: there is no such file", path.display())));
+        return Err(bad_input(format!("{}: no such file", path.display())));
     }
     Ok(Profile::open(path)?.export()?)
 }
@@ -228,7 +227,7 @@ impl std::fmt::Display for Merge {
             write!(
                 f,
                 "{} into {}: {measurements} measurements in {batches} batches, {links} links, {refusals} refusals, \
-                 {plugin_values} values of plugins; {known} batches were there already",
+                 {plugin_values} plugin values; {known} batches were already there",
                 added.file, self.into
             )?;
         }

@@ -12,15 +12,16 @@ use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Database of measured times; as `--profile`
+    /// Profile database; same as `--profile`
     file: Option<PathBuf>,
-    /// Database of measured times
+    /// Profile database
     #[arg(long, value_name = "FILE", conflicts_with = "file", help_heading = "Devices")]
     profile: Option<PathBuf>,
-    /// Only parts on devices whose identity holds this text
+    /// Show only parts on devices whose identity contains this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     device: String,
-    /// Say what is predicted from the rest of each whole model that was measured, how wrong that is, and by which regression models
+    /// Show each measured whole model's prediction from the other measurements, its error, and the regression models
+    /// used
     #[arg(long)]
     fit: bool,
     /// Print JSON
@@ -28,24 +29,24 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What `profile show --json` prints.
+/// Output of `profile show --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// The database.
     profile: String,
     /// Measured parts, by device, operating point and time.
     parts: Vec<PartSummary>,
-    /// With `--fit`, what is predicted on each device.
+    /// With `--fit`: predictions on each device.
     predictions: Vec<DevicePrediction>,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let Some(path) = arguments.file.as_ref().or(arguments.profile.as_ref()) else {
-        return Err(usage("--profile FILE says which profile to show"));
+        return Err(usage("no profile given: name one with --profile FILE"));
     };
     if !path.is_file() {
-        return Err(bad_input(format!("{}: there is no such file", path.display())));
+        return Err(bad_input(format!("{}: no such file", path.display())));
     }
     let profile = Profile::open(path)?;
     let mut parts = profile.parts()?;
@@ -93,7 +94,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     let percent = |ppm: u64| ppm as f64 / 1e4;
     writeln!(
         f,
-        "{} {}: each model predicted from the other ones",
+        "{} {}: each model predicted from the others",
         one.device, one.operating_point
     )?;
     for model in &one.models {
@@ -117,7 +118,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     ] {
         writeln!(
             f,
-            "  {word}: median {:.1} %, 95 % within {:.1} %, of {} models",
+            "  {word}: median {:.1} %, p95 {:.1} %, over {} models",
             percent(errors.p50_ppm),
             percent(errors.p95_ppm),
             errors.models
@@ -126,7 +127,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     for model in &one.op_classes {
         writeln!(
             f,
-            "  {}: {} ns a fusion group, {:.2} ps a multiply-add, {:.2} ps a byte, {:.2} ps a byte of constants",
+            "  {}: {} ns per fusion group, {:.2} ps per multiply-add, {:.2} ps per byte, {:.2} ps per constant byte",
             model.op_class,
             model.group_ns,
             model.mac_fs as f64 / 1e3,

@@ -15,22 +15,22 @@ use super::{Arguments, Arriving};
 use crate::bench::Latency;
 use crate::exit::bad_input;
 
-/// What `serve-sim --json` prints.
+/// Output of `serve-sim --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// File of the set.
     set: String,
     /// Whether it is proved that no deadline is missed.
     pub(super) admitted: bool,
-    /// Why not, where it is not.
+    /// Reason for a refusal.
     refusal: Option<RefusalReport>,
     /// The devices.
     devices: Vec<DeviceAnswer>,
     /// The models, in the file's order.
     models: Vec<ModelAnswer>,
-    /// How runs came, and on which clock.
+    /// Arrivals of runs and their clock.
     simulated: Simulated,
-    /// The first of these runs that was late; with `--real` without what devices did meanwhile.
+    /// The first late run; with `--real`, without the devices' activity.
     first_miss: Option<MissReport>,
 }
 
@@ -39,16 +39,16 @@ pub(crate) struct Answer {
 struct DeviceAnswer {
     /// Its name.
     device: String,
-    /// Share of it that models with deadlines take, each as often as it may come; none where the set is refused.
+    /// Maximum load of models with deadlines; null if the set is refused.
     utilisation: Option<f64>,
     /// Bytes that the models hold there.
     memory_bytes: u64,
-    /// The longest part of a model without deadline that is allowed there, in nanoseconds; none where any is.
+    /// Longest allowed part of a model without a deadline in nanoseconds; null without a limit.
     longest_part_ns: Option<u64>,
-    /// By priority with deadlines: the deadline that leaves the least time; empty where the set is refused.
+    /// By priority with deadlines: the tightest deadline; empty if the set is refused.
     tightest: Vec<InstantReport>,
-    /// Longest time until a part that it has begun has given way to a more urgent one, in nanoseconds; none where parts run
-    /// to their end or nobody knows how soon they give way.
+    /// Maximum time in nanoseconds until a running part yields to a more urgent one; null if parts run to
+    /// completion or the bound is unknown.
     preemption_ns: Option<u64>,
     /// Time that is added to each part for going over to it from another model's, in nanoseconds.
     switch_ns: u64,
@@ -63,11 +63,11 @@ struct ModelAnswer {
     model: String,
     /// How urgent it is.
     priority: Urgency,
-    /// Shortest time from a run to the next, in nanoseconds; none where it is endless.
+    /// Minimum time between runs in nanoseconds; null for an endless model.
     period_ns: Option<u64>,
     /// Longest time from arrival to end of a run, in nanoseconds.
     deadline_ns: Option<u64>,
-    /// Where the times of its parts come from.
+    /// Source of its part times.
     times: Vec<String>,
     /// Its parts.
     parts: Vec<PartAnswer>,
@@ -90,15 +90,15 @@ struct PartAnswer {
     time_ns: u64,
     /// Time from arrival to when the part is to be done, as the queue sees it, in nanoseconds; none without deadline.
     due_ns: Option<u64>,
-    /// How long it may be so that no other model misses a deadline because of it, in nanoseconds; none where any length is.
+    /// Maximum length in nanoseconds without causing a deadline miss; null without a limit.
     longest_ns: Option<u64>,
 }
 
-/// The time in which runs came.
+/// The time in which runs arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Clock {
-    /// Virtual: nothing ran, and each part took its stated time.
+    /// Virtual: nothing ran, and each part has its stated time.
     Virtual,
     /// This machine's: the models ran.
     Real,
@@ -107,13 +107,13 @@ enum Clock {
 /// How runs came.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Simulated {
-    /// On which clock.
+    /// The clock.
     clock: Clock,
-    /// Time in which runs came, in nanoseconds.
+    /// Time in which runs arrived in nanoseconds.
     time_ns: u64,
     /// How runs came.
     arrivals: Arriving,
-    /// Seed of what was random.
+    /// Random seed.
     seed: u64,
 }
 
@@ -174,7 +174,7 @@ impl Answer {
         })
     }
 
-    /// Runs that were late.
+    /// Late runs.
     pub(super) fn misses(&self) -> u64 {
         self.models.iter().map(|model| model.misses).sum()
     }
@@ -226,7 +226,7 @@ impl ModelAnswer {
         let (period, deadline) = (self.period_ns?, self.deadline_ns?);
         (deadline > period).then(|| {
             format!(
-                "{}: due after {}, later than its period of {}: runs overlap, and are done in the order in which they came",
+                "{}: due after {}, later than its period of {}: runs overlap, and execute in order of arrival",
                 self.model,
                 Milliseconds(deadline),
                 Milliseconds(period)
@@ -240,7 +240,7 @@ impl fmt::Display for Answer {
         match &self.refusal {
             None => writeln!(
                 f,
-                "admitted: no deadline is missed while no part takes longer than stated"
+                "admitted: every deadline is met as long as no part takes longer than stated"
             )?,
             Some(refusal) => write!(f, "{refusal}")?,
         }
@@ -310,15 +310,15 @@ impl fmt::Display for DeviceAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();
         if let Some(utilisation) = self.utilisation {
-            words.push(format!("deadlines take {:.1} % at most", utilisation * 100.0));
+            words.push(format!("deadline load at most {:.1} %", utilisation * 100.0));
         }
         words.push(match self.longest_part_ns {
-            Some(0) => "no part is short enough not to cause a miss".to_owned(),
+            Some(0) => "every part length causes a miss".to_owned(),
             Some(longest) => format!("longest part allowed {}", Milliseconds(longest)),
-            None => "parts may be as long as they like".to_owned(),
+            None => "no limit on the part length".to_owned(),
         });
         if let Some(bound) = self.preemption_ns {
-            words.push(format!("parts give way within {}", Milliseconds(bound)));
+            words.push(format!("parts yield within {}", Milliseconds(bound)));
         }
         if self.switch_ns > 0 {
             words.push(format!("{} to switch models", Milliseconds(self.switch_ns)));

@@ -33,7 +33,7 @@ pub(super) fn run(read: &mut Read, scenario: &Scenario) -> anyhow::Result<Outcom
     let without = names_without_path(read);
     if !without.is_empty() {
         return Err(bad_input(format!(
-            "--real runs models, and stated parts are none: without a path {} {}",
+            "--real needs models: without a path {} {}",
             if without.len() == 1 { "is" } else { "are" },
             without.join(", ")
         )));
@@ -87,7 +87,7 @@ pub(super) fn run(read: &mut Read, scenario: &Scenario) -> anyhow::Result<Outcom
             .collect();
         let ended = threads.into_iter().map(|thread| thread.join());
         ended
-            .map(|ended| ended.unwrap_or_else(|_| Err(anyhow::anyhow!("a thread of a model panicked"))))
+            .map(|ended| ended.unwrap_or_else(|_| Err(anyhow::anyhow!("a model's thread panicked"))))
             .collect()
     });
     let mut outcome = Outcome {

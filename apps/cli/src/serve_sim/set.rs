@@ -130,7 +130,7 @@ fn made(text: &str, max_part_ms: Option<f64>, planner: &mut Planner<'_>) -> anyh
     let mut devices = Vec::new();
     for row in &file.device {
         if devices.iter().any(|device: &Device| device.name == row.name) {
-            return Err(bad_input(format!("device {}: stands there twice", row.name)));
+            return Err(bad_input(format!("device {}: listed twice", row.name)));
         }
         devices.push(Device {
             memory_bytes: row.memory_mib.map(|mib| bytes(&row.name, mib)).transpose()?,
@@ -150,10 +150,7 @@ fn made(text: &str, max_part_ms: Option<f64>, planner: &mut Planner<'_>) -> anyh
             planner,
         )?;
         if set.tasks.iter().any(|other| other.name == task.name) {
-            return Err(bad_input(format!(
-                "model {}: there are two of that name",
-                task.name
-            )));
+            return Err(bad_input(format!("model {}: the name is used twice", task.name)));
         }
         set.tasks.push(task);
         models.push(told);
@@ -185,7 +182,7 @@ impl DeviceRow {
             Some(time) => Ok(Some(time)),
             None if ms == 0.0 => Ok(Some(0)),
             None => Err(bad_input(format!(
-                "device {}: {what} is {ms}; it is a time from 0 in milliseconds",
+                "device {}: {what} is {ms}; expected milliseconds of 0 or more",
                 self.name
             ))),
         }
@@ -198,7 +195,7 @@ impl DeviceRow {
             None => Ok(usual.share_permille[class.index()]),
             Some(percent @ 0.0..=100.0) => Ok((percent * 10.0).round() as u16),
             Some(percent) => Err(bad_input(format!(
-                "device {}: share_percent is {percent}; it is from 0 to 100",
+                "device {}: share_percent is {percent}; expected 0 to 100",
                 self.name
             ))),
         };
@@ -239,7 +236,7 @@ impl ModelRow {
                 None if is_listed => {
                     let names: Vec<&str> = devices.iter().map(|one| one.name.as_str()).collect();
                     Err(bad(format!(
-                        "there is no device {device}; listed are {}",
+                        "no device {device}; the listed devices are {}",
                         names.join(", ")
                     )))
                 }
@@ -259,7 +256,7 @@ impl ModelRow {
             (None, false) => {
                 if !self.devices.is_empty() || self.threads.is_some() || self.margin_percent.is_some() {
                     return Err(bad(
-                        "devices, threads and margin_percent are for a model with a path; its parts name their devices".to_owned(),
+                        "devices, threads and margin_percent apply only to a model with a path; stated parts name their devices".to_owned(),
                     ));
                 }
                 let longest = max_part_ms.or(self.max_part_ms);
@@ -267,7 +264,7 @@ impl ModelRow {
                     let device = device_of(&row.device)?;
                     for time in cut(row.time_ms, longest) {
                         let time_ns = nanoseconds(time + self.launch_ms).ok_or_else(|| {
-                            bad(format!("a part of {} ms is no time", time + self.launch_ms))
+                            bad(format!("invalid part time of {} ms", time + self.launch_ms))
                         })?;
                         parts.push(Part { device, time_ns });
                     }
@@ -277,14 +274,14 @@ impl ModelRow {
             (Some(_), true) => {
                 if self.max_part_ms.is_some() || self.launch_ms != 0.0 {
                     return Err(bad(
-                        "launch_ms and max_part_ms are for stated parts; those of a plan are as they are"
+                        "launch_ms and max_part_ms apply only to stated parts, not to those of a plan"
                             .to_owned(),
                     ));
                 }
                 let (planned, policy) = planner.plan(self)?;
                 let margin = self.margin_percent.unwrap_or(MARGIN_PERCENT);
                 if !(0.0..=1_000.0).contains(&margin) {
-                    return Err(bad(format!("margin_percent is {margin}; it is from 0 to 1000")));
+                    return Err(bad(format!("margin_percent is {margin}; expected 0 to 1000")));
                 }
                 for (index, timed) in planned.timed_parts(margin).iter().enumerate() {
                     let device = device_of(&timed.device)?;
@@ -306,14 +303,13 @@ impl ModelRow {
             memory_bytes.push((device_of(device)?, bytes(&name, *mib)?));
         }
         let time = |what: &str, ms: f64| {
-            nanoseconds(ms)
-                .ok_or_else(|| bad(format!("{what} is {ms}; it is a time above 0 in milliseconds")))
+            nanoseconds(ms).ok_or_else(|| bad(format!("{what} is {ms}; expected milliseconds above 0")))
         };
         let arrivals = match (self.period_ms, self.deadline_ms) {
             (None, None) => Arrivals::Endless,
             (None, Some(_)) => {
                 return Err(bad(
-                    "has a deadline_ms and no period_ms: how often it comes must be known".to_owned(),
+                    "has a deadline_ms but no period_ms: the period is required".to_owned()
                 ));
             }
             (Some(period), deadline) => Arrivals::Sporadic {
@@ -381,7 +377,7 @@ fn bytes(name: &str, mib: f64) -> anyhow::Result<u64> {
     match mib {
         0.0..=1e9 => Ok((mib * 1_048_576.0).round() as u64),
         _ => Err(bad_input(format!(
-            "{name}: memory_mib is {mib}; it is from 0 to 1e9"
+            "{name}: memory_mib is {mib}; expected 0 to 1e9"
         ))),
     }
 }

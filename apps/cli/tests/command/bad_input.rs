@@ -160,7 +160,7 @@ fn unknown_ops_and_opsets() {
 }
 
 #[test]
-fn missing_external_data_and_paths_that_leave_the_folder() {
+fn missing_external_data_and_escaping_paths() {
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("model");
     std::fs::create_dir(&inside).unwrap();
@@ -225,14 +225,14 @@ fn wrong_name_type_and_shape_of_an_input() {
         (format!("z={good}"), vec!["no input \"z\"", "its inputs are: x"]),
         (
             format!("x={}", file("type.npy", &npy("<f8", "(1, 3)", &[0; 24]))),
-            vec!["input \"x\" is f32 [1, 3]", "type.npy holds f64 [1, 3]"],
+            vec!["input \"x\" expects f32 [1, 3]", "type.npy holds f64 [1, 3]"],
         ),
         (
             format!(
                 "x={}",
                 file("shape.npy", &npy("<f4", "(1, 4)", &floats(&[0.0; 4])))
             ),
-            vec!["input \"x\" is f32 [1, 3]", "shape.npy holds f32 [1, 4]"],
+            vec!["input \"x\" expects f32 [1, 3]", "shape.npy holds f32 [1, 4]"],
         ),
         (
             format!(
@@ -259,7 +259,7 @@ fn wrong_name_type_and_shape_of_an_input() {
         ),
         (
             format!("x={}", shapes_file("pictures/star.png")),
-            vec!["a picture is f32 [1, 3, h, w]"],
+            vec!["a picture needs an input of f32 [1, 3, h, w]"],
         ),
     ];
     for (input, words) in cases {
@@ -276,7 +276,7 @@ fn wrong_name_type_and_shape_of_an_input() {
     fails(
         &[&model, "--input", &input, "--dim", "n=2"],
         3,
-        &["is f32 [2, 3]", "good.npy holds f32 [1, 3]"],
+        &["expects f32 [2, 3]", "good.npy holds f32 [1, 3]"],
     );
     fails(
         &[&model, "--dim", "n=2"],
@@ -291,7 +291,7 @@ fn wrong_name_type_and_shape_of_an_input() {
 }
 
 #[test]
-fn pictures_that_do_not_fit() {
+fn mismatched_pictures_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let model = shapes();
     let whole = std::fs::read(shapes_file("pictures/star.png")).unwrap();
@@ -309,7 +309,7 @@ fn pictures_that_do_not_fit() {
         &[&model, "--input", &large],
         3,
         &[
-            "input \"image\" is f32 [1, 3, 96, 96]",
+            "input \"image\" expects f32 [1, 3, 96, 96]",
             "held-out.png holds f32 [1, 3, ",
         ],
     );
@@ -328,7 +328,7 @@ fn pictures_that_do_not_fit() {
 }
 
 #[test]
-fn plans_that_are_none_or_for_another_model() {
+fn invalid_and_foreign_plans_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let small = add_relu().write(folder.path(), "m.onnx");
     let plan = folder.path().join("plan.json");
@@ -383,7 +383,7 @@ fn a_failed_plan_leaves_no_file() {
 }
 
 #[test]
-fn a_foreign_profile_is_left_as_it_is() {
+fn foreign_profile_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let foreign = write(
         folder.path(),
@@ -393,7 +393,7 @@ fn a_foreign_profile_is_left_as_it_is() {
     fails(
         &[&shapes(), "--fill", "1", "--profile", &foreign],
         3,
-        &["notes.txt", "left as it is"],
+        &["notes.txt", "unchanged"],
     );
     assert_eq!(
         std::fs::read(&foreign).unwrap(),
@@ -402,7 +402,7 @@ fn a_foreign_profile_is_left_as_it_is() {
 }
 
 #[test]
-fn a_bundle_that_is_of_no_use_is_an_error() {
+fn unusable_bundle_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let torn = write(folder.path(), "phone.bundle", b"torn");
     let run = [&shapes(), "--fill", "1", "--bundle", &torn];

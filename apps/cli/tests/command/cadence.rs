@@ -17,7 +17,7 @@ cost = { fixed_ns = 4e6, ps_per_byte = 0.0 }
 ";
 
 #[test]
-fn measured_times_and_plans_are_of_the_period_that_is_asked_for() {
+fn measurements_and_plans_use_the_requested_period() {
     let plugins = null_plugin();
     let folder = tempfile::tempdir().unwrap();
     let model = add_relu().write(folder.path(), "m.onnx");
@@ -79,6 +79,6 @@ fn measured_times_and_plans_are_of_the_period_that_is_asked_for() {
 fn a_period_is_a_time_or_a_rate() {
     for bad in ["often", "-1", "0fps"] {
         let told = polychip(&["explain", "m.onnx", &format!("--period={bad}")]);
-        told.fails(2, &["write 33ms, 1s, 30fps, or 0 for back to back"]);
+        told.fails(2, &["e.g. 33ms, 1s, 30fps, or 0 for back to back"]);
     }
 }

@@ -23,7 +23,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> String {
 
 /// Twenty models with one weight or attribute of one node changed: the first layer that drifts is that node.
 #[test]
-fn of_twenty_mutants_the_mutated_layer_is_named_first() {
+fn mutated_layer_is_named_first_in_twenty_mutants() {
     let folder = tempfile::tempdir().unwrap();
     let mut wrong = Vec::new();
     for seed in 0..20 {
@@ -105,7 +105,7 @@ fn a_model_does_not_drift_from_itself() {
 }
 
 #[test]
-fn integers_are_held_to_their_own_limit_where_they_are_dequantised() {
+fn dequantised_integers_have_their_own_limit() {
     let (a, b) = (shapes(), shapes_file("shapes-int8.onnx"));
     let picture = format!("image={}", shapes_file("pictures/circle.png"));
     let line = [
@@ -137,7 +137,7 @@ fn integers_are_held_to_their_own_limit_where_they_are_dequantised() {
 
 /// Integers that no node dequantises: their reals are those of the float model, exactly where scales are powers of two.
 #[test]
-fn integers_that_stay_so_are_compared_as_the_reals_they_stand_for() {
+fn integers_are_compared_as_dequantised_values() {
     const U8: u64 = 2;
     let folder = tempfile::tempdir().unwrap();
     let square = |value: f32| floats(&[value, 0.0, 0.0, value]);
@@ -335,7 +335,7 @@ fn devices_and_plans_of_one_model_are_two_sides() {
 }
 
 #[test]
-fn what_is_printed() {
+fn compare_text() {
     let folder = tempfile::tempdir().unwrap();
     let other = Model {
         constants: vec![constant("w", F32, &[3], &floats(&[1.0, -1.0, 0.75]))],
@@ -412,7 +412,7 @@ fn arrays_in_files_are_a_side() {
     )
     .differs(&["1 of 1 layers drift"]);
     assert!(
-        text.contains("A alone has x") && text.contains("y_out_0"),
+        text.contains("only A has x") && text.contains("y_out_0"),
         "{text}"
     );
     let one = format!("{saved}/y_out_0.npy");
@@ -444,7 +444,7 @@ fn an_array_of_another_runtime_is_a_side() {
 }
 
 #[test]
-fn the_layer_where_error_comes_in_is_told_from_those_that_carry_it_on() {
+fn first_erroneous_layer_is_distinguished_from_later_ones() {
     let folder = tempfile::tempdir().unwrap();
     // the second sum has a coarse weight in B, the first one is off by little, the others carry that on
     let model = |first: f32, second: f32| {
@@ -479,7 +479,7 @@ fn the_layer_where_error_comes_in_is_told_from_those_that_carry_it_on() {
 }
 
 #[test]
-fn another_shape_is_a_drift_where_the_op_is_the_same() {
+fn shape_mismatch_of_the_same_op_is_drift() {
     let folder = tempfile::tempdir().unwrap();
     let model = |size: u64| {
         let pool = node("MaxPool", "pool", &["n"], &["y"]);
@@ -506,7 +506,7 @@ fn another_shape_is_a_drift_where_the_op_is_the_same() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
+fn incomparable_inputs_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let model = shapes();
     polychip(&["compare", &model]).fails(2, &["give B", "--b-precision"]);
@@ -537,7 +537,7 @@ fn what_cannot_be_compared_is_said() {
         ..Model::default()
     }
     .write(folder.path(), "two.onnx");
-    polychip(&["compare", &other, &array.display().to_string()]).fails(3, &["no layer in common", "q"]);
+    polychip(&["compare", &other, &array.display().to_string()]).fails(3, &["no common layer", "q"]);
 }
 
 /// The model that ships, read.

@@ -73,12 +73,13 @@ fn bench_counts_late_runs_and_gives_throughput_and_percentiles() {
     );
     let text = bench(&["--deadline", "5"]).ok();
     assert!(
-        text.contains("6 of 6 runs were late: they took more than 5.000 ms") && text.contains("1 in flight"),
+        text.contains("6 of 6 runs were late: they exceeded the deadline of 5.000 ms")
+            && text.contains("1 in flight"),
         "{text}"
     );
     let text = bench(&["--deadline", "60000"]).ok();
     assert!(
-        text.contains("no run was late: all ended within 60.000 s"),
+        text.contains("no run was late: all finished within the deadline of 60.000 s"),
         "{text}"
     );
     let text = bench(&[]).ok();
@@ -86,7 +87,7 @@ fn bench_counts_late_runs_and_gives_throughput_and_percentiles() {
 }
 
 #[test]
-fn bench_shows_each_copy_of_the_model() {
+fn bench_shows_each_replica() {
     let place = place();
     let alike = "[[device]]\ncost = { fixed_ns = 5e6, ps_per_byte = 0 }\n".repeat(2);
     let arguments = [&BENCH[..], &["--policy", "throughput"]].concat();
@@ -107,7 +108,7 @@ fn bench_shows_each_copy_of_the_model() {
     let text = place.with(&alike, "bench", &arguments).ok();
     for words in [
         "runs a second of a session, emulated",
-        "replicas: each run takes one of 2 whole copies",
+        "replicas: each run uses one of 2; ",
         "  null:0: predicted 100.0 runs/s, measured ",
     ] {
         assert!(text.contains(words), "{words}: {text}");
@@ -115,7 +116,7 @@ fn bench_shows_each_copy_of_the_model() {
 }
 
 #[test]
-fn throughput_keeps_a_run_more_in_flight_than_there_are_devices() {
+fn throughput_keeps_one_more_run_in_flight_than_devices() {
     let place = place();
     let in_flight = |more: &[&str]| {
         let json = place.with(TWO, "bench", &[&BENCH[..], &["--json"], more].concat());
@@ -125,11 +126,11 @@ fn throughput_keeps_a_run_more_in_flight_than_there_are_devices() {
     assert_eq!(in_flight(&["--policy", "throughput", "--in-flight", "1"]), 1);
     assert_eq!(in_flight(&["--policy", "makespan"]), 1);
     polychip(&["bench", &shapes(), "--in-flight", "0"]).fails(2, &["--in-flight"]);
-    polychip(&["bench", &shapes(), "--deadline", "soon"]).fails(2, &["write 33 or 33ms"]);
+    polychip(&["bench", &shapes(), "--deadline", "soon"]).fails(2, &["e.g. 33 or 33ms"]);
 }
 
 #[test]
-fn a_first_run_says_whether_it_was_late() {
+fn first_run_reports_lateness() {
     let place = place();
     let run = |more: &[&str]| {
         place.with(
@@ -154,11 +155,11 @@ fn a_first_run_says_whether_it_was_late() {
 }
 
 #[test]
-fn a_device_that_is_too_hot_is_explained() {
+fn hot_device_exclusion_is_explained() {
     let place = place();
     let devices = ["--devices", "null"];
     let explain = |more: &[&str]| place.with(HOT, "explain", &[&devices[..], more].concat());
-    let text = explain(&["--hottest", "60"]).ok();
+    let text = explain(&["--max-temperature", "60"]).ok();
     assert!(
         text.contains("left out: null:0: 71.2 °C, limit 60.0 °C"),
         "{text}"
@@ -167,22 +168,30 @@ fn a_device_that_is_too_hot_is_explained() {
         text.contains("not null:0: quarantined: 71.2 °C, limit 60.0 °C"),
         "{text}"
     );
-    assert!(!explain(&["--hottest", "80"]).ok().contains("left out"));
+    assert!(!explain(&["--max-temperature", "80"]).ok().contains("left out"));
     let json = place.with(
         HOT,
         "run",
-        &[&devices[..], &["--fill", "1", "--hottest", "60C", "--json"]].concat(),
+        &[
+            &devices[..],
+            &["--fill", "1", "--max-temperature", "60C", "--json"],
+        ]
+        .concat(),
     );
     let report = &json.json("run")["report"];
     assert_eq!(report["parts"][0]["device"], "null:1");
     assert_eq!(report["events"][0]["kind"], "left_out");
     place
-        .with(HOT, "explain", &["--devices", "null:0", "--hottest", "60"])
+        .with(
+            HOT,
+            "explain",
+            &["--devices", "null:0", "--max-temperature", "60"],
+        )
         .fails(4, &["left out: null:0: 71.2 °C, limit 60.0 °C"]);
 }
 
 #[test]
-fn a_joule_has_a_price() {
+fn energy_price_is_applied() {
     let place = place();
     let text = |more: &[&str]| {
         place
@@ -193,6 +202,6 @@ fn a_joule_has_a_price() {
             )
             .ok()
     };
-    assert!(text(&[]).contains("least time and energy, a joule as 200.000 ms"));
-    assert!(text(&["--energy-price", "10"]).contains("least time and energy, a joule as 10.000 ms"));
+    assert!(text(&[]).contains("least time and energy, at 200.000 ms per joule"));
+    assert!(text(&["--energy-price", "10"]).contains("least time and energy, at 10.000 ms per joule"));
 }

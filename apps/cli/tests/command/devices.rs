@@ -63,7 +63,7 @@ fn the_cpu_is_always_there() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_code_4() {
+fn missing_device_is_exit_code_4() {
     let model = shapes();
     for command in ["run", "bench", "partition", "explain", "inspect"] {
         let mut arguments = vec![command, &model, "--devices", "npu:3"];
@@ -130,7 +130,7 @@ fn refused_libraries_are_listed_with_their_reason() {
 }
 
 #[test]
-fn what_a_library_prints_is_no_answer() {
+fn library_output_does_not_reach_stdout() {
     let folder = tempfile::tempdir().unwrap();
     let source = "#include <stdio.h>\n#include <stdint.h>\n\
         const void *polychip_plugin_query(uint32_t a, uint32_t b)\n\
@@ -157,7 +157,7 @@ fn a_setting_reaches_its_plugin() {
 }
 
 #[test]
-fn parts_go_where_they_are_cheapest() {
+fn parts_run_on_the_cheapest_device() {
     let plugins = null_plugin();
     let plugins = plugins.path().to_str().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -203,7 +203,7 @@ fn parts_go_where_they_are_cheapest() {
 }
 
 #[test]
-fn measure_warns_of_what_takes_longer_than_predicted() {
+fn measure_warns_about_slow_predictions() {
     let plugins = null_plugin();
     let folder = tempfile::tempdir().unwrap();
     let model = add_relu().write(folder.path(), "m.onnx");
@@ -278,7 +278,7 @@ fn measure_tries_the_best_plan_of_several_devices() {
 }
 
 #[test]
-fn a_device_that_fails_is_code_5() {
+fn failing_device_is_exit_code_5() {
     let plugins = null_plugin();
     let plugins = plugins.path().to_str().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -308,7 +308,7 @@ fn a_device_that_fails_is_code_5() {
 }
 
 #[test]
-fn a_refusal_is_explained_in_all_its_words() {
+fn refusal_shows_the_full_reason() {
     let plugins = null_plugin();
     let folder = tempfile::tempdir().unwrap();
     let model = add_relu().write(folder.path(), "m.onnx");
@@ -335,7 +335,7 @@ fn a_refusal_is_explained_in_all_its_words() {
 }
 
 #[test]
-fn what_a_device_refuses_when_compiled_is_said_remembered_and_forgotten() {
+fn compile_refusals_are_reported_remembered_and_forgotten() {
     let plugins = null_plugin();
     let plugins = plugins.path().to_str().unwrap();
     let folder = tempfile::tempdir().unwrap();

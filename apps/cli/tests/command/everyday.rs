@@ -23,7 +23,7 @@ fn shells_complete_commands_and_options() {
 /// Bash itself completes by the script.
 #[test]
 #[cfg(target_os = "linux")]
-fn bash_takes_the_script() {
+fn bash_accepts_the_completion_script() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("polychip.bash");
     std::fs::write(&script, polychip(&["completions", "bash"]).ok()).unwrap();
@@ -52,7 +52,7 @@ fn bash_takes_the_script() {
 }
 
 #[test]
-fn colours_are_for_terminals_and_not_where_no_color_is_set() {
+fn colours_need_a_terminal_and_respect_no_color() {
     let wrong = ["run", "/nowhere.onnx", "--fill", "1"];
     let is_coloured = |variables: &[(&str, &str)], line: &[&str]| {
         let done = polychip_with(variables, line);
@@ -71,7 +71,7 @@ fn colours_are_for_terminals_and_not_where_no_color_is_set() {
 }
 
 #[test]
-fn more_is_said_with_v_and_what_the_variable_asks_for_goes_before_it() {
+fn verbosity_increases_with_v_and_the_variable_overrides_it() {
     let said = |variables: &[(&str, &str)], line: &[&str]| {
         let done = polychip_with(variables, line);
         assert_eq!(done.code, 0, "{}", done.stderr);
@@ -95,7 +95,7 @@ fn more_is_said_with_v_and_what_the_variable_asks_for_goes_before_it() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_the_first_thing_said() {
+fn missing_device_is_reported_first() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["garbage", "rubbish"] {
         std::fs::write(folder.path().join(library_name(name)), b"no library").unwrap();
@@ -120,7 +120,7 @@ fn a_device_that_is_not_there_is_the_first_thing_said() {
 }
 
 #[test]
-fn a_plugin_that_is_linked_in_and_found_again_is_no_warning() {
+fn duplicate_of_a_linked_plugin_causes_no_warning() {
     let folder = tempfile::tempdir().unwrap();
     let file = libraries::plugin("cpu").unwrap();
     std::fs::copy(file, folder.path().join(library_name("cpu"))).unwrap();
@@ -133,7 +133,7 @@ fn a_plugin_that_is_linked_in_and_found_again_is_no_warning() {
 }
 
 #[test]
-fn models_of_other_formats_are_named_with_what_to_do() {
+fn other_model_formats_are_reported_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("net.mlpackage")).unwrap();
     for (name, bytes, words) in [
@@ -166,7 +166,7 @@ fn models_of_other_formats_are_named_with_what_to_do() {
 }
 
 #[test]
-fn long_texts_of_the_maker_are_cut_in_words_and_whole_in_json() {
+fn long_metadata_is_truncated_in_text_but_not_in_json() {
     let folder = tempfile::tempdir().unwrap();
     let vocabulary = "word\n".repeat(1_000);
     let entry = |key: &str, value: &str| Message::default().text(1, key).text(2, value);
@@ -190,7 +190,7 @@ fn long_texts_of_the_maker_are_cut_in_words_and_whole_in_json() {
 }
 
 #[test]
-fn what_crosses_is_told_in_units_that_can_be_read() {
+fn crossings_have_readable_units() {
     let model = Model {
         nodes: vec![
             node("Neg", "neg", &["x"], &["a"]),

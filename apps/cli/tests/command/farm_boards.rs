@@ -25,7 +25,7 @@ fn here(folder: &Path) -> String {
 }
 
 #[test]
-fn boards_are_listed_with_what_they_are_or_why_they_are_not_reached() {
+fn boards_are_listed_with_details_or_connection_errors() {
     let folder = tempfile::tempdir().unwrap();
     let farm = here(folder.path());
     let value = polychip(&["farm", "boards", "--farm", &farm, "--json"]).json("farm-boards");
@@ -53,7 +53,7 @@ fn mistakes_are_named() {
     polychip(&["farm", "boards", "--farm", "/no/farm.toml"]).fails(3, &["/no/farm.toml"]);
     polychip(&["farm", "boards", "--farm", &farm, "--only", "kind=phone"])
         .fails(2, &["kind=phone", "it has here"]);
-    polychip(&["farm", "run", "--farm", &farm]).fails(2, &["no model is given"]);
+    polychip(&["farm", "run", "--farm", &farm]).fails(2, &["no model given"]);
     polychip(&["farm", "run", "--farm", &farm, "/no/model.onnx"]).fails(3, &["/no/model.onnx"]);
     let out = folder.path().join("run").display().to_string();
     polychip(&["farm", "run", "--farm", &farm, &model, "--out", &out]).fails(2, &["--runner FILE"]);
@@ -124,7 +124,7 @@ fn a_run_is_recorded_resumed_and_not_repeated() {
 
 #[cfg(unix)]
 #[test]
-fn a_run_that_is_interrupted_ends_in_order_and_goes_on_where_it_was() {
+fn interrupted_run_stops_cleanly_and_resumes() {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -169,7 +169,7 @@ fn a_run_that_is_interrupted_ends_in_order_and_goes_on_where_it_was() {
         .unwrap();
     assert!(sent.success());
     let output = child.wait_with_output().unwrap();
-    // not a signal's: it ended by itself, and says what is left
+    // not a signal's: it ended by itself, and reports the remaining items
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let (measured, left) = (

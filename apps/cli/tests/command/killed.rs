@@ -58,7 +58,7 @@ fn kill(mut child: Child, lines: usize, later: Duration) -> (Vec<(String, u64)>,
 }
 
 #[test]
-fn a_profile_has_every_committed_row_however_often_its_profiler_is_killed() {
+fn killed_profiler_loses_no_committed_row() {
     let kills: u64 = std::env::var("POLYCHIP_KILLS").map_or(20, |text| text.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     // numbers that differ from kill to kill and are the same in every run of this test
@@ -107,7 +107,7 @@ fn a_profile_has_every_committed_row_however_often_its_profiler_is_killed() {
             assert_eq!(expected, BTreeMap::new(), "the file is gone after {killed} kills");
         }
         if ended {
-            // nothing is left to measure: a new file
+            // nothing left to measure: a new file
             files += 1;
             expected.clear();
         }

@@ -47,21 +47,21 @@ fn every_kernel_of_the_cpu_has_a_time() {
     assert!(sum < 2 * per_op["measured_run_ns"].as_u64().unwrap(), "{per_op}");
 
     let text = polychip(&line).ok();
-    for words in ["by operator: ", "kernel", "steps sum up to", "Conv"] {
+    for words in ["by operator: ", "kernel", "the steps add up to", "Conv"] {
         assert!(text.contains(words), "no {words:?} in\n{text}");
     }
     polychip(&[&line[..], &["--csv"]].concat()).fails(2, &["--per-op", "--csv"]);
 }
 
 #[test]
-fn without_it_nothing_is_measured_so() {
+fn steps_are_not_measured_without_per_op() {
     let model = shapes();
     let line = [&["bench", &model, "--devices", "cpu", "--json"], &BENCH[..]].concat();
     assert!(polychip(&line).json("bench")["per_op"].is_null());
 }
 
 #[test]
-fn a_device_that_measures_no_steps_has_its_parts_named() {
+fn device_without_steps_lists_its_parts() {
     let place = Place::new(|folder| add_relu().write(folder, "m.onnx"));
     let script = "[[device]]\ncost = { fixed_ns = 1000.0, ps_per_byte = 0.0, ps_per_mac = 0.0 }\n";
     let json = place
@@ -100,7 +100,7 @@ fn with_plain_loops() -> Model {
 }
 
 #[test]
-fn nodes_on_plain_loops_are_marked_where_people_look() {
+fn plain_loop_nodes_are_marked_in_reports() {
     let folder = tempfile::tempdir().unwrap();
     let model = with_plain_loops().write(folder.path(), "m.onnx");
     let line = |command: &'static str, more: &[&'static str]| {
@@ -119,7 +119,7 @@ fn nodes_on_plain_loops_are_marked_where_people_look() {
     assert!(
         line("inspect", &[])
             .ok()
-            .contains("cpu:0: plain loops stand in for a kernel: 1 × LpPool (pooled), ")
+            .contains("cpu:0: plain loops instead of a kernel: 1 × LpPool (pooled), ")
     );
     let explained = line("explain", &["--json"]).json("explain");
     let steps = explained["node_steps"].as_array().unwrap();
@@ -131,15 +131,15 @@ fn nodes_on_plain_loops_are_marked_where_people_look() {
     assert!(steps.iter().all(|step| step["time_ns"].as_u64().unwrap() > 0));
     let text = line("explain", &[]).ok();
     for words in [
-        "steps as measured, dearest first",
+        "measured steps, slowest first",
         "        measured: ",
-        ", plain loops stand in for a kernel\n",
+        ", plain loops instead of a kernel\n",
     ] {
         assert!(text.contains(words), "no {words:?} in\n{text}");
     }
     let text = line("bench", &BENCH).ok();
     assert!(
-        text.contains("plain loops stand in for a kernel in 1 of 2 steps, ") && text.contains(": LpPool"),
+        text.contains("plain loops instead of a kernel in 1 of 2 steps, ") && text.contains(": LpPool"),
         "{text}"
     );
     // without the option nothing runs, and nothing is said of it
@@ -148,7 +148,7 @@ fn nodes_on_plain_loops_are_marked_where_people_look() {
 }
 
 #[test]
-fn a_step_of_several_nodes_is_told_once_and_with_their_names() {
+fn multi_node_step_is_listed_once_with_node_names() {
     let json = polychip(&["explain", &shapes(), "--devices", "cpu", "--per-op", "--json"]).json("explain");
     let nodes = json["nodes"].as_array().unwrap();
     let steps = json["node_steps"].as_array().unwrap();
@@ -219,7 +219,7 @@ fn a_trace_has_steps_on_a_thread_below_their_device() {
 }
 
 #[test]
-fn the_page_has_what_was_measured() {
+fn page_includes_measured_steps() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("plan.html").display().to_string();
     let model = shapes();

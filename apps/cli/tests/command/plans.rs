@@ -49,7 +49,7 @@ fn partition(place: &Place, script: &str, more: &[&str]) -> Done {
 }
 
 #[test]
-fn a_difference_names_moves_and_causes_and_may_fail() {
+fn plan_diff_reports_moves_and_causes_and_can_fail() {
     let place = place();
     let (old, new) = (place.path("old.json"), place.path("new.json"));
     partition(&place, BOTH, &["-o", &old]).ok();
@@ -72,9 +72,7 @@ fn a_difference_names_moves_and_causes_and_may_fail() {
         "{text}"
     );
     assert!(
-        text.contains(
-            "tail/exp (Exp): fast (null:1) → slow (null:0): fast (null:1) does not take it any more"
-        ),
+        text.contains("tail/exp (Exp): fast (null:1) → slow (null:0): fast (null:1) no longer supports it"),
         "{text}"
     );
 
@@ -90,7 +88,7 @@ fn a_difference_names_moves_and_causes_and_may_fail() {
     assert!(done.stdout.starts_with("1 of 6 nodes moved"));
     assert!(
         done.stderr
-            .contains("1 of 6 nodes moved (--fail-on moved); the new plan is dearer by"),
+            .contains("1 of 6 nodes moved (--fail-on moved); the new plan costs"),
         "{}",
         done.stderr
     );
@@ -118,7 +116,7 @@ fn a_difference_names_moves_and_causes_and_may_fail() {
 }
 
 #[test]
-fn a_lock_holds_until_it_is_made_anew() {
+fn lock_holds_until_updated() {
     let place = place();
     partition(&place, BOTH, &["--locked"]).fails(3, &["m.onnx.plan.lock"]);
     partition(&place, BOTH, &["--lock"]).ok();
@@ -194,14 +192,14 @@ cost = { fixed_ns = 10000, ps_per_mac = 0, ps_per_byte = 0, fixed_nj = 100000, p
 "#;
 
 #[test]
-fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
+fn power_and_temperature_limits_are_met_or_reported() {
     let place = place();
     let json = |more: &[&str]| {
         let done = partition(&place, WARM, &[more, &["--json"]].concat());
         done.json("partition")["report"].clone()
     };
     assert!(json(&[])["limits"].is_null());
-    let held = json(&["--max-power", "4W"]);
+    let held = json(&["--max-predicted-power", "4W"]);
     let line = &held["limits"][0];
     assert_eq!(
         (&line["limit"], &line["binds"]),
@@ -210,27 +208,27 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
     assert!(line["seen"].as_i64().unwrap() <= 4000, "{line}");
     assert_eq!(line["free"], 10_000);
     assert!(held["price"]["by"].as_i64().unwrap() > 0, "{held}");
-    let text = partition(&place, WARM, &["--max-power", "0.5"]).ok();
+    let text = partition(&place, WARM, &["--max-predicted-power", "0.5"]).ok();
     assert!(
         text.contains("mean power: 1.000 W of 0.500 W, missed by 0.500 W"),
         "{text}"
     );
     // 30 °C and 10 W through 9 K/W are 120 °C
-    let heat = ["--max-temperature", "80C", "--heat", "null:1=30C+9K/W"];
+    let heat = ["--max-predicted-temperature", "80C", "--heat", "null:1=30C+9K/W"];
     let text = partition(&place, WARM, &heat).ok();
     assert!(
         text.contains("of 80.0 °C, binds: 120.0 °C without limits"),
         "{text}"
     );
     assert!(
-        text.contains("temperature of null:0: not known, so not limited"),
+        text.contains("temperature of null:0: unknown, so not enforced"),
         "{text}"
     );
     assert!(text.contains("holding the limits: +"), "{text}");
     let text = partition(&place, WARM, &["--deadline", "0.3ms", "--policy", "energy"]).ok();
     assert!(text.contains("deadline: "), "{text}");
     for (flag, bad) in [
-        ("--max-power", "warm"),
+        ("--max-predicted-power", "warm"),
         ("--heat", "null:1"),
         ("--deadline", "soon"),
     ] {
@@ -289,7 +287,7 @@ fn page_and_command_say_the_same() {
 }
 
 #[test]
-fn a_page_for_devices_at_once_shows_the_makespan() {
+fn makespan_page_shows_the_schedule() {
     // two branches of two nodes, and what joins them
     let place = Place::new(|folder| {
         let model = Model {
@@ -321,19 +319,19 @@ fn a_page_for_devices_at_once_shows_the_makespan() {
         makespan.as_u64()
     );
     let verdict = data["verdict"].as_str().unwrap();
-    assert!(verdict.contains("devices at work at once"), "{verdict}");
+    assert!(verdict.contains("concurrent devices"), "{verdict}");
     assert!(!verdict.contains("before merging"), "{verdict}");
     let text = partition(&place, &twins, &["--policy", "makespan"]).ok();
     assert!(
-        text.contains("predicted with devices at once: a run ends after ")
-            && text.contains("\nits parts one after another: ")
-            && text.contains(" times as much time, its parts one after another\n"),
+        text.contains("predicted with concurrent devices: ")
+            && text.contains("\nparts run serially: ")
+            && text.contains(" times as much time, run serially\n"),
         "{text}"
     );
 }
 
 #[test]
-fn a_page_compares_two_plans_in_the_words_of_plan_diff() {
+fn page_comparison_matches_plan_diff() {
     let place = place();
     let (old, new) = (place.path("old.json"), place.path("new.json"));
     partition(&place, BOTH, &["-o", &old]).ok();
@@ -372,9 +370,6 @@ fn the_page_holds_the_plan() {
     assert!(!data["nodes"]["on"][0]["forced"][0].is_null());
     assert_eq!(data["devices"][1]["label"], "fast (null:1)");
     let verdict = data["verdict"].as_str().unwrap();
-    assert!(
-        verdict.contains("all of its 6 nodes on fast (null:1)"),
-        "{verdict}"
-    );
+    assert!(verdict.contains("all 6 nodes on fast (null:1)"), "{verdict}");
     assert!(!Path::new(&place.model).with_extension("onnx.plan.lock").exists());
 }

@@ -26,7 +26,7 @@ fn measured(folder: &tempfile::TempDir, name: &str) -> String {
 }
 
 #[test]
-fn what_is_measured_is_kept_and_is_not_measured_again() {
+fn measurements_are_stored_and_not_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let path = measured(&folder, "a.profile");
     let again = profiled(&path, &["--no-wholes", "--precision-goal", "100"]);
@@ -131,7 +131,7 @@ fn profiles_are_exported_merged_and_compared() {
 }
 
 #[test]
-fn files_that_are_no_profiles_are_bad_input() {
+fn invalid_profile_files_are_bad_input() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -148,5 +148,5 @@ fn files_that_are_no_profiles_are_bad_input() {
         polychip(&["profile", "show", bad]).fails(3, &[bad]);
     }
     assert!(!std::path::Path::new(&missing).exists());
-    polychip(&["profile", &shapes(), "--profile", &text]).fails(3, &["left as it is"]);
+    polychip(&["profile", &shapes(), "--profile", &text]).fails(3, &["unchanged"]);
 }

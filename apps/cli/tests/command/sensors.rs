@@ -101,7 +101,7 @@ fn a_record_is_replayed_sample_by_sample() {
         recorded.last().unwrap()["samples"]
     );
     let again = polychip(&["monitor", "--json", "--seconds", "0.05", "--record", &into]);
-    again.fails(2, &["the folder is not empty"]);
+    again.fails(2, &["the folder must be empty"]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_model_under_a_limit_ends_with_a_summary_and_a_log_that_replays() {
 }
 
 #[test]
-fn a_paced_run_takes_no_part_of_the_pause_behind_it() {
+fn paced_run_excludes_the_pause_after_it() {
     // a frame of four tenths of a second, in which a run of a millisecond waits to be asked for
     let lines = lines(polychip(&[
         "monitor",
@@ -160,7 +160,7 @@ fn a_paced_run_takes_no_part_of_the_pause_behind_it() {
 }
 
 #[test]
-fn energy_is_known_only_of_devices_with_a_sensor() {
+fn energy_is_known_only_for_devices_with_a_sensor() {
     let answer = polychip(&[
         "energy",
         &shapes(),

@@ -43,7 +43,7 @@ fn post(said: &Value, headers: &str, body: &Value) -> TcpStream {
 }
 
 #[test]
-fn a_server_says_where_it_listens_and_ends_in_order() {
+fn server_prints_its_address_and_shuts_down_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(folder.path());
     let (mut child, said) = start(&model, &["--api-key", "secret"]);
@@ -70,7 +70,7 @@ fn a_server_says_where_it_listens_and_ends_in_order() {
 }
 
 #[test]
-fn a_server_that_cannot_be_says_why() {
+fn server_start_failure_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(folder.path());
     let (mut child, said) = start(&model, &[]);

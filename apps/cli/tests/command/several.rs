@@ -61,7 +61,7 @@ fn whole_models_miss_and_parts_from_deadlines_do_not() {
 }
 
 #[test]
-fn a_refused_set_fails_where_it_is_to() {
+fn refused_set_fails_only_if_requested() {
     let camera = camera();
     let done = polychip(&[
         "serve-sim",
@@ -73,7 +73,8 @@ fn a_refused_set_fails_where_it_is_to() {
     ]);
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(
-        done.stdout.starts_with("refused: npu:0, normal: within 33.3 ms"),
+        done.stdout
+            .starts_with("refused: npu:0, normal: demand within 33.3 ms"),
         "{}",
         done.stdout
     );
@@ -94,7 +95,7 @@ fn a_refused_set_fails_where_it_is_to() {
 }
 
 #[test]
-fn what_is_wrong_with_a_set_is_named() {
+fn set_errors_are_specific() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("set.toml");
     let path = file.to_str().unwrap();
@@ -121,7 +122,7 @@ fn what_is_wrong_with_a_set_is_named() {
     );
     says(
         &format!("{model}{parts}{model}{parts}"),
-        &["model a", "two of that name"],
+        &["model a", "the name is used twice"],
     );
     says(
         &format!("[[device]]\nname = \"d:1\"\n{model}{parts}"),
@@ -145,7 +146,7 @@ fn what_is_wrong_with_a_set_is_named() {
 }
 
 #[test]
-fn a_model_is_planned_where_the_file_states_no_times() {
+fn model_without_stated_times_is_planned() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("set.toml");
     let model = shapes();
@@ -169,7 +170,7 @@ fn a_model_is_planned_where_the_file_states_no_times() {
 }
 
 #[test]
-fn a_device_whose_parts_give_way_needs_no_cuts() {
+fn preemptible_device_needs_no_cuts() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("set.toml");
     let path = file.to_str().unwrap();
@@ -211,7 +212,7 @@ fn a_device_whose_parts_give_way_needs_no_cuts() {
 }
 
 #[test]
-fn real_runs_stand_beside_the_verdict() {
+fn real_runs_are_reported_with_the_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("set.toml");
     let path = file.to_str().unwrap();

@@ -32,7 +32,7 @@ fn every_picture_gets_its_label_with_probability_and_report() {
 }
 
 #[test]
-fn saved_probabilities_are_onnx_runtimes() {
+fn saved_probabilities_match_onnx_runtime() {
     // ONNX Runtime's: f32 [12, 12], a row per picture; its header is 128 bytes
     let expected = std::fs::read(shapes_file("expected/shapes.npy")).unwrap();
     let floats = |bytes: &[u8]| -> Vec<f32> {
@@ -66,7 +66,7 @@ fn saved_probabilities_are_onnx_runtimes() {
 }
 
 #[test]
-fn a_plan_made_before_gives_the_same_answer() {
+fn saved_plan_gives_the_same_answer() {
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("plan.json");
     let plan = plan.to_str().unwrap();
@@ -85,7 +85,7 @@ fn a_plan_made_before_gives_the_same_answer() {
 }
 
 #[test]
-fn a_plan_for_devices_at_once_has_its_schedule() {
+fn makespan_plan_includes_its_schedule() {
     for (policy, time) in [("makespan", "makespan_ps"), ("throughput", "period_ps")] {
         let answer = polychip(&["partition", &shapes(), "--policy", policy, "--json"]).json("partition");
         let plan = &answer["plan"];
@@ -106,7 +106,7 @@ fn a_front_of_one_device_is_one_plan() {
 }
 
 #[test]
-fn measure_settles_on_what_it_measured() {
+fn measure_settles_on_measured_costs() {
     let arguments = [
         "measure",
         &shapes(),
@@ -168,7 +168,7 @@ fn bench_gives_ordered_percentiles() {
 }
 
 #[test]
-fn bench_runs_for_a_time_in_sessions_at_once_and_tells_the_start() {
+fn bench_runs_concurrent_sessions_for_a_duration() {
     let model = shapes();
     let bench =
         |more: &[&str]| polychip(&[&["bench", &model, "--threads", "1", "--warmup", "1"], more].concat());
@@ -266,7 +266,7 @@ fn inspect_summarises_the_model() {
 }
 
 #[test]
-fn measured_times_of_one_process_plan_the_next() {
+fn measurements_are_reused_by_the_next_process() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("device.profile");
     let profile = profile.to_str().unwrap();

@@ -4,7 +4,7 @@ use crate::model::{BF16, BOOL, F32, I64, Model, add_relu, floats, node, npy, por
 use crate::tool::polychip;
 
 #[test]
-fn files_name_the_size_of_open_dimensions() {
+fn files_set_open_dimensions() {
     let folder = tempfile::tempdir().unwrap();
     let model = add_relu().write(folder.path(), "m.onnx");
     let x = folder.path().join("x.npy");
@@ -56,11 +56,11 @@ fn a_run_is_padded_to_the_next_bucket() {
     assert_eq!(padded.lines().next(), plain.lines().next());
     assert!(padded.contains("buckets: {\"n\": [4, 16]}"), "{padded}");
     run(&["--buckets", "m=4"]).fails(3, &["\"m\"", "leaves open: n"]);
-    run(&["--buckets", "n=0"]).fails(2, &["no number above 0"]);
+    run(&["--buckets", "n=0"]).fails(2, &["a whole number above 0"]);
 }
 
 #[test]
-fn a_seed_makes_the_same_inputs_and_saves_them() {
+fn seeded_inputs_are_repeatable_and_saved() {
     let folder = tempfile::tempdir().unwrap();
     let model = add_relu().write(folder.path(), "m.onnx");
     let run = |seed: &str, name: &str| {
@@ -97,7 +97,7 @@ fn a_seed_makes_the_same_inputs_and_saves_them() {
 }
 
 #[test]
-fn integers_truths_and_half_floats_come_out() {
+fn integers_booleans_and_half_floats_are_saved() {
     let folder = tempfile::tempdir().unwrap();
     let model = Model {
         nodes: vec![
@@ -141,10 +141,7 @@ fn integers_truths_and_half_floats_come_out() {
         .flat_map(|value| value.to_le_bytes())
         .collect();
     assert_eq!(read("half.npy"), ("<u2".into(), "2,2".into(), bits));
-    assert_eq!(
-        json["outputs"][0]["note"],
-        "written as u16, the bits of each value"
-    );
+    assert_eq!(json["outputs"][0]["note"], "written as u16 bit patterns");
     assert_eq!(read("c.npy"), ("|b1".into(), "3".into(), vec![0, 1, 0]));
     let negated: Vec<u8> = [-1i64, 2, -3, 0]
         .iter()
@@ -154,7 +151,7 @@ fn integers_truths_and_half_floats_come_out() {
 }
 
 #[test]
-fn an_output_of_unknown_size_has_its_true_shape() {
+fn data_dependent_output_has_its_actual_shape() {
     let folder = tempfile::tempdir().unwrap();
     let model = Model {
         nodes: vec![node("NonZero", "nz", &["x"], &["places"])],
@@ -171,7 +168,7 @@ fn an_output_of_unknown_size_has_its_true_shape() {
 }
 
 #[test]
-fn an_output_that_is_an_input_comes_out() {
+fn passthrough_output_is_returned() {
     let folder = tempfile::tempdir().unwrap();
     let model = Model {
         nodes: vec![node("Relu", "relu", &["x"], &["y"])],

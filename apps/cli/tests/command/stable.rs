@@ -102,7 +102,7 @@ fn without_a_profile_a_loaded_and_an_idle_machine_make_one_plan() {
 }
 
 #[test]
-fn a_lock_holds_in_every_process_whatever_is_measured() {
+fn lock_is_independent_of_measurements() {
     let place = place();
     let plan = |profile: &str| {
         let file = place.path("plan.json");

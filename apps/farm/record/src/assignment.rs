@@ -1,4 +1,4 @@
-//! What the driver hands a runner: a line of the runner's standard input for each item.
+//! Input of a runner: one line of standard input per item.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What is to be done on a board.
+//! A job for a board.
 
 use std::fmt;
 

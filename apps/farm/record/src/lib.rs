@@ -1,6 +1,6 @@
-//! What a farm records: one [`Record`] per item (a model or op, on one device of one board, under stated settings).
+//! Records of a farm: one [`Record`] per item (a model or op, on one device of one board, under stated settings).
 //!
-//! A run of a farm is one folder, which the runner on a board and the driver on the host both write in the same form:
+//! A farm run is one folder, which the runner on a board and the driver on the host write in the same form:
 //!
 //! ```text
 //! RUN/run.json                      a RunHeader: what was asked for, of which boards
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A line is whole or absent: a runner killed while it writes loses the item that it was on, no other
-//!    ([`read_lines`] skips a torn last line and says so).
-//! 2. What a board does not say is absent; nothing is made up.
-//! 3. A record of an emulated board or device says so ([`Board::emulated`]).
+//! 1. A line is complete or absent: a runner killed while writing loses only its current item ([`read_lines`] skips
+//!    and reports a truncated last line).
+//! 2. A value that a board does not report is absent; nothing is invented.
+//! 3. A record of an emulated board or device is marked ([`Board::emulated`]).
 //!
-//! Not here: measuring (`apps/farm/runner`), where the files go (`farm`). Nothing here reads a file, clock or sensor.
+//! Not here: measuring (`apps/farm/runner`), file locations (`farm`). Nothing here reads a file, clock or sensor.
 
 #![forbid(unsafe_code)]
 

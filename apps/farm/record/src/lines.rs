@@ -1,4 +1,4 @@
-//! A file of records, a line each.
+//! A file of records, one per line.
 
 use crate::record::{FORMAT, Record};
 
@@ -15,10 +15,10 @@ pub struct Lines {
 #[derive(Debug, thiserror::Error)]
 pub enum LinesError {
     /// A whole line is no text.
-    #[error("not a text in UTF-8: {0}")]
+    #[error("not UTF-8 text: {0}")]
     NotText(#[from] std::str::Utf8Error),
     /// Only a last line may be cut off.
-    #[error("line {line} is no record of a farm: {source}")]
+    #[error("line {line} is not a farm record: {source}")]
     NotARecord {
         /// Counted from 1.
         line: usize,
@@ -26,7 +26,7 @@ pub enum LinesError {
         source: serde_json::Error,
     },
     /// Written by a newer version.
-    #[error("line {line} is a record of format {format}; this version reads up to {FORMAT}")]
+    #[error("line {line} is a record of format {format}; this version reads formats up to {FORMAT}")]
     Newer {
         /// Counted from 1.
         line: usize,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_costs_only_itself() {
+    fn truncated_last_line_loses_only_itself() {
         let whole = (record(1).to_line() + &record(2).to_line()).into_bytes();
         for end in 0..=whole.len() {
             let lines = read_lines(&whole[..end]).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_named_by_its_line() {
+    fn invalid_record_is_reported_by_line() {
         let text = record(1).to_line() + "{}\n" + &record(2).to_line();
         assert!(read_lines(&text).unwrap_err().to_string().starts_with("line 2 "));
         let newer = record(1).to_line().replace("\"format\":1", "\"format\":9");

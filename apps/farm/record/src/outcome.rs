@@ -1,9 +1,9 @@
-//! How an item ended.
+//! The outcome of an item.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How an item ended.
+/// The outcome of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {

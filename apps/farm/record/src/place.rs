@@ -1,4 +1,4 @@
-//! Where something was measured, and with what.
+//! The place and program of a measurement.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub struct Board {
 pub struct Build {
     /// Version of Polychip.
     pub version: String,
-    /// Commit it was built of, `-dirty` where files were changed; absent where that is not known.
+    /// Commit of the build, with `-dirty` for changed files; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// BLAKE3 of the runner's file, 64 hex digits.

@@ -1,4 +1,4 @@
-//! What a run of a farm consists of.
+//! The contents of a farm run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct Record {
     pub item: Item,
     /// Where.
     pub place: Place,
-    /// What the board says of itself.
+    /// The board's description of itself.
     pub board: Board,
     /// With what.
     pub build: Build,

@@ -1,4 +1,4 @@
-//! State of a board when a measurement begins or ends.
+//! State of a board at the start or end of a measurement.
 
 use std::collections::BTreeMap;
 

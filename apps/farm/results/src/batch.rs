@@ -1,4 +1,4 @@
-//! What one record counts as: measurements that were made together.
+//! A batch: the measurements of one record.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
-//! What ships: the contents of a bundle, made of the runs of a farm.
+//! The contents of a bundle, made from farm runs.
 //!
 //! Invariants:
-//! 1. A family is one kind of board: rows of other chips are not in it, and emulated boards are a family of their own.
-//! 2. Every row says which run and place it is of.
-//! 3. A profile that cannot be read is left out whole, and named.
+//! 1. A family is one kind of board, without rows of other chips; emulated boards form a separate family.
+//! 2. Every row states its run and place.
+//! 3. An unreadable profile is skipped as a whole, and reported.
 //!
 //! Not here: the file and its signature (`polychip_profile::bundle`).
 

@@ -1,19 +1,18 @@
-//! What became slower or faster from one selection of records to another: the gate of a pull request.
+//! Changes in time from one selection of records to another: the gate of a pull request.
 //!
-//! A *batch* is one record: its runs follow one another, so that their times resemble each other more than those of
-//! other times of day, and count as one value, their median. A *round* is a batch of each side on the same board, one
-//! after the other. What is judged is the difference of the two batches of a round, in logarithms, over the rounds of all
-//! boards of a kind: what both have in common (the board, its heat, who else uses it) is not in it. Drift is measured on
-//! the batches of the same side and taken off.
+//! A *batch* is one record: its consecutive runs are correlated, so they count as one value, their median. A *round*
+//! is one batch of each side on the same board, one after the other. The verdict uses the difference of the two
+//! batches of a round, in logarithms, over the rounds of all boards of a kind, which cancels common factors (the
+//! board, its heat, other load). Drift is measured on batches of the same side and subtracted.
 //!
 //! Invariants:
 //! 1. Batches of different boards, of emulated and real ones, and of different conditions are never paired.
 //! 2. A verdict `slower` or `faster` needs rounds, significance among all comparisons made ([`Options::discovery`]) and
 //!    a change that matters ([`Options::relevant`]). Two nights compared without rounds are `unsure` at best: the
 //!    difference between nights was not measured.
-//! 3. What did run and now does not is reported without any statistics.
-//! 4. How many rounds another measurement has is fixed before it ([`Row::rounds_to_decide`]): rounds that are added until
-//!    something is found find something.
+//! 3. Items that ran before and now fail are reported without statistics.
+//! 4. The number of rounds of another measurement is fixed in advance ([`Row::rounds_to_decide`]): adding rounds
+//!    until a finding appears always produces one.
 
 mod answer;
 mod comparable;
@@ -184,7 +183,7 @@ fn times(row: &mut Row, group: &Group<'_>, options: &Options) -> Option<Estimate
         row.suspicious = crude >= options.relevant;
         row.rounds_to_decide = row.suspicious.then_some(FEW_ROUNDS);
         row.notes.push(format!(
-            "{} of at least {FEWEST} rounds of BASE and NEW by turns on one board",
+            "{} of at least {FEWEST} rounds of BASE and NEW alternating on one board",
             row.rounds
         ));
     }

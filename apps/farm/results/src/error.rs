@@ -1,4 +1,4 @@
-//! Why results cannot be read.
+//! Errors in reading results.
 
 use std::path::{Path, PathBuf};
 

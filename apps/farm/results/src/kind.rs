@@ -1,4 +1,4 @@
-//! Boards that are the same: of what a figure holds for.
+//! Kinds of board: the scope of a figure.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,17 +1,17 @@
-//! What the runs of a device farm say together: read, merged, compared, shown.
+//! Results of farm runs: reading, merging, comparing and reporting.
 //!
 //! [`Run::read`] reads the folder of a run ([`polychip_farm_record`] says what it holds), [`Selection`] chooses the
 //! records that a comparison is about, [`compare()`] says of each item and kind of board whether it became slower, and
 //! [`Report`] shows them, and [`bundle`] makes of them what ships with an app.
 //!
 //! Invariants:
-//! 1. Every figure says which runs, places and builds it is of.
-//! 2. What is missing is said: lines that were cut off, items without a result, boards that never answered.
-//! 3. Times of emulated boards or devices are labelled so, and are never compared with others.
+//! 1. Every figure states its runs, places and builds.
+//! 2. Gaps are reported: truncated lines, items without a result, boards that never answered.
+//! 3. Times of emulated boards or devices are labelled, and never compared with others.
 //! 4. The same folders give the same answer, byte for byte, on every host.
 //!
-//! Not here: measuring (`apps/farm/runner`), which board does what (`farm`). No device and no clock. Start reading at
-//! [`Run`], then [`compare()`].
+//! Not here: measuring (`apps/farm/runner`), scheduling boards (`farm`). No device and no clock. Start reading at [`Run`],
+//! then [`compare()`].
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! What a report shows: each item on each kind of board, by the newest snapshot, with its history over all of them.
+//! A report: each item on each kind of board in the newest snapshot, with its history over all snapshots.
 //!
-//! A snapshot is what was measured at one time: one run, or the runs by which a build had its turns.
+//! A snapshot holds the measurements of one time: one run, or the alternating runs of a build.
 //!
 //! Invariants:
-//! 1. The figures of a cell are those of one snapshot, which it names; snapshots are never averaged.
-//! 2. Without rounds against a baseline a cell says no more than what was measured: the trend is a picture.
+//! 1. The figures of a cell come from one named snapshot; snapshots are never averaged.
+//! 2. Without rounds against a baseline a cell shows only measurements; the trend is only drawn.
 //!
-//! Not here: how it looks (`page`, `junit`).
+//! Not here: rendering (`page`, `junit`).
 
 mod junit;
 mod page;
@@ -33,7 +33,7 @@ pub struct Snapshot {
     pub runs: Selection,
 }
 
-/// What a report shows.
+/// Contents of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// The snapshots, oldest first.
@@ -42,7 +42,7 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// Cut lines, missing items and silent boards of the newest snapshot, a line each.
     pub troubles: Vec<String>,
-    /// The comparison with a baseline, where there is one.
+    /// The comparison with a baseline, if there is one.
     pub comparison: Option<Comparison>,
 }
 
@@ -55,7 +55,7 @@ pub struct SnapshotLine {
     pub started_s: u64,
     /// Names of its runs.
     pub runs: Vec<String>,
-    /// Commits under test, where the driver was told.
+    /// Commits under test, if given.
     pub commits: Vec<String>,
     /// Builds that measured, in words.
     pub builds: Vec<String>,
@@ -78,7 +78,7 @@ pub struct Cell {
     pub ended: Status,
     /// Why it was refused, failed or skipped.
     pub reason: Option<String>,
-    /// By snapshot, oldest first: those without a time are left out.
+    /// By snapshot, oldest first, omitting those without a time.
     pub history: Vec<Point>,
     /// Energy of a run of the model.
     pub energy: Option<EnergyLine>,
@@ -92,7 +92,7 @@ pub struct Cell {
     pub load_ns: Option<u64>,
     /// Most memory that the process had resident, in bytes.
     pub peak_bytes: Option<u64>,
-    /// What devices refused.
+    /// Refusals of devices.
     pub refused: Vec<RefusedLine>,
     /// Windows of a soak: end in milliseconds, median in nanoseconds.
     pub windows: Vec<(u64, u64)>,
@@ -104,7 +104,7 @@ pub struct Cell {
     pub sources: Vec<Source>,
 }
 
-/// How an item ended; of several records what comes last here counts.
+/// Outcome of an item; of several records, the last in this order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -125,7 +125,7 @@ pub struct Point {
     pub snapshot: String,
     /// Median of the batches' medians, in nanoseconds.
     pub median_ns: u64,
-    /// Where that median is, with a confidence of 95 %; absent for fewer than six batches.
+    /// 95 % confidence interval of that median; absent for fewer than six batches.
     pub interval: Option<Interval>,
     /// Batches.
     pub batches: usize,
@@ -153,7 +153,7 @@ pub struct PartLine {
     pub provenance: String,
 }
 
-/// What a device has of a plan.
+/// A device's share of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Share {
     /// Device.
@@ -164,7 +164,7 @@ pub struct Share {
     pub nodes: u64,
 }
 
-/// What a device refused for one reason.
+/// Refusals of a device for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RefusedLine {
     /// Device.

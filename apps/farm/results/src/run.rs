@@ -1,9 +1,9 @@
-//! A run as its folder holds it.
+//! A run, read from its folder.
 //!
 //! Invariants:
-//! 1. A folder that is half there (no header, a line that is no record) is refused with the file and the line; a last
-//!    line that was cut off is left out and reported, because that is how a killed writer leaves a file.
-//! 2. A record that stands twice counts once.
+//! 1. A damaged folder (no header, an invalid line) is refused with the file and the line. A truncated last line is
+//!    skipped and reported, because a killed writer leaves one.
+//! 2. A duplicate record counts once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,18 +29,18 @@ pub struct Run {
     pub profiles: BTreeMap<String, PathBuf>,
 }
 
-/// A file whose last line was cut off: the writer died while it wrote.
+/// A file with a truncated last line, from a killed writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Torn {
     /// The run.
     pub run: String,
-    /// The place whose records these are.
+    /// The place of these records.
     pub place: String,
-    /// Length of what is left of the line, in bytes.
+    /// Remaining length of the line in bytes.
     pub bytes: usize,
 }
 
-/// An item that was asked for and has no result.
+/// A requested item without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Missing {
     /// The run.
@@ -53,14 +53,14 @@ pub struct Missing {
     pub reason: Option<String>,
 }
 
-/// A board that was to take part and recorded nothing of its own.
+/// A requested board without records of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Silent {
     /// The run.
     pub run: String,
     /// Name of the place.
     pub place: String,
-    /// What the driver recorded of it; absent where there is nothing at all.
+    /// The driver's record of it; absent if there is none.
     pub reason: Option<String>,
 }
 
@@ -97,7 +97,7 @@ impl Run {
             for record in lines.records {
                 if record.run != run.header.id {
                     let words = format!(
-                        "a record is of run {:?}, the folder of {:?}: give each run a folder of its own",
+                        "a record belongs to run {:?}, but the folder to {:?}: give each run its own folder",
                         record.run, run.header.id
                     );
                     return Err(Error::bad_run(&path, words));
@@ -165,11 +165,11 @@ impl Run {
 }
 
 fn header(path: &Path, text: &str) -> Result<RunHeader> {
-    let not_a_header = |error| Error::bad_run(path, format!("not the header of a run: {error}"));
+    let not_a_header = |error| Error::bad_run(path, format!("not a run header: {error}"));
     let value: serde_json::Value = serde_json::from_str(text).map_err(not_a_header)?;
     let format = value.get("format").and_then(serde_json::Value::as_u64);
     if let Some(format) = format.filter(|format| *format > u64::from(FORMAT)) {
-        let words = format!("a run of format {format}; this version reads up to {FORMAT}");
+        let words = format!("a run of format {format}; this version reads formats up to {FORMAT}");
         return Err(Error::bad_run(path, words));
     }
     serde_json::from_value(value).map_err(not_a_header)

@@ -1,6 +1,6 @@
-//! Which records a comparison is about: those of one or several runs, or of one build in them.
+//! Selects the records of a comparison: those of one or several runs, or of one build in them.
 //!
-//! A driver that lets two builds take turns may write both into one run, so that a run alone does not name a side.
+//! A driver that alternates two builds may write both into one run, so a run alone does not identify a side.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -107,7 +107,7 @@ impl Selection {
                 let known: Vec<String> = builds.into_iter().map(build_words).collect();
                 let what = if found == 0 { "no" } else { "more than one" };
                 return Err(Error::selection(format!(
-                    "{}: {what} build is called {build:?}; there are {}",
+                    "{}: {what} build is called {build:?}; the builds are {}",
                     run.folder.display(),
                     known.join(", ")
                 )));

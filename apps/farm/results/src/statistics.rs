@@ -1,11 +1,11 @@
-//! The statistics of a comparison: trimmed means of differences, drift, and how many differences are chance.
+//! The statistics of a comparison: trimmed means of differences, drift, and false discoveries.
 //!
 //! - The mean of differences is trimmed by a fifth at each end, with the interval and test of Tukey and McLaughlin
-//!   (1963; Wilcox, Introduction to Robust Estimation and Hypothesis Testing, section 4.3): the variance is that of the
-//!   winsorized values. A round in which the clock went into another mode costs one difference, not the answer.
+//!   (1963; Wilcox, Introduction to Robust Estimation and Hypothesis Testing, section 4.3): the variance is that of
+//!   the winsorized values. A round with another clock mode costs one difference, not the result.
 //! - Drift is the slope of Theil and Sen (Sen 1968): the median of the slopes between any two values.
-//! - Of many comparisons some differ by chance: Benjamini and Hochberg (1995) bound the share of such among those that
-//!   are called different.
+//! - Of many comparisons some differ by chance: Benjamini and Hochberg (1995) bound their share among the reported
+//!   differences.
 //!
 //! Invariant: pure arithmetic in a fixed order.
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn half_as_wide_an_interval_takes_four_times_as_many_differences() {
+    fn halving_the_interval_needs_four_times_the_samples() {
         let (mean, p) = (0.01, 0.2);
         let (low, high) = (mean - 0.04, mean + 0.04);
         let estimate = Estimate { mean, low, high, p };
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trimmed_mean_is_that_of_the_formulas() {
+    fn trimmed_mean_matches_the_formula() {
         // ten values: two are cut at each end, the winsorized ones are 3,3,3,4,5,6,7,8,8,8
         let values = [10.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 90.0];
         let found = estimate(&values).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wild_value_moves_nothing() {
+    fn single_outlier_has_no_effect() {
         let calm: Vec<f64> = (0..10).map(|at| f64::from(at) * 0.01).collect();
         let mut wild = calm.clone();
         wild[9] = 1e6;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slope_heeds_no_outlier_and_no_step_between_series() {
+    fn slope_ignores_outliers_and_steps_between_series() {
         let line = |from: f64| -> Vec<(f64, f64)> {
             (0..9)
                 .map(|t| (f64::from(t), from + 0.5 * f64::from(t)))
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn discoveries_are_adjusted_as_in_the_paper() {
+    fn false_discovery_adjustment_matches_the_paper() {
         // the example of Benjamini and Hochberg (1995), table 1: at 5 % the first four count
         let p = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719,

@@ -1,6 +1,6 @@
-//! What the board says of itself.
+//! The board's description of itself.
 //!
-//! Invariant: what no file says is absent.
+//! Invariant: a value without a file is absent.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! The state of the board, and whether it is fit to be measured on.
+//! The state of the board, and whether it is fit for measurements.
 //!
-//! Invariant: a limit whose sensor is not there does not bind, and the record shows that it was not there.
+//! Invariant: a limit without a sensor does not apply, and the record shows the missing sensor.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ impl Conditions {
             if is_hopeless || waited.as_secs() >= u64::from(limits.patience_s) {
                 return (
                     state,
-                    Some(format!("{reason}, after {} s still", waited.as_secs())),
+                    Some(format!("{reason}, still so after {} s", waited.as_secs())),
                 );
             }
             std::thread::sleep(AGAIN);
@@ -165,7 +165,7 @@ fn unfit(state: &State, limits: &Limits) -> Option<String> {
         return Some(reason);
     }
     if state.throttled == Some(true) && !limits.throttled {
-        return Some("the board is throttled: a clock is held below the hardware's highest".to_owned());
+        return Some("the board is throttled: a clock is held below the hardware maximum".to_owned());
     }
     contended(state, limits)
 }
@@ -175,7 +175,7 @@ pub(crate) fn contended(state: &State, limits: &Limits) -> Option<String> {
     let load = state.load_by_others_millis?;
     (load > limits.load_by_others_millis).then(|| {
         format!(
-            "other programs use {}.{} % of the processors, the limit is {}.{} %",
+            "other programs use {}.{} % of the processors; the limit is {}.{} %",
             load / 10,
             load % 10,
             limits.load_by_others_millis / 10,
@@ -189,7 +189,7 @@ fn too_hot(state: &State, limits: &Limits) -> Option<String> {
     let (name, mc) = state.temperatures_mc.iter().max_by_key(|(_, mc)| **mc)?;
     (*mc > limit).then(|| {
         format!(
-            "{name} is at {} °C, the start limit is {} °C",
+            "{name} is at {} °C; the start limit is {} °C",
             celsius(*mc),
             celsius(limit)
         )
@@ -201,7 +201,7 @@ fn too_cold(state: &State, limits: &Limits) -> Option<String> {
     let (name, mc) = state.temperatures_mc.iter().max_by_key(|(_, mc)| **mc)?;
     (*mc < limit).then(|| {
         format!(
-            "{name} is at {} °C, nothing starts below {} °C",
+            "{name} is at {} °C; the minimum start temperature is {} °C",
             celsius(*mc),
             celsius(limit)
         )
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cool_board_with_all_its_clocks_is_fit() {
+    fn cool_unthrottled_board_is_fit() {
         let root = planted("41000", "1800000", "0");
         let state = state(root.path());
         assert_eq!(
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_that_is_hot_cold_throttled_or_in_use_is_not_fit_unless_told() {
+    fn hot_cold_throttled_or_busy_board_is_unfit_unless_allowed() {
         let hottest = Limits {
             hottest_mc: Some(40_000),
             ..Limits::default()

@@ -1,4 +1,4 @@
-//! Inputs made up from a seed: floats from 0 to 1, integers and truths 0 or 1.
+//! Inputs generated from a seed: floats from 0 to 1, integers and booleans of 0 or 1.
 //!
 //! Invariant: the same model gets the same bytes on every board (ChaCha8, a stream per input).
 
@@ -22,11 +22,11 @@ fn bytes(spec: &TensorSpec, place: u64) -> anyhow::Result<Vec<u8>> {
     let name = &spec.name;
     anyhow::ensure!(
         !spec.packed,
-        "input {name:?} is no plain tensor: its value cannot be made up"
+        "input {name:?} is not a plain tensor: its value cannot be generated"
     );
     anyhow::ensure!(
         spec.open.is_empty(),
-        "input {name:?} has sizes that are open: give them with --shape {name}=1x2x3"
+        "input {name:?} has open dimensions: set them with --shape {name}=1x2x3"
     );
     let mut source = ChaCha8Rng::seed_from_u64(0);
     source.set_stream(place);
@@ -45,7 +45,7 @@ fn bytes(spec: &TensorSpec, place: u64) -> anyhow::Result<Vec<u8>> {
         // several values to a byte: all zero
         (dtype, Some(_)) if dtype.is_int() => {}
         (dtype, _) => anyhow::bail!(
-            "input {name:?} holds {}: its value cannot be made up",
+            "input {name:?} holds {}: its value cannot be generated",
             dtype.name()
         ),
     }

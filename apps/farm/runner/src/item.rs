@@ -1,8 +1,8 @@
-//! One item, in the process that it has for itself.
+//! One item in its own process.
 //!
 //! Invariants:
-//! 1. Whatever happens with the item is an outcome, written whole.
-//! 2. The process ends when the runner that started it does: nothing measures where nobody listens.
+//! 1. Every result of the item is an outcome, written completely.
+//! 2. The process ends with its runner: nothing measures without a listener.
 
 mod bench;
 mod conformance;
@@ -52,10 +52,7 @@ fn end_with_runner() {
         // a suite that hangs in a driver would hold the device
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
         // nobody is left who could be told
-        #[allow(
-            clippy::exit,
-            reason = "a run inside a vendor's library can be ended in no other way"
-        )]
+        #[allow(clippy::exit, reason = "no other way ends a run inside a vendor's library")]
         std::process::exit(1);
     };
     // without the thread, the item ends when it is done
@@ -137,13 +134,15 @@ fn policy(assignment: &Assignment) -> anyhow::Result<Policy> {
         Some("makespan") => Policy::makespan(),
         Some("throughput") => Policy::throughput(),
         Some(other) => {
-            anyhow::bail!("{other:?} is no policy; there are latency, energy, balanced, makespan, throughput")
+            anyhow::bail!(
+                "unknown policy {other:?}; expected latency, energy, balanced, makespan or throughput"
+            )
         }
     };
     policy = match settings.precision.as_deref() {
         None | Some("exact") => policy.precision(Precision::Exact),
         Some("reduced") => policy.precision(Precision::Reduced),
-        Some(other) => anyhow::bail!("{other:?} is no precision; there are exact and reduced"),
+        Some(other) => anyhow::bail!("unknown precision {other:?}; expected exact or reduced"),
     };
     if let Some(threads) = settings.threads {
         policy = policy.threads(threads);
@@ -191,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_boards_failure_is_told_from_an_items() {
+    fn board_failure_is_distinguished_from_item_failure() {
         let full = anyhow::Error::from(std::io::Error::from_raw_os_error(28)).context("profile");
         let Outcome::Failed(failure) = of_error(&full) else {
             panic!()

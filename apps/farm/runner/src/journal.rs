@@ -1,9 +1,9 @@
-//! The board's own file of records, so that nothing that was measured depends on the way to the host.
+//! The board's own file of records, so that measurements do not depend on the connection to the host.
 //!
 //! Invariants:
-//! 1. One runner at a time has it open: the file is locked.
-//! 2. A record is in it whole and synced, or not at all: what a runner left behind half written is cut off when the next
-//!    one opens it.
+//! 1. Only one runner has it open: the file is locked.
+//! 2. A record is complete and synced, or absent: the next runner removes an unfinished record when it opens the
+//!    file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -68,7 +68,7 @@ impl Journal {
                 return Err(failure(
                     BUSY,
                     format!(
-                        "{name}: another runner works here, after {} s still",
+                        "{name}: another runner is still working here after {} s",
                         patience.as_secs()
                     ),
                 ));
@@ -87,7 +87,7 @@ impl Journal {
         let length = (text.len() - lines.torn_bytes) as u64;
         if lines.torn_bytes > 0 {
             eprintln!(
-                "{name}: {} bytes of a record that was never finished are cut off",
+                "{name}: removed {} bytes of an unfinished record",
                 lines.torn_bytes
             );
             file.set_len(length)?;

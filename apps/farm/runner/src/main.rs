@@ -1,13 +1,12 @@
-//! `polychip-runner`: the program on a board of a device farm that measures.
+//! `polychip-runner`: the measuring program on a board of a device farm.
 //!
 //! Invariants:
-//! 1. Each item runs in a process of its own: a plugin that crashes or hangs costs its item, and nothing else.
-//! 2. A record is in the journal, synced, before it is printed; a runner that is started again prints what the journal
-//!    holds in place of measuring it again.
-//! 3. Standard output holds records and nothing else: what a plugin prints goes to standard error.
+//! 1. Each item runs in its own process: a crashing or hanging plugin loses only its item.
+//! 2. A record is synced to the journal before it is printed; a restarted runner prints the journal's records instead
+//!    of measuring again.
+//! 3. Standard output holds only records; plugin output goes to standard error.
 //!
-//! Not here: which board does what (`farm`), what a record is (`apps/farm/record`).
-//! Start reading at [`serve`].
+//! Not here: scheduling boards (`farm`), the form of a record (`apps/farm/record`). Start reading at [`serve`].
 
 #![forbid(unsafe_code)]
 
@@ -32,8 +31,8 @@ use clap::Parser;
     name = "polychip-runner",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 ok, 2 bad usage, 3 another runner works here, 4 a file differs from its name, 5 the journal cannot be \
-                  written, 6 anything else"
+    after_help = "exit codes: 0 success, 2 wrong usage, 3 another runner works here, 4 a file differs from its name, 5 \
+                  the journal cannot be written, 6 any other error"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -42,46 +41,46 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Do the items that standard input holds, a line of JSON each, and print a record of each
+    /// Run the items from standard input, one line of JSON each, and print a record of each
     Serve(serve::Arguments),
-    /// Do the one item that standard input holds, in this process
+    /// Run the single item from standard input in this process
     #[command(hide = true)]
     Item {
-        /// Where its outcome is written
+        /// File to write the outcome to
         #[arg(long)]
         outcome: PathBuf,
-        /// The folder of the run
+        /// Folder of the run
         #[arg(long)]
         folder: PathBuf,
-        /// Where files of sensors lie
+        /// Folder with sensor files
         #[arg(long)]
         sensors: PathBuf,
     },
-    /// Print the records of a run that this board has written down
+    /// Print the records of a run from this board's journal
     Journal {
-        /// The folder that is the runner's own on this board
+        /// The runner's own folder on this board
         #[arg(long)]
         folder: PathBuf,
         /// The run
         run: String,
     },
-    /// Print BLAKE3 and length of files
+    /// Print the BLAKE3 hash and the length of files
     Hash {
         /// The files
         files: Vec<PathBuf>,
     },
-    /// Give a file its name, if its bytes are what they should be
+    /// Rename a file, if its hash matches
     Keep {
         /// The file
         from: PathBuf,
-        /// Its name
+        /// New name
         to: PathBuf,
-        /// BLAKE3 of what it should hold, 64 hex digits
+        /// Expected BLAKE3 hash, 64 hex digits
         blake3: String,
     },
-    /// Print what the board says of itself and its state, as JSON
+    /// Print the board's description and state as JSON
     Facts {
-        /// Where files of sensors lie
+        /// Folder with sensor files
         #[arg(long, default_value = "/")]
         sensors: PathBuf,
     },

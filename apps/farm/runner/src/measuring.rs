@@ -1,4 +1,4 @@
-//! What jobs that run a model share, and what an item's process says at its end.
+//! Shared code of jobs that run a model, and the final message of an item's process.
 
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ impl Measuring<'_> {
         let model = self.runtime.load(path)?;
         let mut shapes: Vec<(String, Vec<usize>)> = Vec::new();
         for text in &self.assignment.item.settings.shapes {
-            let shape = shape(text).with_context(|| format!("{text:?} is no INPUT=1x3x48x192"))?;
+            let shape =
+                shape(text).with_context(|| format!("invalid shape {text:?}; write INPUT=1x3x48x192"))?;
             if model.graph().input_named(&shape.0).is_some() {
                 shapes.push(shape);
             }

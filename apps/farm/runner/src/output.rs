@@ -1,6 +1,6 @@
-//! Standard output: lines, each whole.
+//! Standard output in complete lines.
 //!
-//! Invariant: whether anyone reads them is no matter of the runner's.
+//! Invariant: the runner does not depend on a reader.
 
 use std::io::Write as _;
 use std::time::Duration;

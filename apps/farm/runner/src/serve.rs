@@ -1,8 +1,8 @@
 //! Items from standard input, records to standard output.
 //!
 //! Invariants:
-//! 1. A record is in the journal before it is printed; a reader that has gone away stops nothing.
-//! 2. An item's process that ends without an outcome, or not at all, is a failed item with the system's word for it.
+//! 1. A record is in the journal before it is printed; a lost reader stops nothing.
+//! 2. An item whose process ends without an outcome, or not at all, fails with the system's reason.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -26,13 +26,13 @@ use crate::{NO_JOURNAL, board, failure, store};
 /// The runner's words of command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder that is the runner's own on this board
+    /// The runner's own folder on this board
     #[arg(long)]
     folder: PathBuf,
-    /// Where files of sensors lie
+    /// Folder with sensor files
     #[arg(long, default_value = "/")]
     sensors: PathBuf,
-    /// How long another runner is waited for, in seconds
+    /// Seconds to wait for another runner
     #[arg(long, default_value_t = 60)]
     wait: u64,
 }
@@ -108,10 +108,10 @@ fn read(text: &str) -> anyhow::Result<Vec<Assignment>> {
     for (index, line) in whole.enumerate().filter(|(_, line)| !line.is_empty()) {
         let at = index + 1;
         let assignment: Assignment =
-            serde_json::from_str(line).with_context(|| format!("line {at} is no item of a farm"))?;
+            serde_json::from_str(line).with_context(|| format!("line {at} is not a farm item"))?;
         anyhow::ensure!(
             assignment.format <= FORMAT,
-            "line {at} is an item of format {}; this runner reads up to {FORMAT}",
+            "line {at} is an item of format {}; this runner reads formats up to {FORMAT}",
             assignment.format
         );
         if let Some(first) = assignments.first() {
@@ -126,7 +126,7 @@ fn read(text: &str) -> anyhow::Result<Vec<Assignment>> {
     }
     if let Some(first) = assignments.first() {
         let is_name = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
-        anyhow::ensure!(is_name(&first.run), "{:?} is no name of a run", first.run);
+        anyhow::ensure!(is_name(&first.run), "{:?} is not a valid run name", first.run);
     }
     Ok(assignments)
 }
@@ -192,7 +192,7 @@ impl Runner {
             };
             match was_contended {
                 Some(reason) if tries == TRIES => {
-                    let reason = format!("while it was measured, {tries} times: {reason}");
+                    let reason = format!("during the measurement, {tries} times: {reason}");
                     return (before, after, Outcome::Skipped { reason });
                 }
                 Some(reason) => eprintln!("{}: measured again: {reason}", assignment.item),
@@ -222,11 +222,7 @@ impl Runner {
             (_, Ended::TimedOut) => {
                 let seconds = assignment.effort.time_limit_s;
                 (
-                    failed(
-                        format!("it took more than {seconds} s, and was ended"),
-                        false,
-                        None,
-                    ),
+                    failed(format!("stopped after the limit of {seconds} s"), false, None),
                     None,
                 )
             }
@@ -306,10 +302,10 @@ mod tests {
         // what was cut off on the way
         assert_eq!(read(&whole[..whole.len() - 5]).unwrap().len(), 1);
         for (bad, words) in [
-            (line("r", 2), "reads up to 1"),
+            (line("r", 2), "reads formats up to 1"),
             (line("r", 1) + &line("s", 1), "line 2 belongs to run \"s\""),
-            (line("../r", 1), "no name of a run"),
-            ("{}\n".to_owned(), "line 1 is no item"),
+            (line("../r", 1), "not a valid run name"),
+            ("{}\n".to_owned(), "line 1 is not a farm item"),
         ] {
             let error = read(&bad).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -1,6 +1,6 @@
-//! Files on the board under the names of their contents.
+//! Files on the board, named by their contents.
 //!
-//! Invariant: a file has its name only if its bytes are what the name says, and they are on the disk.
+//! Invariant: a file has its name only if its bytes match the name and are on the disk.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -46,7 +46,7 @@ pub(crate) fn keep(from: &Path, to: &Path, expected: &str) -> anyhow::Result<()>
         return Err(failure(
             DIFFERS,
             format!(
-                "{}: {length} bytes with BLAKE3 {found} arrived where {expected} was sent; they are deleted",
+                "{}: received {length} bytes with BLAKE3 {found} instead of {expected}, and deleted them",
                 from.display()
             ),
         ));

@@ -95,7 +95,7 @@ fn journal(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_benchmark_has_all_that_makes_it_comparable() {
+fn benchmark_record_includes_all_conditions() {
     let folder = tempfile::tempdir().unwrap();
     let records = serve(folder.path(), &[bench(1)]);
     let [record] = &records[..] else {
@@ -130,7 +130,7 @@ fn a_benchmark_has_all_that_makes_it_comparable() {
 }
 
 #[test]
-fn a_runner_killed_in_the_middle_loses_what_it_was_on_and_nothing_else() {
+fn killed_runner_loses_only_the_current_item() {
     let folder = tempfile::tempdir().unwrap();
     let all = [bench(1), bench(2), bench(3)];
     let mut child = start(folder.path(), &list(&all));
@@ -173,7 +173,7 @@ fn a_runner_killed_in_the_middle_loses_what_it_was_on_and_nothing_else() {
 }
 
 #[test]
-fn a_reader_that_goes_away_does_not_stop_the_runner_and_a_second_runner_waits() {
+fn runner_survives_a_lost_reader_and_a_second_runner_waits() {
     let folder = tempfile::tempdir().unwrap();
     let all = [bench(1), bench(2)];
     let mut cut = start(folder.path(), &list(&all));
@@ -188,7 +188,7 @@ fn a_reader_that_goes_away_does_not_stop_the_runner_and_a_second_runner_waits() 
 }
 
 #[test]
-fn items_that_cannot_be_done_say_why_and_leave_the_others_alone() {
+fn impossible_items_are_explained_and_others_continue() {
     let folder = tempfile::tempdir().unwrap();
     let broken = folder.path().join("broken.onnx");
     std::fs::write(&broken, b"no model").unwrap();
@@ -249,7 +249,7 @@ fn profiles_and_soaks_are_measured() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_is_said_after_the_record() {
+fn journal_write_failure_is_reported_after_the_record() {
     let folder = tempfile::tempdir().unwrap();
     // the limit of a process' files stands in for a full disk; a device of this kind takes no byte
     std::fs::create_dir_all(folder.path().join("runs/run")).unwrap();
@@ -288,7 +288,7 @@ fn a_journal_that_cannot_be_written_is_said_after_the_record() {
 }
 
 #[test]
-fn nothing_is_measured_on_a_throttled_board_unless_told() {
+fn throttled_board_is_not_measured_unless_allowed() {
     let root = tempfile::tempdir().unwrap();
     for (path, text) in [
         ("sys/class/thermal/cooling_device0/type", "thermal-devfreq-0"),

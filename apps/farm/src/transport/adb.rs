@@ -58,7 +58,7 @@ impl Server {
         let home = home.unwrap_or_else(|| {
             Err(TransportError::Host {
                 path: base.display().to_string(),
-                words: "it has a thousand homes of adb servers (polychip-adb-*): remove them".to_owned(),
+                words: "it has a thousand adb server homes (polychip-adb-*): remove them".to_owned(),
             })
         })?;
         // whoever takes the port between makes adb fail, and the next try have another one
@@ -70,7 +70,7 @@ impl Server {
             }),
             Err(error) => {
                 let _ = std::fs::remove_dir(&home);
-                Err(shell::host(Path::new("a port of the loopback"), &error))
+                Err(shell::host(Path::new("a loopback port"), &error))
             }
         }
     }
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_has_a_port_and_a_home_that_are_its_own() {
+    fn adb_server_has_its_own_port_and_home() {
         let base = tempfile::tempdir().unwrap();
         let base = base.path();
         // what another user may have put where the next home would be is left alone

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn output_code_and_complaints_come_back() {
+    fn output_exit_code_and_stderr_are_returned() {
         let (ended, text) = run_sh("cat; echo no >&2; exit 7", b"hello", Limits::default());
         assert_eq!((text.as_str(), ended.stderr.as_str()), ("hello", "no"));
         assert_eq!((ended.status.code(), ended.limit), (Some(7), None));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_takes_too_long_or_is_silent_is_ended_with_all_that_it_started() {
+    fn slow_or_silent_program_is_killed_with_its_children() {
         let start = Instant::now();
         let time = Limits {
             time: Some(Duration::from_millis(300)),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_leaves_another_behind_does_not_hold_us_up() {
+    fn leftover_child_process_does_not_block() {
         let start = Instant::now();
         let (ended, text) = run_sh("sleep 77 & echo done", b"", Limits::default());
         assert_eq!((ended.status.code(), text.as_str()), (Some(0), "done\n"));

@@ -279,7 +279,12 @@ pub(super) fn short(shell: &impl Shell, what: &str, text: &str) -> Result<String
 
 /// The error of a command that is part of a transfer.
 fn failed(what: &str, exit: Exit) -> TransportError {
-    let words = exit.stderr.lines().last().unwrap_or("it said nothing").to_owned();
+    let words = exit
+        .stderr
+        .lines()
+        .last()
+        .unwrap_or("it printed nothing")
+        .to_owned();
     match ["No space left", "Disk quota exceeded", "File too large"]
         .iter()
         .any(|full| exit.stderr.contains(full))

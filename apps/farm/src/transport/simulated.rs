@@ -296,7 +296,7 @@ impl Transport for Simulated {
             [_, "keep", from, to, blake3] => {
                 let mut state = self.state();
                 match state.files.remove(from) {
-                    None => Ok(exit(6, "there is no such file")),
+                    None => Ok(exit(6, "no such file")),
                     Some((_, found)) if found != blake3 => Ok(exit(4, "other bytes arrived")),
                     Some(file) => {
                         state.files.insert(to.to_owned(), file);

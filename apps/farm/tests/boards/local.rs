@@ -14,7 +14,7 @@ use polychip_test_requirements::{Need, absent};
 use crate::desk::{board, created, driven, header, records, settings};
 
 #[test]
-fn a_model_is_profiled_and_timed_and_nothing_is_sent_twice() {
+fn model_is_profiled_and_timed_without_duplicate_transfers() {
     let folder = tempfile::tempdir().unwrap();
     let boards = [board("here", &folder.path().join("board"), Local)];
     let path = folder.path().join("run");
@@ -106,7 +106,7 @@ impl Transport for Killing {
 }
 
 #[test]
-fn a_runner_killed_in_the_middle_is_started_again_and_each_item_is_recorded_once() {
+fn killed_runner_restarts_and_records_each_item_once() {
     let folder = tempfile::tempdir().unwrap();
     let boards = [board("here", &folder.path().join("board"), Killing::default())];
     let path = folder.path().join("run");
@@ -182,7 +182,7 @@ impl Transport for Busy {
 }
 
 #[test]
-fn a_runner_that_another_one_keeps_waiting_is_no_failure_until_that_takes_too_long() {
+fn waiting_for_another_runner_fails_only_after_a_timeout() {
     let folder = tempfile::tempdir().unwrap();
     // the first try of all: a failure would lose the board
     let mut settings = settings();
@@ -212,7 +212,7 @@ fn a_runner_that_another_one_keeps_waiting_is_no_failure_until_that_takes_too_lo
 }
 
 #[test]
-fn a_board_that_is_not_there_is_reported_and_its_twin_does_its_items() {
+fn missing_board_is_reported_and_its_twin_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let gone = Ssh {
         address: "nobody@127.0.0.1".into(),
@@ -263,7 +263,7 @@ impl Drop for Disk<'_> {
 }
 
 #[test]
-fn a_board_with_a_full_disk_is_reported_and_its_twin_does_its_items() {
+fn board_with_full_disk_is_reported_and_its_twin_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
     std::fs::create_dir(&small).unwrap();

@@ -174,7 +174,7 @@ fn commands_files_and_failures_over_ssh() {
 }
 
 #[test]
-fn a_cable_that_is_cut_while_items_run_loses_none_and_repeats_none() {
+fn cut_cable_loses_and_repeats_no_item() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = Server::start(folder.path()) else {
         return;

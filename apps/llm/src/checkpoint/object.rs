@@ -23,7 +23,7 @@ impl Object {
     pub(crate) fn of(place: String, value: Value) -> Result<Object> {
         match value {
             Value::Object(fields) => Ok(Object { place, fields }),
-            _ => Err(Error::config(format!("{place} is no JSON object"))),
+            _ => Err(Error::config(format!("{place} is not a JSON object"))),
         }
     }
 
@@ -77,7 +77,7 @@ impl Object {
     }
 
     pub(crate) fn size(&self, field: &str) -> Result<Option<u32>> {
-        self.typed(field, "a whole number of 32 bits", |value| {
+        self.typed(field, "a 32-bit integer", |value| {
             value.as_u64().and_then(|value| u32::try_from(value).ok())
         })
     }

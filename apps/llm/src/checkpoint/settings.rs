@@ -32,7 +32,7 @@ pub(super) fn write(config: &Object, header: &mut GgufWriter) -> Result<Settings
     let &(_, architecture) = known.ok_or_else(|| {
         let names = MODELS.map(|(name, _)| name).join(", ");
         Error::unsupported(format!(
-            "config.json: models of type {kind:?} are not supported; supported are {names}"
+            "config.json: model type {kind:?} is not supported; supported types are {names}"
         ))
     })?;
     refuse_unknown(config)?;
@@ -128,7 +128,7 @@ fn rope(config: &Object, architecture: Architecture, header: &mut GgufWriter) ->
         }
         Some(other) => {
             return Err(Error::unsupported(format!(
-                "{}: positions of type {other:?} are not supported; supported are default, linear and llama3",
+                "{}: position scaling of type {other:?} is not supported; supported types are default, linear and llama3",
                 scaling.place
             )));
         }
@@ -160,7 +160,7 @@ fn by_wavelength(config: &Object, scaling: &Object, base: f32) -> Result<Vec<f32
     };
     if head > MAX_HEAD {
         return Err(Error::unsupported(format!(
-            "{}: heads of {head} values, at most {MAX_HEAD} are supported",
+            "{}: head size {head} exceeds the supported maximum of {MAX_HEAD}",
             config.place
         )));
     }

@@ -46,7 +46,7 @@ pub(super) fn read(folder: &Path, files: &ModelFolder, tied: bool) -> Result<(Ve
                 Dtype::BF16 => TensorType::BF16,
                 other => {
                     return Err(Error::unsupported(format!(
-                        "{}: tensor {tensor:?} is of type {other:?}, which is not supported; supported are F32, F16 and BF16",
+                        "{}: tensor {tensor:?} has type {other:?}, which is not supported; supported types are F32, F16 and BF16",
                         path.display()
                     )));
                 }
@@ -55,7 +55,7 @@ pub(super) fn read(folder: &Path, files: &ModelFolder, tied: bool) -> Result<(Ve
             let data = LENGTH + length;
             if info.shape.is_empty() || start >= end || data + end > bytes.len() {
                 return Err(Error::malformed(format!(
-                    "{}: tensor {tensor:?} of shape {:?} has no weights, or leaves the file",
+                    "{}: tensor {tensor:?} of shape {:?} is empty or exceeds the file",
                     path.display(),
                     info.shape
                 )));
@@ -80,7 +80,7 @@ pub(super) fn check_rows(tensors: &[External], vocabulary: u32) -> Result<()> {
     let rows = table.dims.get(1).copied().unwrap_or(1);
     match rows < u64::from(vocabulary) {
         true => Err(Error::config(format!(
-            "config.json: \"vocab_size\" is {vocabulary}, and tensor {EMBEDDINGS:?} has {rows} rows"
+            "config.json: \"vocab_size\" is {vocabulary}, but tensor {EMBEDDINGS:?} has {rows} rows"
         ))),
         false => Ok(()),
     }
@@ -92,7 +92,7 @@ fn names(folder: &Path) -> Result<BTreeSet<String>> {
         return match folder.join(ALONE).is_file() {
             true => Ok(BTreeSet::from([ALONE.to_owned()])),
             false => Err(Error::config(format!(
-                "{} has neither {ALONE} nor {INDEX}: models in other files (pytorch_model.bin, consolidated.00.pth) are not read",
+                "{} contains neither {ALONE} nor {INDEX}: other file formats (pytorch_model.bin, consolidated.00.pth) are not supported",
                 folder.display()
             ))),
         };
@@ -100,7 +100,11 @@ fn names(folder: &Path) -> Result<BTreeSet<String>> {
     let map = index.needed("weight_map", index.object("weight_map")?)?;
     let name = |(tensor, file): (&String, &Value)| {
         let file = file.as_str().map(str::to_owned);
-        file.ok_or_else(|| Error::config(format!("{INDEX}: the file of tensor {tensor:?} is no text")))
+        file.ok_or_else(|| {
+            Error::config(format!(
+                "{INDEX}: the file name of tensor {tensor:?} is not a string"
+            ))
+        })
     };
     map.fields.iter().map(name).collect()
 }

@@ -42,7 +42,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let tokenizer = Object::read(folder, TOKENIZER)?.ok_or_else(|| {
         Error::tokenizer(format!(
-            "{} has no {TOKENIZER}: other forms of a vocabulary are not read",
+            "{} contains no {TOKENIZER}: other vocabulary formats are not supported",
             folder.display()
         ))
     })?;
@@ -132,7 +132,7 @@ fn family(tokenizer: &Object, model: &Object) -> Result<&'static pre::Family> {
     }
     pre::family_of(&expressions, composes, whole_words).ok_or_else(|| {
         Error::unsupported(format!(
-            "{TOKENIZER}: texts are cut by {expressions:?}{}{}, which is no way of a family that is known",
+            "{TOKENIZER}: the pre-tokenizer {expressions:?}{}{} does not match a known model family",
             if composes { ", composed first" } else { "" },
             if whole_words { ", whole words taken" } else { "" }
         ))
@@ -146,7 +146,7 @@ fn place(tokens: &mut Tokens, text: &str, id: &Value, kind: i32) -> Result<()> {
         .and_then(|id| tokens.get_mut(usize::try_from(id).ok()?));
     let slot = slot.ok_or_else(|| {
         Error::tokenizer(format!(
-            "{TOKENIZER}: token {text:?} has id {id}, and the model has {rows} rows of embeddings"
+            "{TOKENIZER}: token {text:?} has id {id}, but the model has only {rows} embedding rows"
         ))
     })?;
     match slot {
@@ -185,7 +185,7 @@ fn added(tokenizer: &Object, tokens: &mut Tokens) -> Result<()> {
 fn merges(model: &Object) -> Result<Vec<String>> {
     let Some(Value::Array(merges)) = model.get("merges") else {
         return Err(Error::tokenizer(format!(
-            "{}: \"merges\" is no list",
+            "{}: \"merges\" is not a list",
             model.place
         )));
     };
@@ -198,7 +198,7 @@ fn merges(model: &Object) -> Result<Vec<String>> {
             },
             _ => None,
         };
-        text.ok_or_else(|| Error::tokenizer(format!("{}: merge {rank} is {merge}, no pair", model.place)))
+        text.ok_or_else(|| Error::tokenizer(format!("{}: merge {rank} is {merge}, not a pair", model.place)))
     };
     merges.iter().enumerate().map(pair).collect()
 }
@@ -214,14 +214,15 @@ fn write_ends(ends: Option<Value>, header: &mut GgufWriter) -> Result<()> {
     const KEYS: [&str; 3] = ["eos", "eot", "eom"];
     if ids.len() > KEYS.len() {
         return Err(Error::unsupported(format!(
-            "{} tokens that end an answer ({field:?}), at most {} are supported",
+            "{} end-of-answer tokens ({field:?}) exceed the supported maximum of {}",
             ids.len(),
             KEYS.len()
         )));
     }
     for (key, id) in KEYS.iter().zip(&ids) {
         let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
-        let number = number.ok_or_else(|| Error::config(format!("{field:?} is {id}, no token")))?;
+        let number =
+            number.ok_or_else(|| Error::config(format!("{field:?} is {id}, which is not a token")))?;
         header.u32(&format!("tokenizer.ggml.{key}_token_id"), number);
     }
     Ok(())
@@ -239,7 +240,7 @@ fn begin(
     let bos = match frame.as_deref().map(id_of) {
         Some(None) => {
             return Err(Error::tokenizer(format!(
-                "{TOKENIZER}: texts begin with {frame:?}, which is no token"
+                "{TOKENIZER}: texts begin with {frame:?}, which is not a token"
             )));
         }
         Some(found) => found,
@@ -289,7 +290,7 @@ fn frame_begin(tokenizer: &Object) -> Result<Option<String>> {
                     [first, rest] if rest.get("Sequence").is_some() => begin = special(first),
                     _ => {
                         return Err(Error::unsupported(format!(
-                            "{}: tokens behind a text are not supported",
+                            "{}: tokens after a text are not supported",
                             step.place
                         )));
                     }

@@ -92,7 +92,7 @@ pub(super) fn check(file: &Gguf, config: &Config) -> Result<()> {
     match file.tensors().find(|tensor| !known.contains(tensor.name())) {
         None => Ok(()),
         Some(tensor) => Err(Error::unsupported(format!(
-            "tensor {:?} is none of a model of architecture {}, and leaving it out would change the answers",
+            "tensor {:?} is unknown for architecture {}, and ignoring it would change the answers",
             tensor.name(),
             config.architecture
         ))),
@@ -102,7 +102,7 @@ pub(super) fn check(file: &Gguf, config: &Config) -> Result<()> {
 fn fits(tensor: &Tensor<'_>, expected: &ExpectedTensor) -> Result<()> {
     if tensor.dims() != expected.dims {
         return Err(Error::config(format!(
-            "tensor {:?} has dimensions {:?}, the keys say {:?} (innermost first)",
+            "tensor {:?} has dimensions {:?}, but the metadata states {:?} (innermost first)",
             expected.name,
             tensor.dims(),
             expected.dims
@@ -110,7 +110,7 @@ fn fits(tensor: &Tensor<'_>, expected: &ExpectedTensor) -> Result<()> {
     }
     if expected.is_vector() && !tensor.kind().is_float() {
         return Err(Error::unsupported(format!(
-            "tensor {:?} is of type {}: norms, biases and factors are supported as floats only",
+            "tensor {:?} has type {}: norms, biases and factors must be floats",
             expected.name,
             tensor.kind()
         )));

@@ -39,7 +39,7 @@ fn with_u32(key: &'static str, value: u32) -> impl FnOnce(&mut GgufWriter) {
 }
 
 #[test]
-fn every_architecture_is_read_as_it_was_written() {
+fn every_architecture_round_trips() {
     for architecture in Architecture::ALL {
         for tied in [true, false] {
             let model = TinyModel {
@@ -55,7 +55,7 @@ fn every_architecture_is_read_as_it_was_written() {
 fn an_unknown_architecture_is_refused_by_name() {
     refused(
         ErrorKind::Unsupported,
-        "architecture \"mamba\" is not supported; supported are llama, qwen2, qwen3",
+        "architecture \"mamba\" is not supported; supported architectures are llama, qwen2, qwen3",
         |writer| {
             writer.remove_key("general.architecture");
             writer.text("general.architecture", "mamba");
@@ -71,7 +71,7 @@ fn an_unknown_architecture_is_refused_by_name() {
 }
 
 #[test]
-fn keys_must_be_there_and_in_range() {
+fn keys_must_exist_and_be_in_range() {
     for key in [
         "llama.block_count",
         "llama.context_length",
@@ -100,7 +100,7 @@ fn keys_must_be_there_and_in_range() {
     );
     refused(
         ErrorKind::Config,
-        "embeddings of 256 are no multiple of 3 heads",
+        "the embedding size 256 is not a multiple of 3 heads",
         |writer| {
             writer.remove_key("llama.attention.head_count_kv");
             with_u32("llama.attention.head_count", 3)(writer);
@@ -113,7 +113,7 @@ fn keys_must_be_there_and_in_range() {
     );
     refused(
         ErrorKind::Unsupported,
-        "heads of values of 32",
+        "value head size of 32",
         with_u32("llama.attention.value_length", 32),
     );
     refused(
@@ -124,7 +124,7 @@ fn keys_must_be_there_and_in_range() {
     refused(ErrorKind::Config, "must be a finite float", |writer| {
         writer.f32("llama.rope.freq_base", f32::INFINITY);
     });
-    refused(ErrorKind::Config, "not above 0", |writer| {
+    refused(ErrorKind::Config, "must be above 0", |writer| {
         writer.f32("llama.rope.freq_base", -1.0)
     });
     refused(ErrorKind::Config, "must be an integer", |writer| {
@@ -154,7 +154,7 @@ fn tensors_must_be_those_of_the_architecture() {
     );
     refused(
         ErrorKind::Unsupported,
-        "\"blk.1.attn_k.weight\" is none of a model of architecture llama",
+        "\"blk.1.attn_k.weight\" is unknown for architecture llama",
         with_u32("llama.block_count", 1),
     );
     refused(
@@ -166,10 +166,10 @@ fn tensors_must_be_those_of_the_architecture() {
     );
     refused(
         ErrorKind::Config,
-        "has dimensions [256, 256], the keys say [256, 288]",
+        "has dimensions [256, 256], but the metadata states [256, 288]",
         with_u32("llama.feed_forward_length", 288),
     );
-    refused(ErrorKind::Unsupported, "floats only", |writer| {
+    refused(ErrorKind::Unsupported, "must be floats", |writer| {
         writer.remove_tensor("output_norm.weight");
         writer.tensor("output_norm.weight", TensorType::Q8_0, &[256], vec![0; 8 * 34]);
     });
@@ -179,7 +179,7 @@ fn tensors_must_be_those_of_the_architecture() {
     });
     refused(
         ErrorKind::Unsupported,
-        "\"blk.0.attn_k.bias\" is none",
+        "\"blk.0.attn_k.bias\" is unknown",
         |writer| {
             writer.tensor("blk.0.attn_k.bias", TensorType::F32, &[128], vec![0; 512]);
         },
@@ -243,7 +243,7 @@ fn settings_that_change_answers_are_read_or_refused() {
     );
     refused(
         ErrorKind::Unsupported,
-        "lies in 3 files",
+        "split into 3 files",
         with_u32("split.count", 3),
     );
     let mut writer = tiny(Architecture::Llama).writer();

@@ -52,7 +52,7 @@ pub(super) fn replace(
     let missing = kept.iter().position(Option::is_none);
     if let Some(layer) = missing {
         return Err(Error::unsupported(format!(
-            "layer {layer} of the graph has no {MICROSOFT}.{NAME}: other ways of attending are not supported"
+            "layer {layer} of the graph has no {MICROSOFT}.{NAME}: other forms of attention are not supported"
         )));
     }
     Ok(kept.into_iter().flatten().collect())
@@ -68,7 +68,7 @@ fn layer_of(node: &Node, pasts: &[[TensorId; 2]]) -> Result<usize> {
         .iter()
         .position(|[keys, values]| node.input(3) == Some(*keys) && node.input(4) == Some(*values));
     found.ok_or_else(|| {
-        let why = "earlier keys and values must be those of one layer, as inputs of the graph";
+        let why = "the past KV cache must belong to one layer, as graph inputs";
         refused(node, why)
     })
 }
@@ -116,7 +116,7 @@ fn check(node: &Node, capacity: usize) -> Result<()> {
             node,
             &match name {
                 Some((_, name)) => format!("input {name:?} is not supported"),
-                None => format!("input {slot} is not known, so it is not supported"),
+                None => format!("input {slot} is unknown and not supported"),
             },
         ));
     }
@@ -126,7 +126,7 @@ fn check(node: &Node, capacity: usize) -> Result<()> {
             let slot = at + 3;
             return Err(refused(
                 node,
-                &format!("output {slot} is not known, so it is not supported"),
+                &format!("output {slot} is unknown and not supported"),
             ));
         }
         None => {}
@@ -147,7 +147,7 @@ fn check(node: &Node, capacity: usize) -> Result<()> {
         Some(window) if window >= 0 && (window as usize) < capacity => Err(refused(
             node,
             &format!(
-                "attribute \"local_window_size\" is {window}: attention over a window below the room for {capacity} positions is not supported"
+                "attribute \"local_window_size\" is {window}: an attention window below the context length of {capacity} is not supported"
             ),
         )),
         _ => Ok(()),
@@ -170,7 +170,7 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
         return Err(refused(
             node,
             &format!(
-                "it has {stated:?} heads of queries and of keys, genai_config.json says {} and {}",
+                "it has {stated:?} query and key heads, but genai_config.json states {} and {}",
                 heads.heads, heads.kv_heads
             ),
         ));
@@ -178,7 +178,7 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
     if !heads.heads.is_multiple_of(heads.kv_heads) || !heads.size.is_multiple_of(2) {
         return Err(refused(
             node,
-            "heads must be a multiple of those of keys, and of an even size",
+            "the number of heads must be a multiple of the key heads, and the head size must be even",
         ));
     }
     let (past, query) = (node.input(3), node.input(0));
@@ -189,7 +189,7 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
     if !is_float(dtype) {
         return Err(refused(
             node,
-            &format!("keys and values of {dtype:?} are not supported"),
+            &format!("a KV cache of type {dtype:?} is not supported"),
         ));
     }
     let rows = way.shape.rows;
@@ -201,7 +201,12 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
             let all = widths
                 .iter()
                 .try_fold(0usize, |all, width| all.checked_add(*width));
-            let all = all.ok_or_else(|| refused(node, &format!("queries, keys and values of {widths:?}")))?;
+            let all = all.ok_or_else(|| {
+                refused(
+                    node,
+                    &format!("unsupported query, key and value widths {widths:?}"),
+                )
+            })?;
             let packed = way.draft.reshape(query, dtype, &[1, rows, all]);
             let pieces = way.draft.pieces(packed, &widths, dtype, &[1, rows]);
             [pieces[0], pieces[1], pieces[2]]
@@ -298,7 +303,7 @@ impl Rotation {
     fn of(way: &mut Way<'_>, node: &Node, heads: &Heads, placed: Option<TensorId>) -> Result<Rotation> {
         let positions = node.input(9);
         if positions.is_some() && positions != placed {
-            let why = "its positions must be the graph's input of positions";
+            let why = "its positions must come from the graph's position input";
             return Err(refused(node, why));
         }
         let capacity = way.shape.capacity;
@@ -321,7 +326,7 @@ impl Rotation {
                 return Err(refused(
                     node,
                     &format!(
-                        "input {name:?} has angles of {count} positions, and room for {capacity} is asked for"
+                        "input {name:?} has angles for {count} positions, fewer than the context length of {capacity}"
                     ),
                 ));
             }
@@ -330,7 +335,7 @@ impl Rotation {
                 return Err(refused(
                     node,
                     &format!(
-                        "input {name:?} of {width} angles does not fit heads of {}",
+                        "input {name:?} with {width} angles does not fit head size {}",
                         heads.size
                     ),
                 ));
@@ -342,7 +347,7 @@ impl Rotation {
             });
         }
         let [Some(cosines), Some(sines)] = tables else {
-            return Err(refused(node, "tables of angles are missing"));
+            return Err(refused(node, "angle tables are missing"));
         };
         Ok(Rotation {
             cosines,

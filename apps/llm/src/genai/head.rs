@@ -130,17 +130,17 @@ pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize, chosen: bool
             Some(found) if found == [1, shape.rows, vocabulary] => Ok(graph),
             Some(found) if chosen && found == [1, wanted, vocabulary] => Ok(graph),
             found => Err(Error::unsupported(format!(
-                "logits of shape {found:?}, whose head is not found: [1, {}, {vocabulary}] is needed",
+                "logits have shape {found:?}, and no output head was found: expected [1, {}, {vocabulary}]",
                 shape.rows
             ))),
         };
     };
     let x = graph.node(head).input(0);
-    let x = x.ok_or_else(|| Error::malformed("the head has no input"))?;
+    let x = x.ok_or_else(|| Error::malformed("the output head has no input"))?;
     let (found, dtype) = (dims(&graph, x), graph.tensor(x).ty.dtype);
     let Some(&[1, rows, width]) = found.as_deref().filter(|_| is_float(dtype)) else {
         return Err(Error::unsupported(format!(
-            "the head multiplies {found:?}: [1, rows, width] is needed"
+            "the output head multiplies {found:?}; expected [1, rows, width]"
         )));
     };
     if chosen && rows == wanted {
@@ -148,7 +148,7 @@ pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize, chosen: bool
     }
     if rows != shape.rows {
         return Err(Error::unsupported(format!(
-            "the head multiplies {rows} rows of {}",
+            "the output head multiplies {rows} rows of {}",
             shape.rows
         )));
     }
@@ -180,7 +180,7 @@ pub(super) fn give(graph: Graph, shape: Shape, vocabulary: usize) -> Result<Grap
     let (found, dtype) = (dims(&graph, logits), graph.tensor(logits).ty.dtype);
     if !is_float(dtype) {
         return Err(Error::unsupported(format!(
-            "logits of {dtype:?} are not supported"
+            "logits of type {dtype:?} are not supported"
         )));
     }
     let last = graph.input_named("last");
@@ -193,7 +193,7 @@ pub(super) fn give(graph: Graph, shape: Shape, vocabulary: usize) -> Result<Grap
         }
         _ => {
             return Err(Error::unsupported(format!(
-                "logits of shape {found:?}: [1, {rows}, {vocabulary}] is needed"
+                "logits have shape {found:?}; expected [1, {rows}, {vocabulary}]"
             )));
         }
     };

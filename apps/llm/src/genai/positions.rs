@@ -57,7 +57,7 @@ pub(super) fn check(graph: &Graph, capacity: usize) -> Result<()> {
             let count = usize::try_from(axis).ok().and_then(|axis| sizes.get(axis));
             if let Some(count) = count.filter(|&&count| count < capacity) {
                 return Err(Error::unsupported(format!(
-                    "node {:?} ({}) of the graph looks positions up in {:?}, which has {count}, and room for {capacity} is asked for",
+                    "node {:?} ({}) of the graph looks positions up in {:?}, which has {count} rows, fewer than the context length of {capacity}",
                     node.name,
                     node.label(),
                     graph.tensor(id).name

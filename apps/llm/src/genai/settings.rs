@@ -41,11 +41,11 @@ impl Settings {
         };
         for (field, why) in [
             ("encoder", "models with an encoder are not supported"),
-            ("vision", "models that see pictures are not supported"),
-            ("speech", "models that hear are not supported"),
+            ("vision", "vision models are not supported"),
+            ("speech", "audio models are not supported"),
             (
                 "embedding",
-                "models whose embeddings are a graph of their own are not supported",
+                "models with embeddings in a separate graph are not supported",
             ),
             ("encoder_decoder_init", "models with an encoder are not supported"),
         ] {
@@ -60,7 +60,7 @@ impl Settings {
         refuse(
             &decoder,
             "state_update",
-            "a memory that is updated by a graph is not supported",
+            "a KV cache that the graph updates is not supported",
         )?;
         let text = |object: &Object, field: &str| Ok(object.text(field)?.map(str::to_owned));
         let needed = |object: &Object, field: &str| {
@@ -75,7 +75,7 @@ impl Settings {
             let size = window.size("window_size")?.unwrap_or(0);
             if size < context {
                 return Err(Error::unsupported(format!(
-                    "{}: attention over a window of {size} below the context of {context} is not supported",
+                    "{}: an attention window of {size}, below the context of {context}, is not supported",
                     window.place
                 )));
             }
@@ -90,7 +90,7 @@ impl Settings {
         };
         if sizes.layers > MAX_LAYERS {
             return Err(Error::unsupported(format!(
-                "{}: \"num_hidden_layers\" is {}, at most {MAX_LAYERS} are supported",
+                "{}: \"num_hidden_layers\" is {}; the supported maximum is {MAX_LAYERS}",
                 decoder.place, sizes.layers
             )));
         }
@@ -101,7 +101,7 @@ impl Settings {
         ] {
             if count.checked_mul(sizes.head_size).is_none() {
                 return Err(Error::unsupported(format!(
-                    "{}: {field:?} is {count} and \"head_size\" {}: rows of so many values are beyond 32 bits",
+                    "{}: with {field:?} {count} and \"head_size\" {}, the row length exceeds 32 bits",
                     decoder.place, sizes.head_size
                 )));
             }
@@ -115,12 +115,12 @@ impl Settings {
         refuse(
             &inputs,
             "past_names",
-            "keys and values in one tensor are not supported",
+            "a combined key and value tensor is not supported",
         )?;
         refuse(
             &inputs,
             "inputs_embeds",
-            "models whose embeddings are a graph of their own are not supported",
+            "models with embeddings in a separate graph are not supported",
         )?;
         let name = |object: &Object, field: &str, usual: &str| -> Result<String> {
             Ok(text(object, field)?.unwrap_or_else(|| usual.to_owned()))

@@ -51,7 +51,7 @@ fn lookup(graph: &Graph, ids: TensorId) -> Result<NodeId> {
         let looks = node.op == Op::Gather || (&*node.domain, &*node.op_name) == (MICROSOFT, BLOCKS);
         if looks && node.input(1) == Some(ids) && found.replace(id).is_some() {
             return Err(Error::unsupported(
-                "two lookups of embeddings in one graph are not supported",
+                "two embedding lookups in one graph are not supported",
             ));
         }
     }
@@ -83,7 +83,7 @@ impl Table {
         let node = graph.node(lookup(graph, ids)?);
         let refuse = |why: &str| {
             Err(Error::unsupported(format!(
-                "node {:?} ({}), which looks embeddings up: {why}",
+                "embedding lookup {:?} ({}): {why}",
                 node.name,
                 node.label()
             )))
@@ -111,18 +111,18 @@ impl Table {
                 };
                 let tensor = graph.tensor(stored);
                 let Some(data) = tensor.data.clone() else {
-                    return refuse("its table is no constant");
+                    return refuse("its table is not a constant");
                 };
                 let mut shape = tensor.ty.sizes().unwrap_or_default();
                 if transposed {
                     shape.reverse();
                 }
                 if !is_float(tensor.ty.dtype) {
-                    return refuse("its table must be of floats");
+                    return refuse("its table must have a float type");
                 }
                 if shape.len() != 2 || shape[0] < rows || shape[1] != width {
                     return refuse(&format!(
-                        "its table of {shape:?} is not that of {rows} tokens of width {width}"
+                        "its table has shape {shape:?}, not that of {rows} tokens of width {width}"
                     ));
                 }
                 let rows = shape[0];
@@ -180,7 +180,7 @@ impl Table {
     ) -> Result<()> {
         if row >= self.rows || out.len() != self.width {
             return Err(Error::tokenizer(format!(
-                "token {row} is beyond the table of {} tokens",
+                "token {row} exceeds the table of {} tokens",
                 self.rows
             )));
         }
@@ -200,7 +200,7 @@ impl Table {
                     }
                 }
             };
-            done.map_err(|source| Error::file(Path::new("table of embeddings"), source))?;
+            done.map_err(|source| Error::file(Path::new("embedding table"), source))?;
             Ok(bytes)
         };
         match &self.values {
@@ -278,7 +278,7 @@ fn float(dtype: DType, bytes: &[u8]) -> f32 {
 fn blocks(graph: &Graph, node: &Node, rows: usize, width: usize) -> Result<(Values, DType)> {
     let refuse = |why: String| {
         Error::unsupported(format!(
-            "node {:?} ({}), which looks embeddings up: {why}",
+            "embedding lookup {:?} ({}): {why}",
             node.name,
             node.label()
         ))
@@ -319,7 +319,7 @@ fn blocks(graph: &Graph, node: &Node, rows: usize, width: usize) -> Result<(Valu
     }
     let part = |slot: usize, what: &str| {
         let found = node.input(slot).and_then(|id| constant(graph, id));
-        found.ok_or_else(|| refuse(format!("its {what} are no constant")))
+        found.ok_or_else(|| refuse(format!("its {what} are not constant")))
     };
     let (codes, code_type) = part(0, "codes")?;
     let (scales, dtype) = part(2, "scales")?;

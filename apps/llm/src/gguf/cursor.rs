@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
                 Ok(range)
             }
             _ => Err(Error::malformed(format!(
-                "the file ends inside {}: {len} bytes are needed from byte {} on, {} are left",
+                "the file ends inside {}: {len} bytes are needed from byte {}, but {} are left",
                 what(),
                 self.at,
                 self.left()
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         let len = self.u64(what)?;
         if len > most {
             return Err(Error::malformed(format!(
-                "{} has {len} bytes, at most {most} are allowed",
+                "{} has {len} bytes; the maximum is {most}",
                 what()
             )));
         }

@@ -49,19 +49,19 @@ fn header(cursor: &mut Cursor<'_>) -> Result<(u64, u64)> {
     let magic: [u8; 4] = cursor.array(&what)?;
     if &magic != b"GGUF" {
         return Err(Error::malformed(format!(
-            "not a GGUF file: it begins with {:?}, not with \"GGUF\"",
+            "not a GGUF file: it begins with {:?} instead of \"GGUF\"",
             String::from_utf8_lossy(&magic)
         )));
     }
     let version = cursor.u32(&what)?;
     if version.swap_bytes() == VERSION {
         return Err(Error::unsupported(
-            "a GGUF file of a big-endian machine, which is not supported: convert the model for little-endian machines",
+            "a big-endian GGUF file, which is not supported: convert the model to little-endian",
         ));
     }
     if version != VERSION {
         return Err(Error::unsupported(format!(
-            "GGUF version {version} is not supported, version {VERSION} is: convert the model anew"
+            "GGUF version {version} is not supported, only version {VERSION}: convert the model again"
         )));
     }
     let tensors = cursor.u64(&what)?;
@@ -72,12 +72,12 @@ fn header(cursor: &mut Cursor<'_>) -> Result<(u64, u64)> {
     ] {
         if count > most {
             return Err(Error::malformed(format!(
-                "the file states {count} {what}, at most {most} are allowed"
+                "the file states {count} {what}; the maximum is {most}"
             )));
         }
         if count > cursor.left() as u64 / least {
             return Err(Error::malformed(format!(
-                "the file states {count} {what} and has {} bytes left",
+                "the file states {count} {what}, but has only {} bytes left",
                 cursor.left()
             )));
         }
@@ -95,7 +95,7 @@ fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<BTreeMap<String, Span
         let span = Span::walk(cursor, key)?;
         match metadata.entry(key.to_owned()) {
             Slot::Vacant(slot) => slot.insert(span),
-            Slot::Occupied(_) => return Err(Error::malformed(format!("key {key:?} is there twice"))),
+            Slot::Occupied(_) => return Err(Error::malformed(format!("key {key:?} appears twice"))),
         };
     }
     Ok(metadata)
@@ -137,7 +137,7 @@ fn row(cursor: &mut Cursor<'_>, index: u64) -> Result<Row> {
     let dim_count = cursor.u32(&what)?;
     if dim_count == 0 || dim_count > MAX_DIMS {
         return Err(Error::malformed(format!(
-            "tensor {name:?} has {dim_count} dimensions, 1 to {MAX_DIMS} are allowed"
+            "tensor {name:?} has {dim_count} dimensions; 1 to {MAX_DIMS} are allowed"
         )));
     }
     let dims = (0..dim_count)
@@ -148,7 +148,7 @@ fn row(cursor: &mut Cursor<'_>, index: u64) -> Result<Row> {
     let kind = TensorType::of_code(code).map_err(|words| {
         let known = TensorType::ALL.map(TensorType::name).join(", ");
         Error::unsupported(format!(
-            "tensor {name:?} is of type {words}, which is not supported; supported are {known}"
+            "tensor {name:?} has type {words}, which is not supported; supported types are {known}"
         ))
     })?;
     let bytes = size(name, kind, &dims)?;
@@ -165,13 +165,13 @@ fn row(cursor: &mut Cursor<'_>, index: u64) -> Result<Row> {
 fn size(name: &str, kind: TensorType, dims: &[u64]) -> Result<u64> {
     if dims.contains(&0) {
         return Err(Error::malformed(format!(
-            "tensor {name:?} has no weights: its dimensions are {dims:?}"
+            "tensor {name:?} is empty: its dimensions are {dims:?}"
         )));
     }
     let block = kind.block_len() as u64;
     if !dims[0].is_multiple_of(block) {
         return Err(Error::malformed(format!(
-            "tensor {name:?} is of type {kind} and has rows of {}, no multiple of {block}",
+            "tensor {name:?} has type {kind} and row length {}, which is not a multiple of {block}",
             dims[0]
         )));
     }
@@ -192,7 +192,7 @@ fn place(table: Vec<Row>, data: u64, alignment: u32, file: u64) -> Result<BTreeM
         } = &row;
         if !offset.is_multiple_of(alignment.into()) {
             return Err(Error::malformed(format!(
-                "tensor {name:?} lies at offset {offset}, no multiple of the alignment {alignment}"
+                "tensor {name:?} is at offset {offset}, which is not a multiple of the alignment {alignment}"
             )));
         }
         let start = data.checked_add(*offset);
@@ -203,7 +203,7 @@ fn place(table: Vec<Row>, data: u64, alignment: u32, file: u64) -> Result<BTreeM
         };
         let Some(range) = range else {
             return Err(Error::malformed(format!(
-                "tensor {name:?} leaves the file: {bytes} bytes at offset {offset} of the data, which begins at byte {data} of {file}"
+                "tensor {name:?} exceeds the file: {bytes} bytes at offset {offset} of the data, which begins at byte {data} of {file}"
             )));
         };
         let entry = Entry {
@@ -215,10 +215,7 @@ fn place(table: Vec<Row>, data: u64, alignment: u32, file: u64) -> Result<BTreeM
         match tensors.entry(row.name) {
             Slot::Vacant(slot) => slot.insert(entry),
             Slot::Occupied(slot) => {
-                return Err(Error::malformed(format!(
-                    "tensor {:?} is there twice",
-                    slot.key()
-                )));
+                return Err(Error::malformed(format!("tensor {:?} appears twice", slot.key())));
             }
         };
     }

@@ -102,7 +102,7 @@ impl<'a> Tensor<'a> {
         let len = self.kind().block_len();
         assert!(
             out.len().is_multiple_of(len),
-            "{} floats are no whole number of blocks of {len}",
+            "{} floats are not a whole number of blocks of {len}",
             out.len()
         );
         let bytes =

@@ -107,7 +107,7 @@ impl TensorType {
         }
         Err(match NAMES.iter().find(|(number, _)| *number == code) {
             Some((_, name)) => format!("{name} ({code})"),
-            None => format!("{code}, which is none of ggml's"),
+            None => format!("{code}, which ggml does not define"),
         })
     }
 
@@ -178,7 +178,7 @@ mod tests {
         // Q4_2 was given up
         assert_eq!(
             TensorType::of_code(4),
-            Err("4, which is none of ggml's".to_owned())
+            Err("4, which ggml does not define".to_owned())
         );
     }
 }

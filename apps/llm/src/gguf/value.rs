@@ -231,7 +231,7 @@ impl Span {
 fn kind(cursor: &mut Cursor<'_>, what: &dyn Fn() -> String) -> Result<ValueType> {
     let code = cursor.u32(what)?;
     ValueType::of_code(code)
-        .ok_or_else(|| Error::malformed(format!("{} has type {code}, types go from 0 to 12", what())))
+        .ok_or_else(|| Error::malformed(format!("{} has type {code}; types range from 0 to 12", what())))
 }
 
 fn walk_array(cursor: &mut Cursor<'_>, what: &dyn Fn() -> String) -> Result<()> {
@@ -250,7 +250,7 @@ fn walk_array(cursor: &mut Cursor<'_>, what: &dyn Fn() -> String) -> Result<()> 
     };
     if len > cursor.left() as u64 / least {
         return Err(Error::malformed(format!(
-            "{} is said to have {len} {item}, and the file has {} bytes left",
+            "{} states {len} {item}, but the file has only {} bytes left",
             what(),
             cursor.left()
         )));
@@ -279,7 +279,7 @@ fn walk_bool_or_skip(
         let [byte] = cursor.array(what)?;
         if byte > 1 {
             return Err(Error::malformed(format!(
-                "{} is a boolean of {byte}, 0 and 1 are allowed",
+                "{} is a boolean with value {byte}; only 0 and 1 are allowed",
                 what()
             )));
         }

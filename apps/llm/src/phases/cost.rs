@@ -88,7 +88,7 @@ impl PhaseCosts {
         for (index, device) in self.devices.iter().enumerate() {
             let name = &device.device;
             if self.devices[..index].iter().any(|other| other.device == *name) {
-                return Err(format!("the costs of phases name {name} twice"));
+                return Err(format!("the phase costs list {name} twice"));
             }
             let numbers = [device.entry_ns, device.power_mw.unwrap_or(0.0)];
             let times = device.chunks.iter().flat_map(|chunk| {
@@ -100,7 +100,9 @@ impl PhaseCosts {
                 .chain(times)
                 .any(|number| !(number.is_finite() && number >= 0.0))
             {
-                return Err(format!("the costs of phases of {name} are no times and powers"));
+                return Err(format!(
+                    "the phase costs of {name} are not valid times and powers"
+                ));
             }
             for (place, chunk) in device.chunks.iter().enumerate() {
                 let known = LADDER.contains(&chunk.rows) && chunk.rows <= capacity;
@@ -110,7 +112,7 @@ impl PhaseCosts {
                         .any(|other| other.rows <= chunk.rows)
                 {
                     return Err(format!(
-                        "the costs of phases of {name} are of chunks of {} tokens, of which there are none, or not in order",
+                        "the phase costs of {name} contain chunks of {} tokens, which do not exist or are out of order",
                         chunk.rows
                     ));
                 }

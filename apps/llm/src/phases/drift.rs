@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_device_is_noticed_and_forgiven_and_one_interruption_moves_little() {
+    fn slow_device_is_detected_and_readmitted() {
         let mut drift = Drift::new(2);
         let second = 1_000_000_000;
         drift.observe(0, 1e9, 1e3, second);

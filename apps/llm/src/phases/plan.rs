@@ -216,7 +216,7 @@ pub fn plan(
     let tokens = workload.prompt.saturating_add(workload.answer);
     if tokens == 0 || tokens > MOST_TOKENS {
         return Err(Error::config(format!(
-            "a plan of {tokens} tokens: it may have 1 to {MOST_TOKENS}"
+            "a plan of {tokens} tokens is not possible: the range is 1 to {MOST_TOKENS}"
         )));
     }
     let weighed = weigh(costs, slowdown, limits);
@@ -243,12 +243,10 @@ pub fn plan(
             })
             .collect();
         return Err(Error::config(format!(
-            "no device within the limits ({}) reads a prompt and answers: {}",
-            limits
-                .memory_bytes
-                .map_or("no limit of memory".to_owned(), |most| {
-                    format!("{} MiB of memory", most >> 20)
-                }),
+            "no device within the limits ({}) can run prefill and decode: {}",
+            limits.memory_bytes.map_or("no memory limit".to_owned(), |most| {
+                format!("{} MiB of memory", most >> 20)
+            }),
             devices.join("; ")
         )));
     };

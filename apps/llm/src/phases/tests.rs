@@ -92,7 +92,7 @@ fn least(costs: &PhaseCosts, limits: &PhaseLimits, workload: Workload) -> Option
 }
 
 #[test]
-fn later_positions_have_a_price_of_their_own() {
+fn later_positions_have_their_own_cost() {
     let cost = ChunkCost {
         beyond: Some(Beyond {
             past: 1024,
@@ -171,7 +171,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn no_plan_is_better_than_the_one_that_is_made(
+    fn plan_is_optimal(
         costs in some_costs(),
         (past, prompt, answer) in (0usize..5, 0usize..8, 0usize..4),
         memory in proptest::option::of(1u64..8),
@@ -223,7 +223,7 @@ fn named(costs: &PhaseCosts, devices: Vec<usize>) -> Vec<&str> {
 }
 
 #[test]
-fn a_long_prompt_and_its_answer_part_and_a_short_one_stays() {
+fn long_prompt_splits_prefill_and_decode_and_short_one_does_not() {
     let costs = phone();
     let of = |prompt, limits: &PhaseLimits| {
         let workload = Workload {
@@ -272,7 +272,7 @@ fn a_long_prompt_and_its_answer_part_and_a_short_one_stays() {
 }
 
 #[test]
-fn an_answer_moves_off_a_device_that_became_slow_and_comes_back() {
+fn answer_leaves_a_slowed_device_and_returns() {
     let phases = Phases::new(phone(), PhaseLimits::default(), |_, _| true).unwrap();
     let second = 1_000_000_000u64;
     let all = [0, 1];
@@ -304,7 +304,7 @@ fn an_answer_moves_off_a_device_that_became_slow_and_comes_back() {
 }
 
 #[test]
-fn behind_many_positions_another_device_answers() {
+fn decode_moves_after_many_positions() {
     let costs = phone();
     let workload = Workload {
         past: 0,
@@ -321,7 +321,7 @@ fn behind_many_positions_another_device_answers() {
 }
 
 #[test]
-fn logits_that_differ_quarantine_a_device_by_name() {
+fn wrong_logits_quarantine_the_device() {
     let phases = Phases::new(phone(), PhaseLimits::default(), |_, _| false).unwrap();
     assert_eq!(
         phases.uncompared(0, 1),
@@ -356,7 +356,7 @@ fn logits_that_differ_quarantine_a_device_by_name() {
 }
 
 #[test]
-fn costs_that_nobody_measured_are_refused() {
+fn invalid_costs_are_refused() {
     assert_eq!(phone().check(512), Ok(()));
     type Change = fn(&mut PhaseCosts);
     let broken: [(Change, &str); 5] = [
@@ -365,8 +365,11 @@ fn costs_that_nobody_measured_are_refused() {
             |costs| costs.devices[0].chunks[0].rows = 512_000,
             "chunks of 512000",
         ),
-        (|costs| costs.devices[1].chunks[0].base_ns = -1.0, "no times"),
-        (|costs| costs.devices[1].entry_ns = f64::NAN, "no times"),
+        (
+            |costs| costs.devices[1].chunks[0].base_ns = -1.0,
+            "not valid times",
+        ),
+        (|costs| costs.devices[1].entry_ns = f64::NAN, "not valid times"),
         (|costs| costs.devices[1].device = "cpu:0".to_owned(), "twice"),
     ];
     for (change, words) in broken {

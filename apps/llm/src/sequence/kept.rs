@@ -155,18 +155,17 @@ impl Sequence {
             .take(LINE)
             .read_until(b'\n', &mut line)
             .map_err(wrong)?;
-        let header: Header = serde_json::from_slice(&line).map_err(|_| {
-            malformed("it is no file of a sequence: its first line says nothing of one".to_owned())
-        })?;
+        let header: Header = serde_json::from_slice(&line)
+            .map_err(|_| malformed("not a sequence file: its first line has no header".to_owned()))?;
         if header.kind != KIND {
             return Err(malformed(format!(
-                "it is {:?}, supported is {KIND:?}",
+                "it has format {:?}; the supported format is {KIND:?}",
                 header.kind
             )));
         }
         if header.model != self.model.identity()?.to_hex().as_str() {
             return Err(Error::config(format!(
-                "{}: another model has read this, or {} with other weights, adapters or precision",
+                "{}: written by another model, or by {} with other weights, adapters or precision",
                 path.display(),
                 self.model.path().display()
             )));
@@ -179,7 +178,7 @@ impl Sequence {
         let per_token = size_of::<TokenId>() + self.memories.len() * heads * row;
         let needed = (line.len() + header.tokens * per_token + HASH) as u64;
         if bytes != needed {
-            return Err(malformed(format!("it has {bytes} bytes instead of {needed}")));
+            return Err(malformed(format!("it has {bytes} bytes; expected {needed}")));
         }
         let mut file = Hashed {
             inner,
@@ -204,7 +203,7 @@ impl Sequence {
         file.inner.read_exact(&mut hash).map_err(wrong)?;
         if file.hasher.finalize() != hash {
             return Err(malformed(
-                "it was changed since it was written: its hash is another one".to_owned(),
+                "it has changed since it was written: its hash differs".to_owned(),
             ));
         }
         let vocabulary = self.model.sizes().vocabulary;

@@ -53,7 +53,7 @@ impl Draft {
         if let Some(id) = shared.into_iter().find(|id| own.token(*id) != other.token(*id)) {
             let word = |token: Option<&str>| format!("{:?}", token.unwrap_or_default());
             return Err(Error::config(format!(
-                "{} cannot guess for {}: their vocabularies differ, token {id} is {} and {}",
+                "{} cannot draft for {}: their vocabularies differ, token {id} is {} and {}",
                 model.path().display(),
                 larger.path().display(),
                 word(own.token(id)),
@@ -227,7 +227,7 @@ mod tests {
     use crate::{Architecture, Gguf, Options};
 
     #[test]
-    fn a_text_that_it_does_not_know_is_not_read() {
+    fn unknown_text_is_not_reused() {
         let tiny = TinyModel {
             architecture: Architecture::Llama,
             kind: TensorType::Q8_0,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probability_is_a_part_of_all() {
+    fn acceptance_probability_is_a_fraction() {
         let logits = [1.0_f32.ln(), 3.0_f32.ln(), f32::NEG_INFINITY, f32::NAN];
         assert!((probability(&logits, 1) - 0.75).abs() < 1e-6);
         assert!((probability(&logits, 0) - 0.25).abs() < 1e-6);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_is_guessed_as_long_as_it_is_worth_a_step() {
+    fn draft_length_grows_while_it_pays() {
         let mut worth = worth(4.0, 1.0, 6.0);
         for _ in 0..4 {
             assert!(worth.one_more(), "{:?}", worth.chances);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn how_often_guesses_stand_is_learned_by_how_sure_they_were() {
+    fn acceptance_is_learned_by_confidence() {
         let mut worth = worth(4.0, 1.0, 6.0);
         for _ in 0..100 {
             worth.chances = vec![0.99, 0.2, 0.99];

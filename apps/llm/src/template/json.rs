@@ -28,7 +28,7 @@ impl Writer<'_, '_, '_> {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
         let wrong = |words: String| Error::new(ErrorKind::InvalidOperation, format!("tojson: {words}"));
         if depth > DEPTH {
-            return Err(wrong(format!("containers are nested deeper than {DEPTH}")));
+            return Err(wrong(format!("containers are nested more than {DEPTH} deep")));
         }
         self.state.consume_fuel(1)?;
         match value.kind() {
@@ -52,7 +52,7 @@ impl Writer<'_, '_, '_> {
                 writer.out.push_str(": ");
                 writer.value(&item, depth + 1)
             })?,
-            other => return Err(wrong(format!("a value is {other}, which JSON lacks"))),
+            other => return Err(wrong(format!("a value is {other}, which JSON cannot represent"))),
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ fn pay_for_format(state: &State<'_, '_>, format: &str, arguments: &[Value]) -> R
 
 fn join(state: &State<'_, '_>, separator: &str, arguments: &[Value]) -> Result<Value, Error> {
     let [items] = arguments else {
-        let words = format!("join takes one argument, {} are given", arguments.len());
+        let words = format!("join takes one argument, but got {}", arguments.len());
         return Err(Error::new(ErrorKind::InvalidOperation, words));
     };
     let mut paid = Paid::new(state, Some(String::new()));

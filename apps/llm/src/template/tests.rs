@@ -17,7 +17,7 @@ fn refused(source: &str, words: &str) {
 }
 
 #[test]
-fn what_a_template_refuses_is_said_in_its_words() {
+fn template_errors_keep_their_message() {
     refused(
         "{% if messages[0].role != 'system' %}{{ raise_exception('a system message must come first') }}{% endif %}",
         "refused: a system message must come first",
@@ -39,7 +39,7 @@ fn what_is_not_known_is_named() {
 }
 
 #[test]
-fn a_render_is_bounded() {
+fn rendering_is_bounded() {
     for endless in [
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         "{% set ns = namespace(s='ab') %}{% for a in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
@@ -59,17 +59,17 @@ fn a_render_is_bounded() {
 }
 
 #[test]
-fn methods_that_are_paid_for_do_as_python_does() {
+fn counted_methods_match_python() {
     let text =
         render("{{ ', '.join(['a', 1, none]) }} {{ '{:>4}|{0}|{n}'.replace('{:', '{0:').format('e', n=2) }}")
             .unwrap();
     assert_eq!(text, "a, 1, None    e|e|2");
-    refused("{{ ''.join() }}", "join takes one argument, 0 are given");
+    refused("{{ ''.join() }}", "join takes one argument, but got 0");
     refused("{{ ''.join(1) }}", "not iterable");
 }
 
 #[test]
-fn variables_come_as_json_and_are_replaced() {
+fn variables_are_json_and_replaceable() {
     let template = ChatTemplate::new("{{ deep.list[1] }}{{ flag }}").unwrap();
     let template = template.with_json("deep", r#"{"list": [1, "two"]}"#).unwrap();
     let template = template
@@ -83,7 +83,7 @@ fn variables_come_as_json_and_are_replaced() {
         .with_json("tools", "[")
         .unwrap_err();
     assert!(
-        error.to_string().contains("variable \"tools\" is no JSON"),
+        error.to_string().contains("variable \"tools\" is not JSON"),
         "{error}"
     );
     let error = ChatTemplate::new("").unwrap().with_time("yesterday").unwrap_err();

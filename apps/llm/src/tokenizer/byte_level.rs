@@ -77,7 +77,7 @@ impl ByteLevel {
     pub(super) fn read(file: &Gguf, vocabulary: &Vocabulary) -> Result<ByteLevel> {
         let name = file.text("tokenizer.ggml.pre")?.ok_or_else(|| {
             Error::unsupported(
-                "key \"tokenizer.ggml.pre\" is missing: how texts are cut into words is not known. Convert the model anew",
+                "key \"tokenizer.ggml.pre\" is missing, so the pre-tokenizer is unknown: convert the model again",
             )
         })?;
         let family = pre::family(name)?;
@@ -141,7 +141,7 @@ impl ByteLevel {
             };
             if blanks > MAX_BLANKS {
                 return Err(Error::tokenizer(format!(
-                    "the text has a run of more than {MAX_BLANKS} blanks, which cannot be split"
+                    "the text has more than {MAX_BLANKS} consecutive blanks, which cannot be split"
                 )));
             }
         }
@@ -169,7 +169,7 @@ fn merges(file: &Gguf, vocabulary: &Vocabulary) -> Result<Vec<(String, String)>>
         let first = merge.chars().next().map_or(0, char::len_utf8);
         let at = merge[first..]
             .find(' ')
-            .ok_or_else(|| wrong("is no pair with a blank between".to_owned()))?;
+            .ok_or_else(|| wrong("is not a pair separated by a blank".to_owned()))?;
         let (left, right) = (&merge[..first + at], &merge[first + at + 1..]);
         whole.clear();
         whole.push_str(left);

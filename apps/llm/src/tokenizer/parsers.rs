@@ -43,7 +43,7 @@ impl Parsers {
             .collect();
         let Some(&end) = ends.first() else {
             return Err(Error::grammar(
-                "the vocabulary has no token that ends an answer, which an answer of a grammar needs",
+                "the vocabulary has no end-of-answer token, which a constrained answer needs",
             ));
         };
         let mut tokens = Vec::with_capacity(tokenizer.len());

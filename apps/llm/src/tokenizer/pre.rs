@@ -93,7 +93,7 @@ pub(super) fn family(name: &str) -> Result<&'static Family> {
     found.ok_or_else(|| {
         let names: Vec<&str> = FAMILIES.iter().flat_map(|family| family.names).copied().collect();
         Error::unsupported(format!(
-            "pre-tokenizer {name:?} (key \"tokenizer.ggml.pre\") is not supported; supported are {}",
+            "pre-tokenizer {name:?} (key \"tokenizer.ggml.pre\") is not supported; supported pre-tokenizers are {}",
             names.join(", ")
         ))
     })

@@ -109,7 +109,7 @@ fn refuse_normalisation(file: &Gguf) -> Result<()> {
         };
         if !off {
             return Err(Error::unsupported(format!(
-                "key {key:?} is set: changing texts before they are cut is not supported"
+                "key {key:?} is set: normalizing text before tokenization is not supported"
             )));
         }
     }

@@ -49,7 +49,7 @@ fn with_texts(key: &'static str, texts: &[&str]) -> impl FnOnce(&mut GgufWriter)
 fn what_is_not_known_is_refused_by_name() {
     refused(
         ErrorKind::Unsupported,
-        "pre-tokenizer \"tekken\" (key \"tokenizer.ggml.pre\") is not supported; supported are gpt-2, smollm, llama-bpe",
+        "pre-tokenizer \"tekken\" (key \"tokenizer.ggml.pre\") is not supported; supported pre-tokenizers are gpt-2, smollm, llama-bpe",
         with_text("tokenizer.ggml.pre", "tekken"),
     );
     refused(
@@ -74,7 +74,7 @@ fn what_is_not_known_is_refused_by_name() {
 }
 
 #[test]
-fn a_vocabulary_must_agree_with_itself() {
+fn inconsistent_vocabulary_is_refused() {
     let tokens = "tokenizer.ggml.tokens";
     refused(ErrorKind::Tokenizer, "missing or empty", with_texts(tokens, &[]));
     refused(
@@ -91,14 +91,14 @@ fn a_vocabulary_must_agree_with_itself() {
         writer.remove_key(tokens);
         writer.texts(tokens, &["a".repeat(4097)]);
     });
-    refused(ErrorKind::Tokenizer, "token 0 is of type 9 (i32)", |writer| {
+    refused(ErrorKind::Tokenizer, "token 0 has type 9 (i32)", |writer| {
         writer.remove_key("tokenizer.ggml.token_type");
         writer.i32s("tokenizer.ggml.token_type", &vec![9; byte_level_tokens().0.len()]);
     });
     let merges = "tokenizer.ggml.merges";
     refused(
         ErrorKind::Tokenizer,
-        "merge 0 (\"ab\") is no pair",
+        "merge 0 (\"ab\") is not a pair",
         with_texts(merges, &["ab"]),
     );
     refused(
@@ -133,7 +133,7 @@ fn a_vocabulary_must_agree_with_itself() {
 }
 
 #[test]
-fn a_byte_that_no_token_stands_for_is_an_error_not_a_gap() {
+fn byte_without_a_token_is_an_error() {
     let (mut tokens, _, _) = byte_level_tokens();
     tokens.retain(|token| token != "z");
     let mut writer = writer();
@@ -150,7 +150,7 @@ fn a_byte_that_no_token_stands_for_is_an_error_not_a_gap() {
 }
 
 #[test]
-fn control_tokens_are_text_unless_they_are_asked_for() {
+fn control_tokens_are_parsed_only_on_request() {
     let tokenizer = read(&writer()).unwrap();
     let end = tokenizer.id("<|end|>").unwrap();
     assert_eq!(tokenizer.encode("<|end|>", Specials::Parse).unwrap(), [end]);
@@ -169,7 +169,7 @@ fn control_tokens_are_text_unless_they_are_asked_for() {
 }
 
 #[test]
-fn a_prompt_begins_once() {
+fn beginning_token_is_added_once() {
     let mut writer = writer();
     let (start, end) = (
         byte_level_tokens().0.len() as u32 - 2,
@@ -192,7 +192,7 @@ fn a_prompt_begins_once() {
 }
 
 #[test]
-fn a_run_of_blanks_is_split_or_refused_never_left_whole() {
+fn long_blank_runs_are_split_or_refused() {
     let tokenizer = read(&writer()).unwrap();
     let text = |blanks: usize| format!("a{}b ll", " ".repeat(blanks));
     let most = byte_level::MAX_BLANKS;
@@ -202,11 +202,11 @@ fn a_run_of_blanks_is_split_or_refused_never_left_whole() {
     assert_eq!(ids.last(), Some(&ll));
     assert_eq!(tokenizer.decode(&ids).unwrap(), text(most));
     let error = tokenizer.encode(&text(most + 1), Specials::AsText).unwrap_err();
-    assert!(error.to_string().contains("run of more than"), "{error}");
+    assert!(error.to_string().contains("more than"), "{error}");
 }
 
 #[test]
-fn pieces_need_scores_and_a_way_out() {
+fn pieces_need_scores_and_an_unknown_token() {
     let pieces = |change: &dyn Fn(&mut GgufWriter)| {
         let mut writer = GgufWriter::new();
         writer.text("tokenizer.ggml.model", "llama");
@@ -238,7 +238,7 @@ fn pieces_need_scores_and_a_way_out() {
 }
 
 #[test]
-fn the_alphabet_of_bytes_is_there_and_back() {
+fn byte_alphabet_round_trips() {
     let alphabet = byte_alphabet();
     assert_eq!(
         (alphabet[b' ' as usize], alphabet[b'\n' as usize], alphabet[0xad]),

@@ -54,7 +54,7 @@ impl Vocabulary {
             .filter(|tokens| !tokens.is_empty())
             .ok_or_else(|| {
                 Error::tokenizer(format!(
-                    "key {key:?} is missing or empty: the file has no vocabulary"
+                    "key {key:?} is missing or empty: the file contains no vocabulary"
                 ))
             })?;
         let kinds = kinds(file, tokens.len())?;
@@ -76,10 +76,10 @@ impl Vocabulary {
 
     fn push(&mut self, token: &str, kind: TokenKind) -> Result<()> {
         let id = u32::try_from(self.tokens.len())
-            .map_err(|_| Error::unsupported("a vocabulary beyond 32 bits is not supported"))?;
+            .map_err(|_| Error::unsupported("a vocabulary of more than 32 bits is not supported"))?;
         if token.len() > MAX_TOKEN {
             return Err(Error::tokenizer(format!(
-                "token {id} has {} bytes, at most {MAX_TOKEN} are supported",
+                "token {id} has {} bytes; the supported maximum is {MAX_TOKEN}",
                 token.len()
             )));
         }
@@ -128,7 +128,7 @@ impl Vocabulary {
     pub(super) fn id_of_key(&self, file: &Gguf, key: &str) -> Result<Option<TokenId>> {
         match file.integer(key)? {
             Some(id) if id as usize >= self.len() => Err(Error::tokenizer(format!(
-                "key {key:?} is {id}, and the vocabulary has {} tokens",
+                "key {key:?} is {id}, but the vocabulary has {} tokens",
                 self.len()
             ))),
             found => Ok(found),
@@ -143,7 +143,7 @@ fn beside<'a>(file: &'a Gguf, key: &str, types: &[ValueType], tokens: usize) -> 
         Some(Value::Array(array)) if types.contains(&array.item()) => array,
         Some(other) => {
             return Err(Error::tokenizer(format!(
-                "key {key:?} must be an array of {}, and is {other}",
+                "key {key:?} must be an array of {}, not {other}",
                 types[0]
             )));
         }
@@ -165,7 +165,7 @@ fn kinds(file: &Gguf, tokens: usize) -> Result<Vec<TokenKind>> {
     let kind = |(id, value): (usize, Value<'_>)| {
         value.integer().and_then(TokenKind::of_code).ok_or_else(|| {
             Error::tokenizer(format!(
-                "token {id} is of type {value} (key {key:?}), types go from 1 to 6"
+                "token {id} has type {value} (key {key:?}); types range from 1 to 6"
             ))
         })
     };
@@ -182,7 +182,7 @@ fn scores(file: &Gguf, tokens: usize) -> Result<Vec<f32>> {
     let score = |(id, value): (usize, Value<'_>)| match value {
         Value::F32(score) if !score.is_nan() => Ok(score),
         _ => Err(Error::tokenizer(format!(
-            "the score of token {id} is no number (key {key:?})"
+            "the score of token {id} is not a number (key {key:?})"
         ))),
     };
     scores.values().enumerate().map(score).collect()

@@ -56,7 +56,7 @@ fn close(a: &[f32], b: &[f32], words: &str) {
 }
 
 #[test]
-fn a_folder_answers_as_the_gguf_file_of_the_same_weights() {
+fn folder_matches_gguf_of_the_same_weights() {
     let packed = Form {
         packed: true,
         pruned: Pruned::Gathered,
@@ -89,7 +89,7 @@ fn a_folder_answers_as_the_gguf_file_of_the_same_weights() {
 }
 
 #[test]
-fn codes_with_zero_points_are_the_floats_that_they_stand_for() {
+fn zero_point_codes_dequantize_correctly() {
     let model = tiny(Architecture::Llama, TensorType::F32);
     for bits in [4, 8] {
         let form = |weights| Form { weights, ..FORM };
@@ -102,7 +102,7 @@ fn codes_with_zero_points_are_the_floats_that_they_stand_for() {
 }
 
 #[test]
-fn an_embedding_in_blocks_is_read_as_the_graph_would() {
+fn block_embedding_matches_the_graph() {
     // a tied head has the codes of the embedding, and so the GGUF file has both rounded alike
     let model = tiny(Architecture::Qwen2, TensorType::Q4_0);
     let form = Form {
@@ -117,7 +117,7 @@ fn an_embedding_in_blocks_is_read_as_the_graph_would() {
 }
 
 #[test]
-fn how_a_text_is_cut_does_not_matter() {
+fn chunking_does_not_affect_logits() {
     let model = of_form(&tiny(Architecture::Llama, TensorType::Q4_0), FORM);
     let text: Vec<u32> = (0..45).map(|i| i * 7 % 250).collect();
     let mut whole = model.sequence().unwrap();
@@ -138,7 +138,7 @@ fn how_a_text_is_cut_does_not_matter() {
 }
 
 #[test]
-fn sequences_take_steps_together() {
+fn sequences_can_be_batched() {
     let model = of_form(&tiny(Architecture::Qwen3, TensorType::Q8_0), FORM);
     let (mut first, mut second) = (model.sequence().unwrap(), model.sequence().unwrap());
     first.append(&[40, 41, 3]).unwrap();
@@ -151,7 +151,7 @@ fn sequences_take_steps_together() {
 }
 
 #[test]
-fn files_of_the_folder_name_it_too() {
+fn files_in_the_folder_open_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |_, _| {});
@@ -164,7 +164,7 @@ fn files_of_the_folder_name_it_too() {
 }
 
 #[test]
-fn another_graph_of_the_folder_is_not_run_for_the_named_one() {
+fn other_graph_in_the_folder_is_not_substituted() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |_, _| {});
@@ -180,7 +180,7 @@ fn another_graph_of_the_folder_is_not_run_for_the_named_one() {
 }
 
 #[test]
-fn whichever_way_the_last_row_is_chosen_it_is_the_one_of_the_text() {
+fn last_row_selection_variants_agree() {
     let model = tiny(Architecture::Llama, TensorType::F32);
     let of_gguf = of_gguf(&model);
     let wanted = logits(&of_gguf);
@@ -213,7 +213,7 @@ fn whichever_way_the_last_row_is_chosen_it_is_the_one_of_the_text() {
 }
 
 #[test]
-fn a_choice_of_rows_that_is_not_the_last_is_refused_when_the_model_is_opened() {
+fn non_last_row_selection_is_refused_at_load() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     let form = Form {
@@ -228,7 +228,9 @@ fn a_choice_of_rows_that_is_not_the_last_is_refused_when_the_model_is_opened() {
     });
     let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
     assert!(
-        error.to_string().contains("the head multiplies 1 rows of 2"),
+        error
+            .to_string()
+            .contains("the output head multiplies 1 rows of 2"),
         "{error}"
     );
 }
@@ -239,7 +241,7 @@ const APART: Form = Form {
 };
 
 #[test]
-fn rotation_may_be_of_nodes_of_its_own() {
+fn separate_rotary_nodes_are_supported() {
     for (architecture, kind) in [
         (Architecture::Llama, TensorType::Q4_0),
         (Architecture::Qwen2, TensorType::F32),
@@ -289,7 +291,7 @@ fn angles_by(graph: &mut Graph, mut nodes: Vec<Node>, number: &str, rotation: &s
 }
 
 #[test]
-fn what_the_length_of_the_text_decides_is_refused() {
+fn length_dependent_nodes_are_refused() {
     let cases: [(Change, &str); 5] = [
         // positions from the length of what was read before
         (
@@ -303,7 +305,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 ]);
                 before(g, nodes, "blk.0.q rotated", 1, "own positions");
             },
-            "asks for the length of \"past_key_values.0.key\"",
+            "reads the length of \"past_key_values.0.key\"",
         ),
         // angles chosen by the length of all
         (
@@ -311,7 +313,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 let nodes = size_of("attention_mask", "number 1", "whole");
                 angles_by(g, nodes, "whole", "blk.0.q rotated");
             },
-            "asks for the length of \"attention_mask\"",
+            "reads the length of \"attention_mask\"",
         ),
         // the count of a memory's values
         (
@@ -319,7 +321,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 let nodes = vec![node("Size", &["past_key_values.1.value"], "values", &[])];
                 angles_by(g, nodes, "values", "blk.0.q rotated");
             },
-            "asks for the length of \"past_key_values.1.value\"",
+            "reads the length of \"past_key_values.1.value\"",
         ),
         // what attention gives is as long as all, whatever it is declared as
         (
@@ -330,7 +332,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 let nodes = size_of("present.0.key", "number 2", "whole");
                 angles_by(g, nodes, "whole", "blk.1.q rotated");
             },
-            "asks for the length of \"present.0.key\"",
+            "reads the length of \"present.0.key\"",
         ),
         // lengths of rows and of the text have one name, which does not make them one
         (
@@ -341,7 +343,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 let nodes = size_of("attention_mask", "number 1", "whole");
                 angles_by(g, nodes, "whole", "blk.0.q rotated");
             },
-            "asks for the length of \"attention_mask\"",
+            "reads the length of \"attention_mask\"",
         ),
     ];
     for (change, words) in cases {
@@ -359,7 +361,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
 }
 
 #[test]
-fn sizes_that_do_not_grow_may_be_asked_for() {
+fn constant_sizes_may_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, APART, |graph, _| {
@@ -391,7 +393,7 @@ fn sizes_that_do_not_grow_may_be_asked_for() {
 }
 
 #[test]
-fn tables_that_positions_are_looked_up_in_have_rows_for_the_room() {
+fn position_tables_must_cover_the_context() {
     let angles: Change = |_, config| config["model"]["context_length"] = 1024.into();
     let embeddings: Change = |graph, config| {
         config["model"]["context_length"] = 1024.into();
@@ -416,8 +418,14 @@ fn tables_that_positions_are_looked_up_in_have_rows_for_the_room() {
         graph.initializer.push(zeros("more sines", &[1024, 32]));
     };
     for (change, words) in [
-        (angles, "\"cosines\", which has 512, and room for 1024"),
-        (embeddings, "\"places\", which has 512, and room for 1024"),
+        (
+            angles,
+            "\"cosines\", which has 512 rows, fewer than the context length of 1024",
+        ),
+        (
+            embeddings,
+            "\"places\", which has 512 rows, fewer than the context length of 1024",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let model = tiny(Architecture::Llama, TensorType::Q4_0);
@@ -491,7 +499,7 @@ fn what_is_not_known_is_refused_by_name() {
         (|g, _| set(g, "causal", Set::Int(0)), "\"causal\" is 0"),
         (
             |g, _| set(g, "num_heads", Set::Int(2)),
-            "genai_config.json says 4",
+            "genai_config.json states 4",
         ),
         (
             |g, _| attention(g).input[7] = "all".to_owned(),
@@ -503,11 +511,11 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |g, _| attention(g).input[3] = "past_key_values.1.key".to_owned(),
-            "those of one layer",
+            "belong to one layer",
         ),
         (
             |g, _| set_type(g, "past_key_values.0.key", 3),
-            "keys and values of",
+            "a KV cache of type",
         ),
         (
             |g, _| {
@@ -552,7 +560,7 @@ fn what_is_not_known_is_refused_by_name() {
             },
             "reads \"attention_mask\" in a way that is not supported",
         ),
-        (|_, c| c["model"]["vision"] = json!({}), "see pictures"),
+        (|_, c| c["model"]["vision"] = json!({}), "vision models"),
         (|_, c| c["model"]["encoder"] = json!({}), "encoder"),
         (
             |_, c| c["model"]["decoder"]["pipeline"] = json!([]),
@@ -596,11 +604,11 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |_, c| c["model"]["decoder"]["filename"] = "../model.onnx".into(),
-            "no name of a file",
+            "not the name of a file",
         ),
         (
             |_, c| c["model"]["eos_token_id"] = json!([1, 2, 3, 4]),
-            "4 tokens that end an answer",
+            "4 end-of-answer tokens",
         ),
     ];
     for (change, words) in cases {
@@ -615,7 +623,7 @@ fn what_is_not_known_is_refused_by_name() {
 }
 
 #[test]
-fn sizes_beyond_what_can_be_counted_are_none_of_a_table() {
+fn oversized_tables_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let form = Form {
         embedded_in_blocks: true,
@@ -636,7 +644,7 @@ fn sizes_beyond_what_can_be_counted_are_none_of_a_table() {
 }
 
 #[test]
-fn what_the_room_decides_is_refused_when_it_is_known() {
+fn context_dependent_limits_are_checked_when_known() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |graph, _| {
@@ -672,7 +680,7 @@ fn adapters_of_a_graph_are_refused() {
 
 /// Keys and values of 16 bits, which are what we keep.
 #[test]
-fn memories_of_16_bits_are_not_of_f32() {
+fn f16_kv_cache_stays_16_bit() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |graph, _| {
@@ -689,7 +697,7 @@ fn memories_of_16_bits_are_not_of_f32() {
 
 /// Whatever stands in the files, a folder is read or refused.
 #[test]
-fn mutants_of_a_folder_do_no_harm() {
+fn mutated_folders_are_safe() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Qwen3, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |_, _| {});

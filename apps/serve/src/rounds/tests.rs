@@ -1,4 +1,4 @@
-//! Rounds step by step, without a thread and without connections.
+//! Rounds step by step, without threads or connections.
 
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
@@ -85,7 +85,7 @@ fn drain(events: &mut Events) -> Vec<Event> {
 }
 
 #[test]
-fn a_long_prompt_lets_others_go_on() {
+fn long_prompt_does_not_block_others() {
     let mut desk = Desk::new(3, (20, 250), Duration::from_secs(60));
     let _first = desk.ask(0..8, 30);
     let _second = desk.ask(8..16, 30);
@@ -103,7 +103,7 @@ fn a_long_prompt_lets_others_go_on() {
 }
 
 #[test]
-fn prompts_are_read_by_turns() {
+fn prompts_are_processed_in_alternation() {
     let mut desk = Desk::new(3, (20, 250), Duration::from_secs(60));
     let asked = [desk.ask(0..250, 2), desk.ask(1..250, 2), desk.ask(2..10, 2)];
     for _ in 0..3 {
@@ -119,7 +119,7 @@ fn prompts_are_read_by_turns() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_stops_its_own_answer_only() {
+fn stalled_client_blocks_only_its_own_answer() {
     let mut desk = Desk::new(2, (20, 250), Duration::from_millis(50));
     let mut slow = desk.ask(0..5, 400);
     let mut quick = desk.ask(10..15, 300);
@@ -146,7 +146,7 @@ fn a_client_that_reads_nothing_stops_its_own_answer_only() {
 }
 
 #[test]
-fn memory_for_keys_and_values_is_waited_for() {
+fn requests_wait_for_kv_cache_memory() {
     // two answers of 100 positions fit, a third one waits; a single one may need more
     let mut desk = Desk::new(8, (2, 100), Duration::from_secs(60));
     let mut first = desk.ask(0..50, 40);
@@ -169,7 +169,7 @@ fn memory_for_keys_and_values_is_waited_for() {
 }
 
 #[test]
-fn texts_that_begin_the_same_share_what_was_read() {
+fn common_prefixes_share_the_kv_cache() {
     let mut desk = Desk::new(4, (20, 250), Duration::from_secs(60));
     let mut first = desk.ask(0..100, 300);
     while desk.tokens().first().is_none_or(|tokens| *tokens < 3) {
@@ -198,7 +198,7 @@ fn texts_that_begin_the_same_share_what_was_read() {
 }
 
 #[test]
-fn chats_that_begin_the_same_and_come_at_once_are_read_once() {
+fn concurrent_common_prefix_is_processed_once() {
     let mut desk = Desk::new(4, (20, 250), Duration::from_secs(60));
     let _asked: Vec<Events> = (0..4).map(|index| desk.ask(0..100 + index, 9)).collect();
     desk.round();
@@ -213,7 +213,7 @@ fn chats_that_begin_the_same_and_come_at_once_are_read_once() {
 }
 
 #[test]
-fn the_thread_ends_when_the_queue_is_closed_and_empty() {
+fn thread_exits_when_the_queue_is_closed_and_empty() {
     let desk = Desk::new(2, (20, 250), Duration::from_secs(60));
     let mut events = desk.ask(0..5, 5);
     desk.queue.enter(Phase::Closing);
@@ -247,7 +247,7 @@ fn text(events: Vec<Event>) -> (String, Ended) {
 }
 
 #[test]
-fn answers_at_once_are_those_of_answers_alone() {
+fn concurrent_answers_match_single_answers() {
     let prompts: Vec<std::ops::Range<u32>> = (0..7).map(|index| index..20 + 9 * index).collect();
     let alone: Vec<(String, Ended)> = prompts
         .iter()

@@ -35,7 +35,7 @@ fn with_length(kind: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_is_wrong_has_a_status_of_its_own() {
+fn each_error_has_its_own_status() {
     let server = Running::start(
         Options::new()
             .max_body_bytes(10_000)
@@ -180,7 +180,7 @@ fn whatever_is_wrong_has_a_status_of_its_own() {
 }
 
 #[test]
-fn whoever_sends_too_slowly_is_let_go() {
+fn slow_senders_are_disconnected() {
     let server = Running::start(Options::new().patience(Duration::from_millis(300)));
     let wait = |begun: &[u8]| {
         let mut socket = TcpStream::connect(server.address).unwrap();
@@ -206,7 +206,7 @@ fn whoever_sends_too_slowly_is_let_go() {
 }
 
 #[test]
-fn prompts_that_do_not_fit_say_so() {
+fn oversized_prompts_are_reported() {
     let server = Running::start(Options::new());
     let code = |body: &Value| {
         let (status, error) = server.post("/v1/completions", body);

@@ -19,7 +19,7 @@ use super::text::polychip_text_t;
 ///
 /// Settings: `learn` (`no`, `watch`, `yes`, `2%` to `20%`) and `deadline` (`33ms` or `no`). A
 /// session whose policy has `governed`, or a setting that implies it, also accepts `background`,
-/// `battery-saver`, `frame-period`, `max-power`, `max-temperature`, `max-surface`,
+/// `battery-saver`, `frame-period`, `max-power`, `max-temperature`, `max-surface-temperature`,
 /// `thermal-headroom` and `battery`. docs/c.md lists them all, and so does the failure for an
 /// unknown name.
 #[unsafe(no_mangle)]

@@ -150,9 +150,9 @@ static void settings(void)
     OK(polychip_policy_create(&policy, &failure));
     FAILS(POLYCHIP_ERROR_BAD_INPUT, "its settings are: background, background-planning",
           polychip_policy_set(policy, "objective", "latency", &failure));
-    FAILS(POLYCHIP_ERROR_BAD_INPUT, "\"fast\" is none of latency, energy",
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "\"fast\" is not one of latency, energy",
           polychip_policy_set(policy, "policy", "fast", &failure));
-    FAILS(POLYCHIP_ERROR_BAD_INPUT, "is no time", polychip_policy_set(policy, "deadline", "soon", &failure));
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "invalid time", polychip_policy_set(policy, "deadline", "soon", &failure));
     OK(polychip_policy_set(policy, "devices", "npu:7", &failure));
     snprintf(path, sizeof path, "%s/relu.onnx", folder);
     OK(polychip_model_load(runtime, path, &model, &failure));

@@ -102,7 +102,7 @@ static void session_learns_until_stopped(polychip_runtime_t runtime, polychip_mo
     OK(polychip_session_set(session, "learn", "no", &failure));
     CHECK(reports(session, "\"mode\":\"no\""));
     FAILS(POLYCHIP_ERROR_BAD_INPUT, "2% to 20%", polychip_session_set(session, "learn", "1%", &failure));
-    FAILS(POLYCHIP_ERROR_BAD_INPUT, "in the policy", polychip_session_set(session, "threads", "1", &failure));
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "in the session's policy", polychip_session_set(session, "threads", "1", &failure));
     FAILS(POLYCHIP_ERROR_BAD_INPUT, "governed", polychip_session_set(session, "max-power", "5W", &failure));
     FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "value", polychip_session_set(session, "learn", NULL, &failure));
     FAILS(POLYCHIP_ERROR_BAD_HANDLE, "policy", polychip_session_set(policy, "learn", "no", &failure));

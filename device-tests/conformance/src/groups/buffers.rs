@@ -1,4 +1,4 @@
-//! Buffers: memory made, imported and exported, ranges opened to the host, and what runs may be bound to.
+//! Buffers: memory created, imported and exported, ranges opened to the host, and bindings of runs.
 
 use std::sync::Arc;
 
@@ -48,12 +48,12 @@ fn create_write_read(bench: &Bench) -> Judgement {
         buffer.write(0, &pattern)?;
         check!(
             buffer.read(0, bytes)? == pattern,
-            "a buffer of {bytes} bytes forgets what was written"
+            "a buffer of {bytes} bytes loses written data"
         );
         buffer.write(0, &vec![0; bytes as usize])?;
         check!(
             buffer.read(0, bytes)?.iter().all(|byte| *byte == 0),
-            "a buffer of {bytes} bytes keeps what was overwritten"
+            "a buffer of {bytes} bytes keeps overwritten data"
         );
     }
     Ok(())
@@ -72,13 +72,16 @@ fn range(bench: &Bench) -> Judgement {
     buffer.write(0, &pattern)?;
     check!(
         buffer.read(100, 56)? == pattern[100..156],
-        "a range reads other bytes"
+        "a range returns wrong bytes"
     );
     buffer.write(10, &[9; 5])?;
     let mut wanted = pattern;
     wanted[10..15].fill(9);
-    check!(buffer.read(0, 256)? == wanted, "writing a range changes others");
-    check!(buffer.read(256, 0)?.is_empty(), "it gives bytes behind the end");
+    check!(
+        buffer.read(0, 256)? == wanted,
+        "writing a range changes bytes outside it"
+    );
+    check!(buffer.read(256, 0)?.is_empty(), "it returns bytes past the end");
     Ok(())
 }
 
@@ -86,7 +89,7 @@ fn range(bench: &Bench) -> Judgement {
 fn refused_access(buffer: &Buffer, access: u32, offset: u64, bytes: u64) -> Judgement {
     match buffer.access(access, offset, bytes, |_| ()) {
         Ok(()) => fail(format!(
-            "access {access} to {bytes} bytes at {offset} of a buffer of {} is granted",
+            "access {access} to {bytes} bytes at {offset} of a buffer of {} succeeds",
             buffer.bytes()
         )),
         Err(failure) => {
@@ -128,7 +131,7 @@ fn alignment(bench: &Bench) -> Judgement {
         let address = buffer.access(abi::POLYCHIP_ACCESS_READ, 0, 100, |data| data as usize)?;
         check!(
             address.is_multiple_of(alignment.max(1) as usize),
-            "a buffer of alignment {alignment} lies at {address:#x}"
+            "a buffer with alignment {alignment} is at {address:#x}"
         );
     }
     Ok(())
@@ -141,7 +144,7 @@ fn imports(bench: &Bench, kind: u32) -> Result<bool, Stop> {
 /// A refusal of what the device does not state.
 fn unsupported<T>(what: &str, done: Result<T, Failure>) -> Judgement {
     match done {
-        Ok(_) => fail(format!("{what} is taken, and not stated")),
+        Ok(_) => fail(format!("{what} is accepted, but not stated")),
         Err(failure) => {
             check!(
                 failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED,
@@ -180,7 +183,7 @@ fn import_host(bench: &Bench) -> Judgement {
     problem.judge(&fence, &executable, &buffers, &bench.tolerances())?;
     for (index, buffer) in buffers.iter().enumerate() {
         let intact = buffer.memory().is_some_and(HostMemory::is_intact);
-        check!(intact, "it wrote behind the end of the memory of port {index}");
+        check!(intact, "it wrote past the end of the memory of port {index}");
     }
     Ok(())
 }
@@ -200,7 +203,7 @@ fn import_misaligned(bench: &Bench) -> Judgement {
         Err(failure) => {
             check!(
                 needed > 4,
-                "import_alignment is {needed}, and memory at 4 is refused: {failure}"
+                "import_alignment is {needed}, but memory at 4 is refused: {failure}"
             );
             check!(
                 failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED,
@@ -211,7 +214,10 @@ fn import_misaligned(bench: &Bench) -> Judgement {
         }
         Ok(buffer) => {
             // taken: then it works
-            check!(needed <= 4, "memory off import_alignment {needed} is taken");
+            check!(
+                needed <= 4,
+                "memory not aligned to import_alignment {needed} is accepted"
+            );
             let mut buffers = problem.buffers(&executable)?;
             buffers[0] = buffer;
             problem.write(&executable, &buffers)?;
@@ -266,7 +272,7 @@ fn import_memfd(bench: &Bench) -> Judgement {
     rustix::io::pread(&files[0], &mut seen[..], 4096).map_err(system)?;
     check!(
         seen[..] == problem.inputs[0].bytes[..],
-        "an imported memory file does not hold what was written"
+        "an imported memory file lacks the written data"
     );
     let output = files.pop();
     drop(files);
@@ -280,7 +286,7 @@ fn import_memfd(bench: &Bench) -> Judgement {
     }
     check!(
         behind.iter().all(|byte| *byte == 0),
-        "it wrote behind the end of an imported range"
+        "it wrote past the end of an imported range"
     );
     Ok(())
 }
@@ -313,7 +319,7 @@ fn import_not_stated(bench: &Bench) -> Judgement {
         if !imports(bench, kind)? {
             asked += 1;
             match Buffer::import_record(&bench.device, &record(kind), None) {
-                Ok(_) => return fail(format!("memory of kind {kind} is imported, and not stated")),
+                Ok(_) => return fail(format!("memory of kind {kind} is imported, but not stated")),
                 // a record without descriptor and handle may be called that
                 Err(failure) => check!(
                     matches!(
@@ -346,26 +352,26 @@ fn export(bench: &Bench) -> Judgement {
         }
         let memory = match buffer.export(kind) {
             Ok(Some(memory)) => memory,
-            Ok(None) => return fail("export_kinds are stated, and buffer_export is not offered"),
+            Ok(None) => return fail("export_kinds are stated, but buffer_export is not offered"),
             // a buffer may lie in memory of one kind only
             Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => continue,
             Err(failure) => return Err(failure.into()),
         };
         check!(
             memory.kind == kind,
-            "asked for kind {kind}, it gave kind {}",
+            "it exported kind {} instead of the requested kind {kind}",
             memory.kind
         );
         check!(memory.bytes >= 4096, "it exports {} of 4096 bytes", memory.bytes);
         let named = !memory.data.is_null() || memory.fd >= 0 || memory.handle != 0;
-        check!(named, "kind {kind} comes without address, descriptor and handle");
+        check!(named, "kind {kind} has neither address, descriptor nor handle");
         if kind == abi::POLYCHIP_MEMORY_HOST {
             // what is exported is what another device of the plugin would take
             let again = Buffer::import_record(&bench.device, &memory, None);
             if let Ok(again) = again {
                 check!(
                     again.read(0, 4096)? == pattern,
-                    "exported and imported, it holds other bytes"
+                    "after export and import, its bytes differ"
                 );
             }
         }
@@ -379,7 +385,7 @@ fn export_not_stated(bench: &Bench) -> Judgement {
     for kind in (0..=abi::POLYCHIP_MEMORY_VENDOR).filter(|kind| kinds & (1 << kind) == 0) {
         match buffer.export(kind) {
             Ok(None) => return skip("buffer_export is not offered"),
-            Ok(Some(_)) => return fail(format!("kind {kind} is exported, and not stated")),
+            Ok(Some(_)) => return fail(format!("kind {kind} is exported, but not stated")),
             Err(failure) => check!(
                 failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED,
                 "kind {kind} is refused as {}",
@@ -523,7 +529,7 @@ fn refused_run(
     match executable.execute_bound(bound, &[]) {
         Ok(fence) => {
             let ended = fence.wait();
-            return fail(format!("{what} is taken, and the run ends with {ended:?}"));
+            return fail(format!("{what} is accepted, and the run ends with {ended:?}"));
         }
         Err(failure) => check!(
             failure.status == abi::POLYCHIP_STATUS_BAD_ARGUMENT,
@@ -609,7 +615,13 @@ fn missing_binding(bench: &Bench) -> Judgement {
     refused_run(bench, &problem, &executable, &[], "a run without bindings")?;
     let mut more = bound.clone();
     more.push(bound[0].clone());
-    refused_run(bench, &problem, &executable, &more, "a run with a port too many")
+    refused_run(
+        bench,
+        &problem,
+        &executable,
+        &more,
+        "a run with one port too many",
+    )
 }
 
 fn after_executable(bench: &Bench) -> Judgement {
@@ -622,7 +634,7 @@ fn after_executable(bench: &Bench) -> Judgement {
     drop(executable);
     check!(
         buffers[number].read(0, bytes)? == before,
-        "an output is gone with its executable"
+        "an output is lost with its executable"
     );
     buffers[0].write(0, &problem.inputs[0].bytes)?;
     Ok(())

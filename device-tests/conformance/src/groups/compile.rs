@@ -50,7 +50,7 @@ pub(super) fn cases(cases: &mut Vec<Case>) {
 fn carrier_bytes(bench: &Bench) -> Result<(Problem, Arc<[u8]>), Stop> {
     let problem = bench.carrier()?;
     let bytes = bench.device.compile(&problem.flat, bench.reduced)?.bytes()?;
-    check!(!bytes.is_empty(), "a blob has no bytes");
+    check!(!bytes.is_empty(), "a blob is empty");
     Ok((problem, bytes))
 }
 
@@ -77,7 +77,10 @@ fn bytes_twice(bench: &Bench) -> Judgement {
     let problem = bench.carrier()?;
     let mut blob = bench.device.compile(&problem.flat, bench.reduced)?;
     let first = blob.bytes()?;
-    check!(blob.bytes()? == first, "asked twice, a blob gives other bytes");
+    check!(
+        blob.bytes()? == first,
+        "two reads of a blob return different bytes"
+    );
     // and can still be loaded
     problem.run(&blob.load()?, &bench.tolerances())
 }
@@ -133,48 +136,51 @@ fn ports(bench: &Bench) -> Judgement {
         let dims: Vec<i64> = tensor.shape.iter().map(|size| *size as i64).collect();
         check!(
             port.is_output() == (index >= problem.inputs.len()),
-            "port {index} stands on the wrong side"
+            "port {index} has the wrong direction"
         );
         check!(
             port.dtype == tensor.dtype.code(),
-            "port {index} has data type {}, the graph says {}",
+            "port {index} has data type {} instead of {}",
             port.dtype,
             tensor.dtype.code()
         );
         check!(
             port.dims == dims,
-            "port {index} has shape {:?}, the graph says {dims:?}",
+            "port {index} has shape {:?} instead of {dims:?}",
             port.dims
         );
         check!(
             !port.is_bound(),
-            "port {index} of a known shape states upper bounds"
+            "port {index} has a known shape, but states upper bounds"
         );
         check!(
             port.layout == abi::POLYCHIP_LAYOUT_ROW_MAJOR,
-            "port {index} has layout {}, nothing but row-major was asked for",
+            "port {index} has layout {}, but only row-major was requested",
             port.layout
         );
         let needed = tensor.bytes.len() as u64;
         check!(
             port.bytes >= needed,
-            "port {index} holds {} bytes, its tensor {needed}",
+            "port {index} holds {} bytes, but its tensor needs {needed}",
             port.bytes
         );
         check!(
             port.bytes <= needed.next_multiple_of(4096) + 4096,
-            "port {index} wants {} bytes for a tensor of {needed}",
+            "port {index} requires {} bytes for a tensor of {needed}",
             port.bytes
         );
         check!(
             port.alignment.is_power_of_two() && port.alignment <= 65536,
-            "port {index} wants alignment {}: a power of two up to 65536 is allowed",
+            "port {index} requires alignment {}; a power of two up to 65536 is allowed",
             port.alignment
         );
-        check!(port.memory_kinds != 0, "port {index} can be bound to no memory");
+        check!(
+            port.memory_kinds != 0,
+            "port {index} cannot be bound to any memory"
+        );
         check!(
             port.state_port == abi::POLYCHIP_NO_INDEX,
-            "port {index} is half of an in-out pair that the graph has not"
+            "port {index} is half of an in-out pair that the graph does not contain"
         );
         check!(
             port.strides.iter().all(|stride| *stride == 0),
@@ -249,7 +255,7 @@ fn layouts_hint(bench: &Bench) -> Judgement {
             .unwrap_or_default();
         check!(
             port.dims == dims,
-            "port {index} in layout {} has shape {:?}: shapes stay in ONNX order",
+            "port {index} in layout {} has shape {:?}; shapes must stay in ONNX order",
             port.layout,
             port.dims
         );
@@ -274,7 +280,7 @@ fn run_in_layouts(bench: &Bench, problem: &Problem, executable: &Arc<Executable>
             abi::POLYCHIP_LAYOUT_ROW_MAJOR => input.bytes.to_vec(),
             layout => {
                 return fail(format!(
-                    "port {index} has layout {layout}, which nobody asked for"
+                    "port {index} has layout {layout}, which was not requested"
                 ));
             }
         };
@@ -313,7 +319,7 @@ fn refused(what: &str, loaded: Result<Arc<Executable>, Failure>) -> Judgement {
                 "{what}: refused as {} instead of BAD_BLOB",
                 status_name(failure.status)
             );
-            check!(!failure.words.is_empty(), "{what}: refused without words");
+            check!(!failure.words.is_empty(), "{what}: refused without a message");
             Ok(())
         }
     }
@@ -321,7 +327,7 @@ fn refused(what: &str, loaded: Result<Arc<Executable>, Failure>) -> Judgement {
 
 fn refused_bytes(bench: &Bench, bytes: &[u8]) -> Judgement {
     let problem = bench.carrier()?;
-    let what = format!("{} bytes that are no blob", bytes.len());
+    let what = format!("{} bytes that are not a blob", bytes.len());
     refused(&what, bench.device.load_bytes(&problem.flat, Arc::from(bytes)))?;
     problem.solve(&bench.device, bench.reduced, &bench.tolerances())
 }
@@ -387,7 +393,7 @@ fn tail(bench: &Bench) -> Judgement {
         match bench.device.load_bytes(&problem.flat, Arc::from(long)) {
             // what stands behind the blob may be ignored
             Ok(executable) => problem.run(&executable, &bench.tolerances())?,
-            failed => refused(&format!("{more} bytes behind the blob"), failed)?,
+            failed => refused(&format!("{more} bytes after the blob"), failed)?,
         }
     }
     Ok(())
@@ -407,7 +413,7 @@ fn another_part(bench: &Bench) -> Judgement {
     let other = carrier::all()
         .iter()
         .find(|other| other.name != problem.name)
-        .ok_or_else(|| Stop::Skipped("there is one carrier only".into()))?;
+        .ok_or_else(|| Stop::Skipped("there is only one carrier".into()))?;
     refused(
         "bytes of another part",
         bench.device.load_bytes(&other.flat, bytes),
@@ -418,7 +424,7 @@ fn another_device(bench: &Bench) -> Judgement {
     let instance = bench.device.instance();
     let count = instance.device_count()?;
     if count < 2 {
-        return skip("the plugin has one device only");
+        return skip("the plugin has only one device");
     }
     let (problem, bytes) = carrier_bytes(bench)?;
     let index = (bench.device.index() + 1) % count;
@@ -435,7 +441,7 @@ fn without_graph(bench: &Bench) -> Judgement {
     match Executable::without_graph(&bench.device, &problem.flat, bytes) {
         Ok(executable) => problem.run(&executable, &bench.tolerances()),
         Err(failure) => {
-            check!(!failure.words.is_empty(), "refused without words: {failure}");
+            check!(!failure.words.is_empty(), "refused without a message: {failure}");
             Ok(())
         }
     }

@@ -1,4 +1,4 @@
-//! Concurrency: what the contract states thread-safe, from several threads at once.
+//! Concurrency: the calls that the contract states thread-safe, from several threads.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ fn ask_and_run(bench: &Bench) -> Judgement {
                 continue;
             }
             let same = bench.device.support(&problem.flat)? == answers && bench.device.info()? == info;
-            crate::verdict::check!(same, "asked while runs go on, it answers differently");
+            crate::verdict::check!(same, "its answer differs while runs are in progress");
             bench.device.telemetry()?;
             bench.device.estimate(&problem.flat, &[0])?;
         }
@@ -134,7 +134,7 @@ fn buffers(bench: &Bench) -> Judgement {
             buffer.write(0, &pattern)?;
             crate::verdict::check!(
                 buffer.read(0, bytes)? == pattern,
-                "a buffer holds what another thread wrote"
+                "a buffer holds another thread's data"
             );
         }
         Ok(())

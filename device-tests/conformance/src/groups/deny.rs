@@ -1,4 +1,4 @@
-//! What cannot be had: memory, kinds, cancelled runs, late runs, a reset. The device goes on after each.
+//! Impossible requests: memory, kinds, cancelled runs, late runs, a reset. The device stays usable after each.
 
 use polychip_abi as abi;
 
@@ -45,7 +45,7 @@ fn endless_memory(bench: &Bench) -> Judgement {
                 );
                 check!(
                     !failure.words.is_empty(),
-                    "a buffer of {bytes} bytes is refused without words"
+                    "a buffer of {bytes} bytes is refused without a message"
                 );
             }
         }
@@ -102,7 +102,7 @@ fn odd_alignment(bench: &Bench) -> Judgement {
             }
             Err(failure) => check!(
                 !failure.words.is_empty(),
-                "alignment {alignment} is refused without words"
+                "alignment {alignment} is refused without a message"
             ),
         }
     }
@@ -142,7 +142,7 @@ fn cancel_in_flight(bench: &Bench) -> Judgement {
             match fence.cancel() {
                 Ok(_) => {}
                 Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => {
-                    return skip("runs end in their own time");
+                    return skip("runs finish on their own");
                 }
                 Err(failure) => return Err(failure.into()),
             }
@@ -169,7 +169,7 @@ fn deadline(bench: &Bench) -> Judgement {
         Ok(()) => problem.judge(&fence, &executable, &buffers, &bench.tolerances())?,
         Err(failure) => check!(
             failure.status == abi::POLYCHIP_STATUS_CANCELLED,
-            "a run that is too late ends with {}",
+            "a late run ends with {}",
             status_name(failure.status)
         ),
     }
@@ -243,7 +243,7 @@ fn reset_in_flight(bench: &Bench) -> Judgement {
                     failure.status,
                     abi::POLYCHIP_STATUS_DEVICE_LOST | abi::POLYCHIP_STATUS_CANCELLED
                 ),
-                "a run that the reset ended says {}",
+                "a run ended by the reset returns {}",
                 status_name(failure.status)
             ),
         }

@@ -121,7 +121,7 @@ fn executable_before_fence(bench: &Bench) -> Judgement {
     unsafe { destroy(raw) };
     check!(
         status == abi::POLYCHIP_STATUS_OK,
-        "after its executable is gone, the fence says {}",
+        "after its executable is destroyed, the fence returns {}",
         crate::plugin::status_name(status)
     );
     Ok(())
@@ -200,5 +200,5 @@ fn threads(bench: &Bench) -> Judgement {
 
 #[cfg(not(target_os = "linux"))]
 fn threads(_: &Bench) -> Judgement {
-    Err(Stop::Skipped("threads are counted on Linux only".into()))
+    Err(Stop::Skipped("threads are counted only on Linux".into()))
 }

@@ -1,4 +1,4 @@
-//! Discovery: the export, versions, sizes of structs, and what plugin and devices say of themselves.
+//! Discovery: the export, versions, struct sizes, and plugin and device information.
 
 #![allow(unsafe_code)]
 
@@ -38,7 +38,7 @@ fn another_major(bench: &Bench) -> Judgement {
     for major in [0, abi::POLYCHIP_ABI_MAJOR + 1, u32::MAX] {
         if let Some(head) = bench.library.query(major, 0) {
             return fail(format!(
-                "asked for major version {major}, it gave a table of version {}",
+                "for major version {major} it returned a table of version {}",
                 head.abi_major
             ));
         }
@@ -55,7 +55,7 @@ fn any_minor(bench: &Bench) -> Judgement {
     ] {
         let Some(head) = bench.library.query(abi::POLYCHIP_ABI_MAJOR, minor) else {
             return fail(format!(
-                "a host of minor version {minor} gets no table; minors only append"
+                "a host of minor version {minor} gets no table, although minor versions only append"
             ));
         };
         check!(
@@ -75,7 +75,7 @@ fn query_is_pure(bench: &Bench) -> Judgement {
     };
     let first = ask();
     for _ in 0..100 {
-        check!(ask() == first, "asked twice, it gave {first:?} and {:?}", ask());
+        check!(ask() == first, "two calls returned {first:?} and {:?}", ask());
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ fn table_head(bench: &Bench) -> Judgement {
     );
     check!(
         head.flags == 0,
-        "the table's flags are {}, zero by the contract",
+        "the table's flags are {}; the contract requires zero",
         head.flags
     );
     let behind = size > size_of::<abi::polychip_plugin_table>();
@@ -123,12 +123,15 @@ fn plugin_info(bench: &Bench) -> Judgement {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     check!(
         named,
-        "its name {:?} is not lower-case letters, digits and _",
+        "its name {:?} contains characters other than lower-case letters, digits and _",
         info.name
     );
     check!(!info.version.is_empty(), "it has no version");
     check!(!info.build_id.is_empty(), "it has no build id");
-    check!(bench.library.info()? == info, "it says another thing each time");
+    check!(
+        bench.library.info()? == info,
+        "two calls return different answers"
+    );
     Ok(())
 }
 
@@ -164,7 +167,7 @@ fn short_is_answered(status: u32) -> Judgement {
             status,
             abi::POLYCHIP_STATUS_OK | abi::POLYCHIP_STATUS_BAD_ARGUMENT
         ),
-        "it answers a short record with {}",
+        "it returns {} for a short record",
         status_name(status)
     );
     Ok(())
@@ -213,8 +216,8 @@ fn newer_host(bench: &Bench) -> Judgement {
         "it refuses a longer record: {}",
         status_name(status)
     );
-    check!(record.more == [7; 4], "it wrote fields that it does not know");
-    check!(record.info.name.len > 0, "it filled nothing in");
+    check!(record.more == [7; 4], "it wrote unknown fields");
+    check!(record.info.name.len > 0, "it filled in nothing");
     Ok(())
 }
 
@@ -236,7 +239,7 @@ fn count_is_stable(bench: &Bench) -> Judgement {
     let first = instance.device_count()?;
     check!(
         first > bench.device.index(),
-        "{first} devices, and device {} is open",
+        "{first} devices, but device {} opens",
         bench.device.index()
     );
     check!(first <= 1024, "{first} devices");
@@ -249,12 +252,12 @@ fn count_is_stable(bench: &Bench) -> Judgement {
 
 fn device_info(bench: &Bench) -> Judgement {
     let info = bench.device.info()?;
-    check!((1..=4).contains(&info.kind), "kind {} is not known", info.kind);
-    check!(info.flags < 8, "flags {:#x} are not known", info.flags);
+    check!((1..=4).contains(&info.kind), "kind {} is unknown", info.kind);
+    check!(info.flags < 8, "flags {:#x} are unknown", info.flags);
     check!(!info.name.is_empty(), "the device has no name");
     check!(
         info.import_alignment == 0 || info.import_alignment.is_power_of_two(),
-        "import_alignment {} is no power of two",
+        "import_alignment {} is not a power of two",
         info.import_alignment
     );
     let known = (1 << 6) - 1;
@@ -270,7 +273,7 @@ fn device_info(bench: &Bench) -> Judgement {
     );
     check!(
         info.export_kinds == 0 || bench.device.table().buffer_export.is_some(),
-        "export_kinds are stated, and buffer_export is not offered"
+        "export_kinds are stated, but buffer_export is not offered"
     );
     // a processor of 2^50 multiply-adds a second is not there yet
     check!(
@@ -290,13 +293,9 @@ fn device_info(bench: &Bench) -> Judgement {
     );
     check!(
         info.link_bytes_per_s == 0 || info.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY == 0,
-        "it shares the host's memory, and states a bus to memory of its own"
+        "it shares the host's memory, but states a bus to separate memory"
     );
-    check!(
-        info.preemption <= 3,
-        "preemption {} is not known",
-        info.preemption
-    );
+    check!(info.preemption <= 3, "preemption {} is unknown", info.preemption);
     let gives_way = [
         abi::POLYCHIP_PREEMPTION_COMMANDS,
         abi::POLYCHIP_PREEMPTION_ANY_TIME,
@@ -309,13 +308,10 @@ fn device_info(bench: &Bench) -> Judgement {
     );
     // an hour is no time of switching
     for time_ns in [info.preemption_bound_ns, info.switch_ns] {
-        check!(
-            time_ns < 3_600_000_000_000,
-            "{time_ns} ns to give way or to switch"
-        );
+        check!(time_ns < 3_600_000_000_000, "{time_ns} ns to yield or to switch");
     }
     for _ in 0..10 {
-        check!(bench.device.info()? == info, "it says another thing each time");
+        check!(bench.device.info()? == info, "two calls return different answers");
     }
     Ok(())
 }
@@ -366,7 +362,7 @@ fn behind_the_last(bench: &Bench) -> Judgement {
                 );
                 check!(
                     !failure.words.is_empty(),
-                    "device {index} of {count} is refused without words"
+                    "device {index} of {count} is refused without a message"
                 );
             }
         }
@@ -405,7 +401,7 @@ fn opens_again(bench: &Bench) -> Judgement {
     let again = lasting(bench.reopen()?.info()?);
     check!(
         again == info,
-        "opened again, it is another device: {info:?}, then {again:?}"
+        "reopened, the device differs: {info:?}, then {again:?}"
     );
     Ok(())
 }
@@ -416,7 +412,7 @@ fn two_instances(bench: &Bench) -> Judgement {
     check!(one.raw() != two.raw(), "two instances share a device handle");
     check!(
         lasting(one.info()?) == lasting(two.info()?),
-        "two instances tell of different devices"
+        "two instances report different devices"
     );
     let carrier = bench.carrier()?;
     let tolerances = bench.tolerances();

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Every case runs in a process of its own.
-//! 2. What is wrong is wrong in a way that a plugin can see without reading memory that it was not given.
+//! 2. A plugin can detect each error without reading memory outside its arguments.
 
 #![allow(unsafe_code)]
 
@@ -385,10 +385,14 @@ fn record_filled(bench: &Bench) -> Judgement {
             status_name(failure.status),
             status_name(failure.record_status)
         );
-        check!(!failure.words.is_empty(), "{} fails without words", failure.call);
+        check!(
+            !failure.words.is_empty(),
+            "{} fails without a message",
+            failure.call
+        );
         check!(
             !failure.words.contains('\u{FFFD}') && !failure.words.contains('\0'),
-            "{} fails with words that are no text: {:?}",
+            "{} fails with a message that is not text: {:?}",
             failure.call,
             failure.words
         );
@@ -411,10 +415,7 @@ fn newer_record(bench: &Bench) -> Judgement {
             device_open(instance.raw(), u32::MAX, &raw mut device, error)
         ),
     )?;
-    check!(
-        record.1 == [7; 4],
-        "it wrote fields of the record that it does not know"
-    );
+    check!(record.1 == [7; 4], "it wrote unknown fields of the record");
     check!(
         record.0.struct_size as usize == size_of::<Newer>(),
         "it changed struct_size"
@@ -433,7 +434,7 @@ fn newer_record(bench: &Bench) -> Judgement {
     )?;
     check!(
         short.status == 77 && short.message_len == 0,
-        "it wrote behind a record of 4 bytes"
+        "it wrote past a record of 4 bytes"
     );
     Ok(())
 }
@@ -547,7 +548,7 @@ fn newer_structs(bench: &Bench) -> Judgement {
         "a longer record is refused by device_info: {}",
         status_name(status)
     );
-    check!(info.1 == [7; 4], "device_info wrote fields that it does not know");
+    check!(info.1 == [7; 4], "device_info wrote unknown fields");
     // rows of a newer host, stepped through by their stride
     let problem = bench.carrier()?;
     let row = Newer(abi::polychip_support::sized(), [7; 4]);
@@ -575,7 +576,7 @@ fn newer_structs(bench: &Bench) -> Judgement {
     for row in &rows {
         check!(
             row.0.reason == 0,
-            "stepping by the stride, a row is missed: reason {}",
+            "with a larger stride, a row is missed: reason {}",
             row.0.reason
         );
         check!(row.1 == [7; 4], "query_support wrote between the rows");

@@ -1,4 +1,4 @@
-//! Fences: waits, order, signals, timing on the host's clock, and shapes that are known after the run.
+//! Fences: waits, order, signals, timing on the host's clock, and data-dependent shapes.
 
 #![allow(unsafe_code)]
 
@@ -64,7 +64,7 @@ fn poll(fence: &Fence) -> Judgement {
         match fence.wait_ns(0) {
             Ok(()) => return Ok(()),
             Err(failure) if failure.status == abi::POLYCHIP_STATUS_TIMEOUT => {
-                check!(std::time::Instant::now() < until, "the run does not end");
+                check!(std::time::Instant::now() < until, "the run does not finish");
                 std::thread::yield_now();
             }
             Err(failure) => return Err(failure.into()),
@@ -215,16 +215,16 @@ impl Counter {
     fn once(&self) -> Judgement {
         let until = deadline(30);
         while self.calls.load(Ordering::Acquire) == 0 {
-            check!(std::time::Instant::now() < until, "no signal came");
+            check!(std::time::Instant::now() < until, "no signal arrived");
             std::thread::yield_now();
         }
         std::thread::sleep(Duration::from_millis(10));
         let calls = self.calls.load(Ordering::Acquire);
-        check!(calls == 1, "{calls} signals came for one run");
+        check!(calls == 1, "{calls} signals arrived for one run");
         let status = self.status.load(Ordering::Acquire);
         check!(
             status == abi::POLYCHIP_STATUS_OK,
-            "the signal says {}, the run ended well",
+            "the signal reports {}, but the run succeeded",
             status_name(status)
         );
         Ok(())
@@ -297,9 +297,7 @@ fn steps(bench: &Bench) -> Judgement {
         Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => {}
         Err(failure) => return Err(failure.into()),
         Ok(Some((_, count))) => {
-            return fail(format!(
-                "a run that was not to be measured by steps has {count} of them"
-            ));
+            return fail(format!("a run without step measurement has {count} steps"));
         }
     }
     let before = now_ns();
@@ -313,9 +311,9 @@ fn steps(bench: &Bench) -> Judgement {
         Err(failure) => return Err(failure.into()),
         Ok(steps) => steps.map_or(0, |(_, count)| count),
     };
-    check!(count > 0, "a run that was measured by steps has none");
+    check!(count > 0, "a run with step measurement has no steps");
     let Some((steps, again)) = fence.steps(count as usize)? else {
-        return fail("fence_steps is offered once and not again");
+        return fail("fence_steps is offered once, but not again");
     };
     check!(again == count, "{count} steps, and then {again}");
     // SAFETY: the problem keeps its graph.
@@ -339,7 +337,7 @@ fn steps(bench: &Bench) -> Judgement {
         }
         sum = sum.saturating_add(step.time_ns);
     }
-    check!(sum > 0, "no step took any time");
+    check!(sum > 0, "every step took no time");
     check!(sum <= took, "steps of {sum} ns in a run of {took} ns");
     problem.judge(&fence, &executable, &buffers, &bench.tolerances())
 }
@@ -369,7 +367,7 @@ fn timing(bench: &Bench) -> Judgement {
             check!(start <= end, "the run starts at {start} and ends at {end}");
             check!(
                 before <= start && end <= after,
-                "the run took from {start} to {end}, on the host's clock it was between {before} and {after}"
+                "the run took from {start} to {end}, but lay between {before} and {after} on the host's clock"
             );
             if let Some(queued) = queued {
                 check!(
@@ -407,7 +405,7 @@ fn timing(bench: &Bench) -> Judgement {
 fn timing_in_order(bench: &Bench) -> Judgement {
     let serial = bench.device.info()?.flags & abi::POLYCHIP_DEVICE_SERIAL != 0;
     if !serial {
-        return skip("the device does not state that runs end one after the other");
+        return skip("the device does not state that runs finish in order");
     }
     let (problem, executable) = bench.loaded()?;
     let runs = (0..8)
@@ -459,7 +457,7 @@ fn output_dims(bench: &Bench) -> Judgement {
         .collect();
     for capacity in [0, 1, 2, 16] {
         let Some((dims, rank)) = fence.output_dims(number as u32, capacity)? else {
-            return fail("a port states upper bounds, and fence_output_shape is not offered");
+            return fail("a port states upper bounds, but fence_output_shape is not offered");
         };
         check!(
             rank == wanted.len() as u64,
@@ -486,7 +484,7 @@ fn unknown_port(bench: &Bench) -> Judgement {
             Ok(Some(_)) => return fail(format!("port {port} of {} has a shape", executable.ports().len())),
             Err(failure) => check!(
                 failure.status != abi::POLYCHIP_STATUS_TIMEOUT,
-                "port {port} is refused as a run that goes on"
+                "port {port} is refused as a run in progress"
             ),
         }
     }

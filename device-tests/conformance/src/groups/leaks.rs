@@ -1,8 +1,8 @@
-//! Leaks: many cycles of making and destroying leave memory and descriptors where they were.
+//! Leaks: many create and destroy cycles keep memory and descriptors constant.
 //!
-//! Invariant: growth is measured over the last half of the cycles, after caches and pools are warm; a case
-//! that grows is measured once more before it fails. Where the system itself keeps memory of threads that have ended, as an
-//! emulated process does, growth is nobody's fault and the case is skipped.
+//! Invariant: growth is measured over the last half of the cycles, after caches and pools are warm; a case that grows
+//! is measured once more before it fails. If the system itself keeps the memory of finished threads, as an emulated
+//! process does, the case is skipped.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ pub(super) fn cases(cases: &mut Vec<Case>) {
             let torn: Arc<[u8]> = Arc::from(&bytes[..bytes.len() / 2]);
             cycle(bench, 1, || {
                 let loaded = bench.device.load_bytes(&problem.flat, Arc::clone(&torn));
-                check!(loaded.is_err(), "half a blob is loaded");
+                check!(loaded.is_err(), "half a blob loads");
                 Ok(())
             })
         }),
@@ -100,7 +100,7 @@ pub(super) fn cases(cases: &mut Vec<Case>) {
             let buffers = problem.buffers(&executable)?;
             cycle(bench, 1, || {
                 let started = executable.execute(&buffers[..1], &[]);
-                check!(started.is_err(), "a run without all ports is started");
+                check!(started.is_err(), "a run with missing ports starts");
                 Ok(())
             })
         }),
@@ -115,7 +115,7 @@ fn resident() -> Result<u64, Stop> {
         .split_whitespace()
         .nth(1)
         .and_then(|word| word.parse().ok())
-        .ok_or_else(|| Stop::Failed("the system: /proc/self/statm is not understood".into()))?;
+        .ok_or_else(|| Stop::Failed("the system: /proc/self/statm has an unknown format".into()))?;
     Ok(pages * rustix::param::page_size() as u64)
 }
 
@@ -143,7 +143,7 @@ fn cycle(bench: &Bench, costly: u32, mut round: impl FnMut() -> Judgement) -> Ju
         let opened = descriptors()?.saturating_sub(files);
         check!(
             opened == 0,
-            "{opened} descriptors more after {} cycles",
+            "{opened} more descriptors after {} cycles",
             count / 2
         );
         if grown <= SLACK {
@@ -154,7 +154,7 @@ fn cycle(bench: &Bench, costly: u32, mut round: impl FnMut() -> Judgement) -> Ju
     let kept = kept_of_threads(count / 2)?;
     if kept > SLACK {
         return skip(format!(
-            "the system keeps {kept} bytes of {} threads that have ended, as an emulated process does: growth tells nothing",
+            "the system keeps {kept} bytes of {} finished threads, as an emulated process does, so growth means nothing",
             count / 2
         ));
     }
@@ -175,7 +175,7 @@ fn kept_of_threads(threads: u32) -> Result<u64, Stop> {
         let before = resident()?;
         for _ in 0..threads {
             let ended = std::thread::spawn(|| ()).join();
-            ended.map_err(|_| Stop::Failed("a thread that does nothing panics".into()))?;
+            ended.map_err(|_| Stop::Failed("an empty thread panicked".into()))?;
         }
         kept = resident()?.saturating_sub(before);
     }
@@ -184,7 +184,7 @@ fn kept_of_threads(threads: u32) -> Result<u64, Stop> {
 
 #[cfg(not(target_os = "linux"))]
 fn cycle(_: &Bench, _: u32, _: impl FnMut() -> Judgement) -> Judgement {
-    skip("memory is measured on Linux only")
+    skip("memory is measured only on Linux")
 }
 
 // on aarch64 tests run in emulated processes, too
@@ -194,7 +194,7 @@ mod tests {
 
     /// Else a leak of a plugin's would be skipped where it can be told.
     #[test]
-    fn a_system_that_is_not_emulated_keeps_nothing_of_threads() {
+    fn real_system_frees_thread_memory() {
         assert!(kept_of_threads(50).is_ok_and(|kept| kept <= SLACK));
     }
 }

@@ -1,4 +1,4 @@
-//! Support: answers are reasoned, the same each time and for parts as for wholes, and kept by `compile`.
+//! Support: answers have reasons, repeat, agree for parts and wholes, and hold in `compile`.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn same_answers(bench: &Bench) -> Judgement {
         let first = bench.device.support(&problem.flat)?;
         check!(
             bench.device.support(&problem.flat)? == first,
-            "{}: asked twice, the answers differ",
+            "{}: two calls return different answers",
             problem.name
         );
         check!(
@@ -79,7 +79,7 @@ fn reasoned_answers(bench: &Bench) -> Judgement {
         }
     }
     if refused == 0 {
-        return skip("it supports every graph asked");
+        return skip("it supports every tested graph");
     }
     Ok(())
 }
@@ -93,23 +93,23 @@ fn refused_do_not_compile(bench: &Bench) -> Judgement {
         asked += 1;
         // as the model says: what is refused then may be had in 16 bits
         match bench.device.compile(&problem.flat, false) {
-            Ok(_) => return fail(format!("{} is refused, and compiles", problem.name)),
+            Ok(_) => return fail(format!("{} is refused, but compiles", problem.name)),
             Err(failure) => {
                 check!(
                     failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED,
-                    "{} is refused, and compile fails with {failure} instead of UNSUPPORTED",
+                    "{} is refused, but compile fails with {failure} instead of UNSUPPORTED",
                     problem.name
                 );
                 check!(
                     !failure.words.is_empty(),
-                    "{}: compile fails without words",
+                    "{}: compile fails without a message",
                     problem.name
                 );
             }
         }
     }
     if asked == 0 {
-        return skip("it supports every graph asked");
+        return skip("it supports every tested graph");
     }
     Ok(())
 }
@@ -126,7 +126,7 @@ fn custom_op(bench: &Bench) -> Judgement {
     (graph.inputs, graph.outputs) = (vec![x], vec![y]);
     let flat = Arc::new(FlatGraph::new(&graph, &[]).map_err(|error| Stop::Failed(error.to_string()))?);
     match bench.device.refusal(&flat)? {
-        None => fail("it claims to run com.example.Unheard"),
+        None => fail("it claims to support com.example.Unheard"),
         Some(refusal) => {
             reasoned(&refusal)?;
             check!(
@@ -144,12 +144,15 @@ fn unknown_op(bench: &Bench) -> Judgement {
     let graph = RawGraph::of(&carrier.flat).edited(|graph| graph.nodes[0].op = 1_000_000);
     match graph.support(&bench.device) {
         Ok(answers) => {
-            check!(answers[0].reason != 0, "it claims to run op code 1000000");
+            check!(answers[0].reason != 0, "it claims to support op code 1000000");
             Ok(())
         }
         // a plugin may also refuse the graph as a whole
         Err(failure) => {
-            check!(!failure.words.is_empty(), "the graph is refused without words");
+            check!(
+                !failure.words.is_empty(),
+                "the graph is refused without a message"
+            );
             Ok(())
         }
     }
@@ -225,7 +228,7 @@ fn empty_graph(bench: &Bench) -> Judgement {
         Err(failure) => {
             check!(
                 !failure.words.is_empty(),
-                "an empty graph is refused without words"
+                "an empty graph is refused without a message"
             );
             Ok(())
         }

@@ -41,7 +41,7 @@ fn plausible(found: &Telemetry) -> Judgement {
     );
     check!(
         !has(abi::POLYCHIP_TELEMETRY_FREQUENCY) || (1..100_000_000).contains(&found.frequency_khz),
-        "{} kHz: a clock that is not known has no bit",
+        "{} kHz: an unknown clock must not set its bit",
         found.frequency_khz
     );
     check!(
@@ -73,7 +73,7 @@ fn sensors(bench: &Bench) -> Judgement {
             let after = now_ns();
             check!(
                 found.time_ns <= after,
-                "read at {}, on the host's clock it was between {before} and {after}",
+                "read at {}, but between {before} and {after} on the host's clock",
                 found.time_ns
             );
         }
@@ -110,7 +110,7 @@ fn energy(bench: &Bench) -> Judgement {
         }
         check!(
             last.is_none_or(|last| found.energy_uj >= last),
-            "{} µJ, and {last:?} before",
+            "{} µJ after {last:?}",
             found.energy_uj
         );
         last = Some(found.energy_uj);
@@ -161,7 +161,7 @@ fn estimate(bench: &Bench) -> Judgement {
     let emulated = bench.device.info()?.flags & abi::POLYCHIP_DEVICE_EMULATED != 0;
     check!(
         !emulated || cost.flags & abi::POLYCHIP_COST_EMULATED != 0,
-        "the device is emulated, and its figures do not say so"
+        "the device is emulated, but its figures are not marked so"
     );
     Ok(())
 }
@@ -178,24 +178,24 @@ fn estimate_each(bench: &Bench) -> Judgement {
     let together = bench.device.estimate_parts(&problem.flat, &parts)?;
     check!(
         together.len() == parts.len(),
-        "{} parts are estimated by themselves, and together not",
+        "{} parts are estimated alone, but not together",
         parts.len()
     );
     let figures = |cost: &abi::polychip_cost| (cost.valid, cost.time_ns, cost.launch_ns, cost.energy_uj);
     for (part, cost) in parts.iter().zip(&together) {
         let Some(alone) = bench.device.estimate(&problem.flat, part)? else {
-            return fail(format!("the whole is estimated, and nodes {part:?} are not"));
+            return fail(format!("the whole is estimated, but nodes {part:?} are not"));
         };
         check!(
             figures(&alone) == figures(cost),
-            "nodes {part:?} cost {:?} alone and {:?} beside other parts",
+            "nodes {part:?} cost {:?} alone, but {:?} with other parts",
             figures(&alone),
             figures(cost)
         );
     }
     check!(
         together.last().map(figures) == Some(figures(&whole)),
-        "the whole is estimated twice, as two costs"
+        "two estimates of the whole differ"
     );
     check!(
         bench.device.estimate_parts(&problem.flat, &[])?.is_empty(),
@@ -269,7 +269,7 @@ fn points(bench: &Bench) -> Judgement {
     }
     check!(
         bench.device.operating_points(64)? == Some((points, count)),
-        "asked twice, there are others"
+        "two calls return different points"
     );
     Ok(())
 }
@@ -280,15 +280,15 @@ fn points_little_room(bench: &Bench) -> Judgement {
     };
     for capacity in [0, 1] {
         let Some((some, stated)) = bench.device.operating_points(capacity)? else {
-            return fail("asked with less room, there are none");
+            return fail("with a smaller buffer, there are none");
         };
         check!(
             stated == count,
-            "with room for {capacity} it counts {stated}, else {count}"
+            "with room for {capacity} it counts {stated} instead of {count}"
         );
         check!(
             some[..] == all[..some.len()],
-            "with room for {capacity} there are others"
+            "with room for {capacity} the points differ"
         );
     }
     Ok(())
@@ -317,7 +317,7 @@ fn unknown_point(bench: &Bench) -> Judgement {
     for index in [u32::try_from(count).unwrap_or(u32::MAX), u32::MAX] {
         match bench.device.set_operating_point(index) {
             Ok(None) => return skip("set_operating_point is not offered"),
-            Ok(Some(())) => return fail(format!("it is put to operating point {index} of {count}")),
+            Ok(Some(())) => return fail(format!("it accepts operating point {index} of {count}")),
             Err(failure) => check!(
                 matches!(
                     failure.status,

@@ -1,4 +1,4 @@
-//! From a line of the table to a graph with inputs and expected outputs.
+//! Builds a graph with inputs and expected outputs from a line of the table.
 //!
 //! Invariants:
 //! 1. Same line, same graph and same values, on every host.

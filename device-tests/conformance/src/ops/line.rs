@@ -1,6 +1,6 @@
-//! Reading `ops.txt`.
+//! Parses `ops.txt`.
 //!
-//! Invariant: a word that is not understood is an error with its line.
+//! Invariant: an unknown word is an error with its line.
 
 use std::sync::Arc;
 
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_are_not_understood_are_errors_with_their_line() {
+    fn unknown_words_are_errors_with_their_line() {
         for (line, words) in [
             ("Nop x | f32 | T[1]", "no op Nop"),
             ("Relu x | f31 | T[1]", "no element type f31"),

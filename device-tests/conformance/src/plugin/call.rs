@@ -1,4 +1,4 @@
-//! One call of a plugin's table: its name, its status, and the words of a failure.
+//! One call of a plugin's table: its name, its status, and its failure message.
 //!
 //! Invariant: a call that fails gives the status, the record and the name of the call.
 

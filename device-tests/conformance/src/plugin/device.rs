@@ -1,4 +1,4 @@
-//! An open device: what it is, what it supports, its sensors and settings, and what is made on it.
+//! An open device: its information, support, sensors, settings and objects.
 
 #![allow(unsafe_code)]
 
@@ -84,7 +84,7 @@ impl Instance {
             call(self.raw(), index, &raw mut raw, record)
         })?;
         if raw.is_null() {
-            return Err(breach("device_open", "it gave no device"));
+            return Err(breach("device_open", "it returned no device"));
         }
         Ok(Arc::new(Device::new(Arc::clone(self), index, raw)))
     }
@@ -187,7 +187,7 @@ impl Device {
         rows.iter()
             .map(|row| {
                 if row.reason == u32::MAX {
-                    return Err(breach("query_support", "a node was left without an answer"));
+                    return Err(breach("query_support", "a node got no answer"));
                 }
                 if row.detail_len as usize > row.detail.len() {
                     return Err(breach("query_support", "a detail is longer than its record"));
@@ -264,7 +264,7 @@ impl Device {
         });
         match done {
             Ok(()) if costs.iter().any(|cost| cost.valid == u32::MAX) => {
-                Err(breach("estimate", "a part was left without a cost"))
+                Err(breach("estimate", "a part got no cost"))
             }
             Ok(()) => Ok(costs),
             Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => Ok(Vec::new()),

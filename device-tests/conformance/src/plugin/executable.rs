@@ -62,7 +62,7 @@ impl Blob {
             call(device.raw(), graph.raw(), options, &raw mut raw, record)
         })?;
         if raw.is_null() {
-            return Err(breach("compile", "it gave no blob"));
+            return Err(breach("compile", "it returned no blob"));
         }
         Ok(Blob {
             device: Arc::clone(device),
@@ -274,7 +274,7 @@ impl Executable {
             call(device.raw(), &raw const source, &raw mut raw, record)
         })?;
         if raw.is_null() {
-            return Err(breach("load", "it gave no executable"));
+            return Err(breach("load", "it returned no executable"));
         }
         let mut loaded = Executable {
             device: Arc::clone(device),
@@ -289,7 +289,7 @@ impl Executable {
             return Err(breach(
                 "executable_info",
                 format!(
-                    "{inputs} inputs and {outputs} outputs, the graph has {} and {}",
+                    "{inputs} inputs and {outputs} outputs, but the graph has {} and {}",
                     counts.0, counts.1
                 ),
             ));

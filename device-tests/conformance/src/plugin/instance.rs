@@ -27,7 +27,7 @@ impl Library {
             call(services.table(), &raw mut raw, record)
         })?;
         if raw.is_null() {
-            return Err(breach("create", "it gave no instance"));
+            return Err(breach("create", "it returned no instance"));
         }
         Ok(Arc::new(Instance {
             library: Arc::clone(self),

@@ -1,4 +1,4 @@
-//! A plugin's shared library: its export, its table, and what it says of itself.
+//! A plugin's shared library: its export, its table, and its information.
 //!
 //! Invariants:
 //! 1. The library is never unloaded.

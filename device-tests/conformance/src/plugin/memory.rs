@@ -150,7 +150,7 @@ impl Buffer {
         memory: Option<HostMemory>,
     ) -> Call<Arc<Buffer>> {
         if raw.is_null() {
-            return Err(breach("buffer_create", "it gave no buffer"));
+            return Err(breach("buffer_create", "it returned no buffer"));
         }
         Ok(Arc::new(Buffer {
             device: Arc::clone(device),
@@ -202,7 +202,7 @@ impl Buffer {
             begin(self.raw, access, offset, bytes, &raw mut data, record)
         })?;
         if data.is_null() && bytes > 0 {
-            return Err(breach("buffer_begin_access", "it gave no address"));
+            return Err(breach("buffer_begin_access", "it returned no address"));
         }
         let result = with(data);
         // SAFETY: the access was opened on this buffer.

@@ -1,7 +1,7 @@
-//! A flat graph whose arrays can be made wrong, to see what a plugin says of it.
+//! A flat graph whose arrays can be corrupted, to test a plugin's response.
 //!
-//! Invariant: before an edit, the arrays are those of a graph that is right; pointers and counts stay valid
-//! unless the edit itself changes them.
+//! Invariant: before an edit, the arrays belong to a valid graph; pointers and counts stay valid unless the edit
+//! changes them.
 
 #![allow(unsafe_code)]
 

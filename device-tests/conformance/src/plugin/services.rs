@@ -1,4 +1,4 @@
-//! What the suite gives to an instance: a clock, a log that keeps the last lines, configuration.
+//! Services for an instance: a clock, a log that keeps the last lines, configuration.
 //!
 //! Invariants:
 //! 1. The services outlive the instance, which holds them.

@@ -153,7 +153,7 @@ impl Executable {
             call(self.raw(), &raw const submit, &raw mut raw, record)
         })?;
         if raw.is_null() {
-            return Err(breach("execute", "it gave no fence"));
+            return Err(breach("execute", "it returned no fence"));
         }
         let buffers = bindings
             .iter()

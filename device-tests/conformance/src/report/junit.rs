@@ -1,6 +1,6 @@
 //! The report as JUnit XML: a suite per device, a case per case.
 //!
-//! Refused and skipped cases are skipped there, known failures too: the format has no other words.
+//! Refused and skipped cases and known failures appear as skipped, because the format has no other state.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn text(report: &Report) -> anyhow::Result<String> {
                 (Outcome::UnexpectedPass, _) => {
                     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
                     let known = row.known.as_deref().unwrap_or_default();
-                    status.set_message(format!("passes unexpectedly; it is listed as {known:?}"));
+                    status.set_message(format!("passes unexpectedly, although listed as {known:?}"));
                     status
                 }
                 (Outcome::KnownFailure, _) => {

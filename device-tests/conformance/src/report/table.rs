@@ -1,4 +1,4 @@
-//! The report for people: a table of groups, coverage of ops, and each failure with its words.
+//! The text report: a table of groups, op coverage, and each failure with its message.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -85,7 +85,7 @@ fn one(report: &Report, device: &DeviceReport, text: &mut String) {
                 let known = row.known.as_deref().unwrap_or_default();
                 let _ = writeln!(
                     text,
-                    "FAILED {}: passes unexpectedly; it is listed as {known:?}",
+                    "FAILED {}: passes unexpectedly, although listed as {known:?}",
                     row.case
                 );
             }

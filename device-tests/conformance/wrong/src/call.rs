@@ -1,6 +1,6 @@
-//! The calls that are made wrong.
+//! The faulty calls.
 //!
-//! Invariant: each hands over to the null plugin's call, but for the one thing that is wrong.
+//! Invariant: each forwards to the null plugin's call, except for its one fault.
 
 #![allow(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! A plugin that is wrong in one way, to prove that the suite says so: the null plugin behind a table of
-//! which the environment's `POLYCHIP_WRONG` names the call that is made wrong.
+//! A plugin with one fault, to prove that the suite detects it: the null plugin behind a table in which
+//! `POLYCHIP_WRONG` selects the faulty call.
 //!
 //! Invariants:
-//! 1. Without the variable it does what the null plugin does.
-//! 2. Each way is one function here and one line of the suite's test.
+//! 1. Without the variable it behaves like the null plugin.
+//! 2. Each fault is one function here and one line of the suite's test.
 //!
-//! Not here: faults that a device may have (`plugins/null` takes them from its script).
+//! Not here: device faults (from the script of `plugins/null`).
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Planted values: evidence excuses what it is of, and a wrong value beside it is still reported.
+//! Planted values: evidence excuses only its own element, and other wrong values are still reported.
 
 use super::*;
 use crate::known::{self, Facts, Side};
@@ -50,7 +50,7 @@ fn reason(op: &str, side: Side, found: Found) -> Option<String> {
 }
 
 #[test]
-fn a_partial_product_that_leaves_its_type_excuses_what_some_order_gives() {
+fn overflowing_partial_sum_excuses_any_order() {
     let large = products(&[&[1e30, 1e30, 0.0], &[1e30, 1e30, 1e-30], &[2.0, -3.0]]);
     let theirs = one(&[f32::NAN, f32::INFINITY, -6.0]);
     for ours in [[0.0, 1e30, -6.0], [0.0, f32::INFINITY, -6.0]] {
@@ -120,7 +120,7 @@ fn each_type_has_its_range() {
 }
 
 #[test]
-fn what_rounding_reaches_is_excused_and_nothing_else() {
+fn only_rounding_differences_are_excused() {
     let theirs = one(&[10.0, 1.0]);
     let samples: Vec<Tensors> = [0.9, 0.95, 1.05, 1.1].iter().map(|&x| one(&[10.0, x])).collect();
     assert!(within_rounding(&one(&[10.0, 1.08]), &theirs, &samples));
@@ -168,7 +168,7 @@ fn sizes_integers_and_what_is_not_finite_must_be_in_a_sample() {
 }
 
 #[test]
-fn a_recurrent_op_is_excused_only_where_its_equations_side_with_us() {
+fn recurrent_op_is_excused_only_if_its_equations_agree() {
     for op in ["GRU", "LSTM", "RNN"] {
         assert!(reason(op, Side::Ours, Found::default()).is_some(), "{op}");
         for side in [Side::Theirs, Side::Neither, Side::Silent] {

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hangs_goes_on_when_the_rules_change() {
+    fn hanging_call_continues_when_rules_change() {
         let faults = Faults::new(CALLS);
         faults.set("run:1=hang").unwrap();
         let Some(Effect::Wait(wait)) = faults.at("run", |_| false) else {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_comes_back_and_a_torn_one_does_not() {
+    fn file_round_trips_and_truncated_file_is_refused() {
         let magic = b"TESTEMU1";
         let file = write(magic, b"model", &vec!["chip", "mark"]).unwrap();
         let parts = read::<Vec<String>>(magic, &file).unwrap();

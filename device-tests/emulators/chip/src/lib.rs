@@ -1,5 +1,5 @@
-//! What emulated vendor libraries share: programs that the oracle computes, ONNX models as such, tables of chips, faults on
-//! demand, a form of files.
+//! Shared code of emulated vendor libraries: programs computed by the oracle, ONNX models as programs, chip tables,
+//! faults on demand, a file format.
 //!
 //! Invariants:
 //! 1. Nothing here is shipped, and all that it computes is labelled emulated by who uses it.

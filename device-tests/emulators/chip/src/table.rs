@@ -1,9 +1,9 @@
-//! Tables of chips: how long work takes, what energy it costs, how warm the chip gets.
+//! Chip tables: time and energy of work, and chip temperature.
 //!
 //! A table is TOML whose `source` says where each figure comes from. Time is the roofline's: the longer of arithmetic and
 //! memory traffic, and a launch. The chip is one thermal mass with one resistance to the air.
 //!
-//! Invariant: a key that is not known, or a figure that is not above zero, is an error.
+//! Invariant: an unknown key, or a figure not above zero, is an error.
 
 use serde::Deserialize;
 

@@ -22,7 +22,7 @@ fn unit_of(device: &str) -> Option<usize> {
 /// The plan.
 #[derive(Debug, Clone)]
 pub struct Fixed {
-    /// Its name.
+    /// New name.
     pub name: String,
     /// Predicted time of a frame, in milliseconds.
     pub frame_ms: f64,

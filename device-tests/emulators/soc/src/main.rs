@@ -18,27 +18,27 @@ use serde::Serialize;
 const FEWER: u64 = 100;
 
 #[derive(Parser)]
-#[command(about = "Figures of governed sessions on the emulated SoC; everything is emulated")]
+#[command(about = "Figures of governed sessions on the emulated SoC (all emulated)")]
 struct Arguments {
-    /// Runs per table; left out: as many as were committed to
+    /// Runs per table; default: the committed number
     #[arg(long)]
     seeds: Option<u64>,
-    /// Seed of the first run; left out: the one that was committed to
+    /// Seed of the first run; default: the committed one
     #[arg(long, value_name = "SEED")]
     first: Option<u64>,
-    /// Also write the figures here
+    /// Also write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only the shipped table, without those drawn around it
+    /// Use only the shipped table, without the perturbed ones
     #[arg(long)]
     shipped_only: bool,
-    /// Only these tables by their places: 0 is the shipped one, then those drawn around it
+    /// Use only these tables, by index: 0 is the shipped one, followed by the perturbed ones
     #[arg(long, value_name = "N")]
     table: Vec<usize>,
-    /// Another limit of the surface than the tables', in thousandths of a degree
+    /// Surface temperature limit instead of the tables', in thousandths of a degree Celsius
     #[arg(long, value_name = "MC")]
     skin_limit: Option<f64>,
-    /// Only these figures; left out: all
+    /// Compute only these figures; default: all
     #[arg(long, value_enum)]
     only: Vec<Section>,
 }

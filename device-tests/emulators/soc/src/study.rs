@@ -135,7 +135,7 @@ impl Spread {
 /// One competitor over all seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Competitor {
-    /// Its name.
+    /// New name.
     pub name: String,
     /// Predicted time of a frame at first levels.
     pub frame_ms: f64,

@@ -169,7 +169,7 @@ fn a_session_and_the_simulation_agree_on_time_energy_and_heat() {
 }
 
 #[test]
-fn a_plan_priced_by_itself_is_a_session_that_keeps_it() {
+fn self_priced_plan_matches_a_fixed_session() {
     let seeds = Seeds::committed();
     let setting = Setting::new(Table::phone(), &seeds).unwrap();
     // every phase and lie of the first minutes

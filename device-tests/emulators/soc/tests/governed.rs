@@ -86,7 +86,7 @@ fn beside_other_apps_an_operating_point_saves_a_quarter() {
 }
 
 #[test]
-fn no_frame_is_begun_on_a_unit_that_is_known_to_be_lost() {
+fn no_frame_starts_on_a_lost_unit() {
     let (setting, seeds) = setting();
     let mut losses = 0;
     for seed in seeds.first..seeds.first + 3 {
@@ -170,7 +170,7 @@ fn a_tree_of_files_drives_the_same_decisions() {
 }
 
 #[test]
-fn the_session_is_told_what_the_phone_shows_and_no_more() {
+fn session_sees_only_what_the_phone_shows() {
     let (setting, seeds) = setting();
     let scenario = Scenario::drawn(&setting.table, seeds.first, NOBODY);
     let told = |shown: Shown| {

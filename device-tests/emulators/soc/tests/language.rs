@@ -152,7 +152,7 @@ fn quickly_warm() -> String {
 }
 
 #[test]
-fn an_answer_leaves_a_cluster_that_throttles_and_its_tokens_stay_the_same() {
+fn answer_leaves_a_throttling_cluster_with_identical_tokens() {
     let table = quickly_warm();
     let hot = model(&table, &[CPU, NPU]);
     // measured when cold, as a table that ships with an app is

@@ -1,12 +1,12 @@
-//! A client that nobody here wrote drives the Neuron emulator: LiteRT's MediaTek compiler plugin.
+//! An independent client drives the Neuron emulator: LiteRT's MediaTek compiler plugin.
 //!
 //! - `models`: trained models are compiled for three chips; how many of their ops the plugin took is committed;
 //! - `calls`: of models of one op, the operations that LiteRT adds for it are those that our plugin adds for the same op
 //!   in ONNX, but for the renaming of operands; LiteRT's are committed (`golden.txt`), and what differs is explained in
 //!   `expectations/litert-neuron.toml`.
 //!
-//! The library is the emulator of this repository: nothing here says how fast a chip is, or what the vendor's own library
-//! refuses. Skipped where `cargo xtask vendor litert` has not been run. `POLYCHIP_BLESS=1` writes what is committed.
+//! The library is our emulator: nothing here shows a chip's speed or the refusals of the vendor's own library.
+//! Skipped without `cargo xtask vendor litert`. `POLYCHIP_BLESS=1` writes what is committed.
 //!
 //! Not here: running what LiteRT stored; its bytes are the emulator's own.
 

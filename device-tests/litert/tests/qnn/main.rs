@@ -1,4 +1,4 @@
-//! A client that nobody here wrote drives the QNN emulator: LiteRT's Qualcomm compiler plugin.
+//! An independent client drives the QNN emulator: LiteRT's Qualcomm compiler plugin.
 //!
 //! - `models`: trained models are compiled for three chips; how many of their ops the plugin took is committed;
 //! - `calls`: of models of one op, the operations that LiteRT adds for it are those that our plugin adds for the same op
@@ -7,8 +7,8 @@
 //! - `answers`: the context binaries that LiteRT's plugin wrote are loaded and run by our plugin, and answer as LiteRT's own
 //!   kernels do.
 //!
-//! All libraries are the emulators of this repository: nothing here says how fast a chip is, or what the vendor's own library
-//! refuses. Skipped where `cargo xtask vendor litert` has not been run. `POLYCHIP_BLESS=1` writes what is committed.
+//! All libraries are our emulators: nothing here shows a chip's speed or the refusals of the vendor's own library.
+//! Skipped without `cargo xtask vendor litert`. `POLYCHIP_BLESS=1` writes what is committed.
 //!
 //! Start reading at `VENDOR`.
 

@@ -1,44 +1,44 @@
-//! A plan that may be tried, and where it stands.
+//! A plan on trial, and its state.
 
 /// Counted pairs that an arm keeps: as many as a trial has.
 const PAIRS: usize = 16;
 
-/// Where a plan stands.
+/// The state of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArmState {
-    /// It runs.
+    /// It is the current plan.
     Incumbent,
-    /// Its answers were not compared with the incumbent's yet.
+    /// Its outputs are not compared with the incumbent's yet.
     Unchecked,
-    /// It gives the same answers; whether it is faster is open.
+    /// Its outputs match; whether it is faster is open.
     Open,
-    /// It is out.
+    /// It is dropped.
     Dropped(DropReason),
 }
 
-/// Why a plan is out.
+/// Why a plan is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// It is slower than the incumbent beyond doubt.
+    /// It is slower than the incumbent with statistical confidence.
     Slower,
-    /// It is not faster beyond doubt.
+    /// It is not faster with statistical confidence.
     NoFaster,
     /// Its outputs differ from the incumbent's.
     OtherAnswers,
-    /// It could not be compiled or run.
+    /// It failed to compile or run.
     Failed,
     /// It was adopted, and then slower than in its trial.
     Regressed,
 }
 
 impl DropReason {
-    /// Whether the reason may pass, so that the plan is worth another trial later.
+    /// Whether the reason may be temporary, so that the plan is worth another trial later.
     #[must_use]
     pub fn may_pass(self) -> bool {
         !matches!(self, DropReason::OtherAnswers | DropReason::Failed)
     }
 
-    /// The reason in words.
+    /// The reason as text.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

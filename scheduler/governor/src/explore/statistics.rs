@@ -1,4 +1,4 @@
-//! What paired log ratios say: faster, slower, alike, or nothing yet.
+//! Tests paired log ratios for faster, slower, alike, or undecided.
 
 /// Pairs after which an arm that is not faster beyond doubt is dropped.
 const MOST: usize = 12;
@@ -59,7 +59,7 @@ pub(super) fn verdict(pairs: &[f64]) -> (Verdict, f64) {
     (verdict, mean)
 }
 
-/// Student's factor for 95 % on both sides, of so many values.
+/// Student's two-sided 95 % factor for this many values.
 fn wide(count: usize) -> f64 {
     match count {
         0..=2 => 12.7,

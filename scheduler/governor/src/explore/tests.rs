@@ -163,7 +163,7 @@ fn excess_stays_within_the_budget_at_any_time() {
 }
 
 #[test]
-fn an_incumbent_that_turns_slow_is_left_and_taken_again() {
+fn slowed_incumbent_is_left_and_used_again() {
     let mut world = World::new(1, 2, 1.0, 0.05);
     (world.truth, world.predicted) = (vec![10e6, 25e6], vec![10e6, 25e6]);
     let outcome = world.play(20_000, |run, world| match run {
@@ -184,7 +184,7 @@ fn an_incumbent_that_turns_slow_is_left_and_taken_again() {
 }
 
 #[test]
-fn other_answers_and_failures_are_never_adopted() {
+fn plans_with_other_outputs_or_failures_are_never_adopted() {
     let mut explorer = Explorer::new(ExplorerSettings::default(), "cpu", 1.0);
     let wrong = explorer.add("wrong", 1e6, 1.0);
     let broken = explorer.add("broken", 2e6, 1.0);
@@ -217,7 +217,7 @@ fn other_answers_and_failures_are_never_adopted() {
 }
 
 #[test]
-fn nothing_is_tried_that_the_budget_has_no_room_for() {
+fn trials_respect_the_budget() {
     let settings = ExplorerSettings {
         free_runs: 0,
         ..ExplorerSettings::default()
@@ -234,7 +234,7 @@ fn nothing_is_tried_that_the_budget_has_no_room_for() {
 }
 
 #[test]
-fn a_gap_holds_shadow_runs_that_fit_and_no_others() {
+fn gaps_hold_only_fitting_shadow_runs() {
     let mut explorer = Explorer::new(ExplorerSettings::default(), "npu", 1.0);
     let arm = explorer.add("cpu", 5e6, 1.0);
     explorer.ended(0, 10e6, true, 0);
@@ -261,7 +261,7 @@ fn a_gap_holds_shadow_runs_that_fit_and_no_others() {
 }
 
 #[test]
-fn runs_that_overlap_decide_nothing() {
+fn overlapping_runs_decide_nothing() {
     let mut explorer = Explorer::new(ExplorerSettings::default(), "a", 1.0);
     let arm = explorer.add("b", 5e6, 1.0);
     explorer.ended(0, 10e6, true, 0);
@@ -275,7 +275,7 @@ fn runs_that_overlap_decide_nothing() {
 }
 
 #[test]
-fn an_arm_that_is_slower_once_adopted_is_left_again() {
+fn adopted_arm_that_is_slower_is_rolled_back() {
     let mut explorer = Explorer::new(ExplorerSettings::default(), "a", 1.0);
     let arm = explorer.add("b", 5e6, 1.0);
     explorer.ended(0, 10e6, true, 0);
@@ -301,7 +301,7 @@ fn an_arm_that_is_slower_once_adopted_is_left_again() {
 }
 
 #[test]
-fn a_trial_whose_runs_are_never_told_of_is_given_up() {
+fn unreported_trial_is_abandoned() {
     let mut explorer = Explorer::new(ExplorerSettings::default(), "a", 1.0);
     let arm = explorer.add("b", 8e6, 1.0);
     explorer.ended(0, 10e6, true, 0);

@@ -1,8 +1,9 @@
 //! The choice among candidates, and the pace.
 //!
 //! Invariants:
-//! 1. A candidate that needs a lost device is never chosen; so many switches in any minute, no more.
-//! 2. Candidates are compared in one unit: energies where all that are usable have one and energy counts, else times.
+//! 1. A candidate that needs a lost device is never chosen; switches per minute are limited.
+//! 2. Candidates are compared in one unit: energy if all usable ones have it and energy counts,
+//!    else time.
 
 use super::outlook::{Aim, Bound, Outlook, Trust};
 use super::{Governor, PACE_STEP};

@@ -1,8 +1,10 @@
-//! What is expected of a candidate: its time, its energy, and the pace that heat and power allow.
+//! The outlook of a candidate: its time, its energy, and the pace that heat and power allow.
 //!
 //! Invariants:
-//! 1. An energy or a power that nobody stated or measured is none; no bound is made of it.
-//! 2. What heats a place is told in one unit for all candidates: joules where all of them say them, else busy seconds.
+//! 1. An energy or power that is neither stated nor measured is absent; no bound is derived from
+//!    it.
+//! 2. The heat source of a place has one unit for all candidates: joules if all of them have them,
+//!    else busy seconds.
 
 use super::Governor;
 use crate::observation::{FinishedRun, Place};

@@ -1,4 +1,4 @@
-//! Energies that not every candidate states, and predictions that are always wrong by as much.
+//! Candidates without stated energies, and predictions with a constant error.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ fn of(candidates: Vec<Candidate>) -> Governor {
 }
 
 #[test]
-fn in_the_background_a_quick_device_without_a_stated_energy_is_not_left_for_a_slow_one_that_states_it() {
+fn background_keeps_a_fast_device_without_energy() {
     for busy_ms in [1, 5, 20] {
         let mut governor = of(vec![
             Candidate::new("cpu", 40 * MS, vec![load(0, 40, 60)]),
@@ -47,7 +47,7 @@ fn in_the_background_a_quick_device_without_a_stated_energy_is_not_left_for_a_sl
 }
 
 #[test]
-fn a_lost_device_that_states_no_energy_does_not_keep_the_others_from_being_compared_by_it() {
+fn lost_device_without_energy_does_not_block_comparison() {
     let mut governor = of(vec![
         Candidate::new("gpu", 10 * MS, vec![load(2, 10, 90)]),
         Candidate::new("cpu", 40 * MS, vec![load(0, 40, 60)]),
@@ -133,7 +133,7 @@ fn stream(
 }
 
 #[test]
-fn what_is_always_as_wrong_is_the_candidates_and_no_busy_device() {
+fn constant_error_belongs_to_the_candidate() {
     // the NPU takes ten times what was predicted of it, always; the CPU what was predicted
     let mut governor = of(vec![
         Candidate::new("npu", 5 * MS, vec![load(1, 5, 5)]),
@@ -163,7 +163,7 @@ fn what_is_always_as_wrong_is_the_candidates_and_no_busy_device() {
 }
 
 #[test]
-fn what_is_slower_than_it_was_is_a_busy_device_that_is_tried_again() {
+fn new_slowness_is_a_busy_device() {
     let mut governor = of(vec![
         Candidate::new("npu", 5 * MS, vec![load(1, 5, 5)]),
         Candidate::new("cpu", 25 * MS, vec![load(0, 25, 60)]),
@@ -185,7 +185,7 @@ fn what_is_slower_than_it_was_is_a_busy_device_that_is_tried_again() {
 }
 
 #[test]
-fn what_somebody_else_made_slow_for_minutes_is_tried_again() {
+fn device_slowed_for_minutes_is_retried() {
     let mut governor = of(vec![
         Candidate::new("npu", 5 * MS, vec![load(1, 5, 5)]),
         Candidate::new("cpu", 25 * MS, vec![load(0, 25, 60)]),
@@ -210,7 +210,7 @@ fn any_candidate() -> impl Strategy<Value = (u64, Option<u64>)> {
 proptest! {
     /// With any energies missing, the frugal choice is never beaten in the unit that it is made in.
     #[test]
-    fn the_frugal_choice_is_the_least_in_one_unit(made in prop::collection::vec(any_candidate(), 1..5)) {
+    fn frugal_choice_is_the_minimum_in_one_unit(made in prop::collection::vec(any_candidate(), 1..5)) {
         let candidates: Vec<Candidate> = made
             .iter()
             .enumerate()

@@ -1,4 +1,4 @@
-//! What a bundle says of itself, and what it holds.
+//! The manifest and the content of a bundle.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,34 +9,34 @@ use crate::record::{FORMAT, ProfileFile, VERSION};
 /// All devices.
 const ALL: u32 = 1_000;
 
-/// What a bundle says of itself.
+/// The description of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Chips that it was measured on, as the farm calls them.
+    /// The chip family that it was measured on, as the farm names it.
     pub family: String,
-    /// Grows with every bundle of the family; 1 is the first.
+    /// Version, which grows with every bundle of the family; 1 is the first.
     pub version: u64,
-    /// When the newest of its figures were measured: seconds since 1970 in UTC.
+    /// Time of the newest measurement: seconds since 1970 in UTC.
     pub measured_s: u64,
-    /// Share of the devices that it is for, in thousandths.
+    /// Share of the devices in the rollout, in thousandths.
     pub share_permille: u32,
     /// BLAKE3 of the content, 64 hexadecimal digits.
     pub content_blake3: String,
 }
 
-/// What a bundle holds.
+/// The content of a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Content {
-    /// What parts cost in time and energy, what transfers take, what devices refused. The plugins' own values are no
-    /// part of it: they are of one machine.
+    /// Costs of parts, transfers and refusals. The plugins' own values are excluded, because they
+    /// belong to one machine.
     pub profile: ProfileFile,
-    /// The fastest plan that was measured of each model and setting.
+    /// The fastest measured plan for each model and setting.
     pub plans: Vec<BestPlan>,
 }
 
-/// The fastest plan that was measured of a model.
+/// The fastest measured plan for a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BestPlan {
@@ -44,23 +44,23 @@ pub struct BestPlan {
     pub model: String,
     /// BLAKE3 of the model's file.
     pub model_blake3: String,
-    /// As the app asked, in words; empty where nothing was asked.
+    /// The app's settings as text; empty for the defaults.
     pub settings: String,
-    /// Plugins whose devices took part.
+    /// Plugins of the devices used.
     pub plugins: Vec<String>,
     /// Its parts in their order.
     pub parts: Vec<PlanPart>,
     /// Median time of a run, in nanoseconds.
     pub median_ns: u64,
-    /// Energy of a run, in nanojoules, where it is known.
+    /// Energy of a run, in nanojoules, if known.
     pub energy_nj: Option<u64>,
-    /// How the energy came about; empty where there is none.
+    /// Provenance of the energy; empty without one.
     pub energy_provenance: String,
-    /// How time changes under heat, where that was measured.
+    /// The change of the run time under heat, if measured.
     pub sustained: Option<Sustained>,
-    /// Figures are of emulated boards or devices.
+    /// Whether figures are of emulated boards or devices.
     pub emulated: bool,
-    /// What the figures are of: runs, places and builds.
+    /// Sources of the figures: runs, places and builds.
     pub sources: Vec<String>,
 }
 
@@ -74,15 +74,15 @@ pub struct PlanPart {
     pub nodes: u64,
     /// Time, in nanoseconds.
     pub ns: u64,
-    /// How the time came about.
+    /// Provenance of the time.
     pub provenance: String,
 }
 
-/// Minutes of runs without a pause.
+/// Run times over minutes without a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sustained {
-    /// How long, in milliseconds.
+    /// Duration, in milliseconds.
     pub lasted_ms: u64,
     /// Median of the first window, in nanoseconds.
     pub first_ns: u64,
@@ -111,7 +111,7 @@ impl Default for Content {
 }
 
 impl Manifest {
-    /// Of a family's version, for all devices, measured at no known time.
+    /// A manifest for a family's version, for all devices, without a measurement time.
     #[must_use]
     pub fn new(family: &str, version: u64) -> Manifest {
         Manifest {
@@ -129,7 +129,7 @@ impl Manifest {
         let most = i64::MAX as u64;
         if self.family.trim().is_empty() || self.version == 0 || self.version > most {
             return Err(BundleError::contents(format!(
-                "family {:?}, version {}: a bundle has a family, and a version from 1 on",
+                "family {:?}, version {}: a bundle needs a family and a version of at least 1",
                 self.family, self.version
             )));
         }
@@ -142,7 +142,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether an installation is among the share that this is for; one without a name is where all are.
+    /// Whether the rollout includes an installation; one without a name is included last.
     #[must_use]
     pub fn is_for(&self, installation: Option<&str>) -> bool {
         let Some(name) = installation else {

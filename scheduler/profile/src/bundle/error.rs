@@ -1,13 +1,13 @@
-//! Why a bundle is refused.
+//! The reasons for refusing a bundle.
 
 use super::key::PublicKey;
 
-/// Why a bundle is refused, by name; nothing of it was used.
+/// Why a bundle is refused; nothing of it was used.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct BundleError(#[from] Cause);
 
-/// The reason by which a bundle is refused.
+/// The reason for refusing a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BundleErrorKind {
@@ -15,13 +15,13 @@ pub enum BundleErrorKind {
     NotABundle,
     /// It ends too early.
     Truncated,
-    /// It has a form that this build does not read.
+    /// It has a format that this build does not read.
     Format,
-    /// Nobody who is trusted signed it.
+    /// No trusted key signed it.
     UntrustedKey,
-    /// It is not what was signed.
+    /// It was changed after signing.
     BadSignature,
-    /// It was signed, and contradicts itself.
+    /// Its signed content contradicts itself.
     BadContents,
     /// It is for other chips.
     OtherFamily,
@@ -29,9 +29,9 @@ pub enum BundleErrorKind {
     Downgraded,
     /// The same version was loaded before with other contents.
     Replaced,
-    /// It is for a share of devices of which this is none.
+    /// It is not rolled out to this device yet.
     NotYet,
-    /// It cannot be read or kept.
+    /// It cannot be read or stored.
     Io,
 }
 
@@ -39,25 +39,29 @@ pub enum BundleErrorKind {
 enum Cause {
     #[error("not a bundle: it does not begin as one")]
     NotABundle,
-    #[error("the bundle is cut off: {bytes} of at least {whole} bytes are there")]
+    #[error("the bundle is truncated: {bytes} of at least {whole} bytes")]
     Truncated { bytes: usize, whole: usize },
-    #[error("the bundle has form {found}; this build reads form {read}")]
+    #[error("the bundle has format {found}; this build reads format {read}")]
     Format { found: u32, read: u32 },
     #[error("the bundle is signed by {0}, which is not trusted (Runtime::builder().trust)")]
     UntrustedKey(PublicKey),
-    #[error("the bundle was changed after it was signed by {0}: its signature does not hold")]
+    #[error("the bundle was changed after it was signed by {0}: its signature is invalid")]
     BadSignature(PublicKey),
     #[error("the bundle contradicts itself: {0}")]
     BadContents(String),
-    #[error("the bundle is for family {found:?}, {wanted:?} is wanted")]
+    #[error("the bundle is for family {found:?}, expected {wanted:?}")]
     OtherFamily { found: String, wanted: String },
     #[error(
-        "the bundle has version {version}, version {loaded} was loaded before; going back has to be allowed"
+        "the bundle has version {version}, but version {loaded} was loaded before; allow the rollback (Builder::allow_rollback)"
     )]
     Downgraded { version: u64, loaded: u64 },
-    #[error("version {version} of the bundle was loaded before with other contents: a version is given once")]
+    #[error(
+        "version {version} of the bundle was loaded before with other contents; give changed contents a new version"
+    )]
     Replaced { version: u64 },
-    #[error("version {version} of the bundle is for {permille} of 1000 devices so far, and not for this one")]
+    #[error(
+        "version {version} of the bundle is rolled out to {permille} of 1000 devices, and not to this one"
+    )]
     NotYet { version: u64, permille: u32 },
     #[error("{0}")]
     Io(String),

@@ -1,4 +1,4 @@
-//! Keys of signers: Ed25519 (RFC 8032).
+//! Signing keys: Ed25519 (RFC 8032).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
 use crate::{hex, unhex};
 
-/// The key that an app trusts: 32 bytes, written as 64 hexadecimal digits.
+/// The public key of a signer: 32 bytes, written as 64 hexadecimal digits.
 ///
 /// ```
 /// let text = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
@@ -17,7 +17,8 @@ use crate::{hex, unhex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; 32]);
 
-/// The key that signs. It is 32 random bytes, written as 64 hexadecimal digits; it is not shown by `Debug`.
+/// The private key of a signer: 32 random bytes, written as 64 hexadecimal digits; `Debug` does not
+/// show it.
 #[derive(Clone)]
 pub struct SecretKey(SigningKey);
 
@@ -61,19 +62,19 @@ impl FromStr for PublicKey {
 }
 
 impl SecretKey {
-    /// The key of 32 random bytes, from a source that is fit for secrets.
+    /// The key from 32 random bytes of a cryptographically secure source.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> SecretKey {
         SecretKey(SigningKey::from_bytes(bytes))
     }
 
-    /// The key that those trust who trust this signer.
+    /// The matching public key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key().to_bytes())
     }
 
-    /// Its bytes, to be kept where nobody else reads them.
+    /// Its bytes, which must be stored privately.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         self.0.to_bytes()
@@ -103,5 +104,5 @@ impl FromStr for SecretKey {
 
 fn bytes(text: &str) -> Result<[u8; 32], String> {
     let bytes = unhex(text).and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| format!("{text:?} is no key: it is not 64 hexadecimal digits"))
+    bytes.ok_or_else(|| format!("invalid key {text:?}; expected 64 hexadecimal digits"))
 }

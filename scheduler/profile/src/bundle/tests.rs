@@ -1,4 +1,4 @@
-//! Tests of bundles: what is read again, what is refused and by which name, who has a bundle first.
+//! Tests of bundles: round trips, refusals by kind, staged rollouts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ fn loaded(bytes: &[u8]) -> Loaded {
 }
 
 #[test]
-fn what_is_signed_is_read_again() {
+fn signed_bundle_round_trips() {
     let bundle = Bundle::open(&signed(3), &trust()).unwrap();
     assert_eq!(bundle.content, content());
     assert_eq!(
@@ -73,7 +73,7 @@ fn what_is_signed_is_read_again() {
 }
 
 #[test]
-fn the_signature_is_that_of_the_standard() {
+fn signature_matches_the_standard_vector() {
     // RFC 8032, section 7.1, test 2
     let secret: SecretKey = "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb"
         .parse()
@@ -130,7 +130,7 @@ fn another_key_an_older_version_and_a_second_of_the_same_are_refused() {
 }
 
 #[test]
-fn what_contradicts_itself_is_not_signed() {
+fn contradictory_content_is_not_signed() {
     for manifest in [
         Manifest::new(" ", 1),
         Manifest::new("SM8650", 0),
@@ -149,7 +149,7 @@ fn what_contradicts_itself_is_not_signed() {
 }
 
 #[test]
-fn a_share_of_the_devices_has_it_first_and_keeps_it() {
+fn staged_rollout_is_stable() {
     let of = |share_permille, version| Manifest {
         share_permille,
         ..Manifest::new("SM8650", version)
@@ -329,7 +329,7 @@ fn a_thousand_mutated_bundles_are_refused_by_name_and_leave_nothing_behind() {
 }
 
 #[test]
-fn a_newer_bundle_takes_the_place_of_what_the_older_one_said() {
+fn newer_bundle_replaces_older_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device.profile");
     let profile = Profile::open(&path).unwrap();
@@ -362,7 +362,7 @@ fn a_newer_bundle_takes_the_place_of_what_the_older_one_said() {
 }
 
 #[test]
-fn what_was_measured_here_goes_before_what_a_bundle_brings() {
+fn local_measurements_precede_bundle_rows() {
     use polychip_partitioner::Time;
     let profile = Profile::in_memory();
     let device = content().profile.parts[0].device.clone();

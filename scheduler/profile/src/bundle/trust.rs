@@ -1,10 +1,10 @@
-//! What an app accepts.
+//! The bundles that an app accepts.
 
 use super::content::Manifest;
 use super::error::BundleError;
 use super::key::PublicKey;
 
-/// Whom an app trusts, and what it has loaded before.
+/// The keys that an app trusts, and the bundles that it has loaded.
 ///
 /// ```
 /// use polychip_profile::bundle::{Bundle, BundleErrorKind, Content, Manifest, SecretKey, Trust};
@@ -37,13 +37,13 @@ pub struct Loaded {
 }
 
 impl Trust {
-    /// Nobody is trusted, nothing was loaded.
+    /// Trusts no key.
     #[must_use]
     pub fn new() -> Trust {
         Trust::default()
     }
 
-    /// Trusts what this key signed, too: while keys are changed, both are.
+    /// Adds a trusted key; several are possible, for example during a key change.
     #[must_use]
     pub fn key(mut self, key: PublicKey) -> Trust {
         self.keys.push(key);
@@ -57,22 +57,22 @@ impl Trust {
         self
     }
 
-    /// What was loaded last of a family: older ones are refused.
+    /// Sets the last loaded bundle of a family: older ones are refused.
     #[must_use]
     pub fn loaded(mut self, loaded: Loaded) -> Trust {
         self.loaded.push(loaded);
         self
     }
 
-    /// Accepts versions below the one that was loaded last: a version that turned out bad is taken back.
+    /// Accepts versions below the last loaded one, to undo a bad release.
     #[must_use]
     pub fn allow_rollback(mut self) -> Trust {
         self.rollback = true;
         self
     }
 
-    /// What tells this installation from others, random and kept by the app: by it a share of the devices has a bundle
-    /// first. Without it only bundles for all devices are accepted.
+    /// Sets the name of this installation, random and kept by the app. Staged rollouts use it to
+    /// pick a share of the devices. Without it only bundles for all devices are accepted.
     #[must_use]
     pub fn installation(mut self, name: &str) -> Trust {
         self.installation = Some(name.to_owned());

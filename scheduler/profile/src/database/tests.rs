@@ -1,4 +1,4 @@
-//! Tests of the profile database: what is stored, what is refused and left alone, what survives.
+//! Tests of the profile database: stored rows, refused files, recovery.
 
 use super::*;
 use crate::sqlite::tables;
@@ -26,7 +26,7 @@ fn times(values: impl IntoIterator<Item = u64>) -> Vec<Measurement> {
 }
 
 #[test]
-fn times_of_many_runs_do_not_push_a_measured_energy_out() {
+fn many_times_do_not_evict_a_measured_energy() {
     let profile = Profile::in_memory();
     let energy = Measurement {
         time: Time::from_nanoseconds(9),
@@ -78,7 +78,7 @@ fn only_the_newest_measurements_are_kept() {
 }
 
 #[test]
-fn a_second_opening_finds_what_the_first_stored() {
+fn reopened_profile_has_stored_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device.profile");
     {
@@ -98,7 +98,7 @@ fn a_second_opening_finds_what_the_first_stored() {
 }
 
 #[test]
-fn foreign_corrupt_and_newer_files_are_refused_and_unchanged() {
+fn foreign_corrupt_and_newer_files_stay_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("notes.txt");
     std::fs::write(
@@ -129,7 +129,7 @@ fn foreign_corrupt_and_newer_files_are_refused_and_unchanged() {
         assert_eq!(error.kind(), ErrorKind::BadProfile);
         let message = error.to_string();
         assert!(
-            message.contains(words.as_str()) && message.contains("left as it is"),
+            message.contains(words.as_str()) && message.contains("unchanged"),
             "{message}"
         );
         assert_eq!(
@@ -142,7 +142,7 @@ fn foreign_corrupt_and_newer_files_are_refused_and_unchanged() {
 }
 
 #[test]
-fn two_writers_of_one_file_lose_nothing() {
+fn two_writers_lose_no_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device.profile");
     drop(Profile::open(&path).unwrap());
@@ -250,7 +250,7 @@ fn old_file(path: &Path, version: i32) {
 }
 
 #[test]
-fn files_of_older_versions_are_brought_up_and_keep_what_they_hold() {
+fn older_files_are_migrated_without_loss() {
     for version in 1..tables::VERSION {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("device.profile");
@@ -286,7 +286,7 @@ fn files_of_older_versions_are_brought_up_and_keep_what_they_hold() {
 }
 
 #[test]
-fn another_chip_is_the_nearest_one_of_a_bundle_and_never_of_other_settings() {
+fn bundle_lookup_uses_the_nearest_chip_with_equal_settings() {
     use crate::bundle::{Bundle, Content, Manifest, SecretKey, Trust};
     let identity = |chip: &str, driver: &str, settings: &str| {
         format!("npu:0|0.1.0|npu-1|Maker|Phone|{chip}|{driver}|{settings}")
@@ -358,7 +358,7 @@ fn filled(path: &Path) -> Profile {
 }
 
 #[test]
-fn what_is_exported_and_imported_is_the_same_and_says_where_it_was_measured() {
+fn export_import_round_trips_with_origin() {
     let folder = tempfile::tempdir().unwrap();
     let profile = filled(&folder.path().join("a.profile"));
     let file = profile.export().unwrap();
@@ -385,7 +385,7 @@ fn what_is_exported_and_imported_is_the_same_and_says_where_it_was_measured() {
 }
 
 #[test]
-fn an_energy_says_which_sensor_measured_it_and_how_well() {
+fn energy_names_its_sensor_and_interval() {
     let profile = Profile::in_memory();
     let energy = |uj| Measurement {
         time: Time::from_nanoseconds(9),
@@ -425,7 +425,7 @@ fn an_energy_says_which_sensor_measured_it_and_how_well() {
 }
 
 #[test]
-fn of_what_is_merged_the_newest_are_kept() {
+fn merge_keeps_the_newest_rows() {
     let (old, new) = (Profile::in_memory(), Profile::in_memory());
     old.record(key("cpu:0"), false, &times(std::iter::repeat_n(5, 60)))
         .unwrap();
@@ -443,7 +443,7 @@ fn of_what_is_merged_the_newest_are_kept() {
 }
 
 #[test]
-fn records_that_contradict_themselves_are_refused_and_change_nothing() {
+fn contradictory_records_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let profile = filled(&folder.path().join("a.profile"));
     let good = profile.export().unwrap();
@@ -472,7 +472,7 @@ fn records_that_contradict_themselves_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn what_a_full_disk_does_not_take_is_kept_and_written_when_there_is_room() {
+fn rows_are_kept_in_memory_while_the_disk_is_full() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device.profile");
     let profile = Profile::open(&path).unwrap();
@@ -524,7 +524,7 @@ fn what_a_full_disk_does_not_take_is_kept_and_written_when_there_is_room() {
 }
 
 #[test]
-fn a_file_that_may_only_be_read_is_read_and_not_changed() {
+fn read_only_file_is_read_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device.profile");
     drop(filled(&path));
@@ -554,7 +554,7 @@ fn a_file_that_may_only_be_read_is_read_and_not_changed() {
 }
 
 #[test]
-fn pages_that_are_torn_are_an_error_and_never_a_wrong_figure() {
+fn torn_pages_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device.profile");
     let fingerprints: Vec<[u8; 32]> = (0..100).map(|index| [index; 32]).collect();
@@ -589,7 +589,7 @@ fn pages_that_are_torn_are_an_error_and_never_a_wrong_figure() {
 }
 
 #[test]
-fn differences_are_beyond_both_intervals() {
+fn differences_exceed_both_intervals() {
     let made = |build: &str, time: u64| {
         let profile = Profile::in_memory();
         let device = format!("cpu:0|0.1|{build}|AMD|EPYC||driver");
@@ -637,7 +637,7 @@ fn at(mhz: u64) -> Conditions {
 }
 
 #[test]
-fn a_price_is_that_of_the_clock_that_holds() {
+fn cost_uses_the_current_clock() {
     let profile = Profile::in_memory();
     let record = |times: Vec<Measurement>, conditions: &Conditions| {
         profile
@@ -665,7 +665,7 @@ fn a_price_is_that_of_the_clock_that_holds() {
 }
 
 #[test]
-fn what_a_slow_clock_measured_does_not_push_out_what_a_fast_one_did() {
+fn slow_clock_rows_do_not_evict_fast_clock_rows() {
     let profile = Profile::in_memory();
     let energy = Measurement {
         time: Time::from_nanoseconds(9),
@@ -713,7 +713,7 @@ fn what_a_slow_clock_measured_does_not_push_out_what_a_fast_one_did() {
 }
 
 #[test]
-fn an_energy_is_found_whatever_the_conditions_of_the_times() {
+fn energy_is_found_under_other_conditions() {
     let profile = Profile::in_memory();
     let energy = Measurement {
         time: Time::from_nanoseconds(9),
@@ -728,7 +728,7 @@ fn an_energy_is_found_whatever_the_conditions_of_the_times() {
 }
 
 #[test]
-fn regressions_are_fitted_on_what_is_nearest() {
+fn regressions_use_the_nearest_rows() {
     let profile = Profile::in_memory();
     profile
         .record_under(key("gpu:0"), false, &times([1_000; 7]), &at(1_980))
@@ -750,7 +750,7 @@ fn regressions_are_fitted_on_what_is_nearest() {
 }
 
 #[test]
-fn rows_of_another_machine_build_or_setting_are_missed_and_named() {
+fn rows_of_another_machine_are_near_matches() {
     const DEVICE: &str =
         "cpu:0|0.1.0|cpu-1a|AuthenticAMD|EPYC|soc|avx512|cores=2x0 isa=avx512 threads=2 tune=off";
     let profile = Profile::in_memory();

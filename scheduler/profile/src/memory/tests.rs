@@ -1,4 +1,4 @@
-//! Memory beside SQLite: the same calls give the same rows and the same answers.
+//! Memory compared with SQLite: the same calls give the same rows and the same answers.
 
 use proptest::prelude::*;
 
@@ -243,7 +243,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn memory_and_a_file_hold_the_same(calls in prop::collection::vec(call(), 1..40)) {
+    fn memory_and_file_profiles_agree(calls in prop::collection::vec(call(), 1..40)) {
         let folder = tempfile::tempdir().unwrap();
         let mut file = File::open(&folder.path().join("device.profile")).unwrap();
         let mut memory = Memory::default();

@@ -1,10 +1,11 @@
-//! How good predictions are: every whole model of a profile, predicted from what the other ones teach.
+//! The quality of predictions: every whole model of a profile, predicted from the other ones.
 //!
 //! Invariants:
-//! 1. A model is predicted by fits that never saw it, nor a network that shares more than half of its groups with it;
-//!    the column of regression alone has not seen any of its groups either.
-//! 2. Errors are of times from submit to outputs, which is what an app waits for; beside them stands how well the
-//!    measured figure itself repeats.
+//! 1. A model is predicted by fits without its own measurements, and without networks that share
+//!    more than half of their groups with it; the regression column also excludes all of its
+//!    groups.
+//! 2. Errors are of times from submit to outputs, which an app waits for; they are listed with the
+//!    repeatability of the measured figure itself.
 
 use std::collections::BTreeSet;
 
@@ -19,27 +20,28 @@ use crate::record::ProfileFile;
 pub struct DevicePrediction {
     /// Identity of the device: plugin, build, device, driver.
     pub device: String,
-    /// What the policy asked of the device; empty where nothing.
+    /// The policy's settings for the device; empty for the defaults.
     pub operating_point: String,
-    /// The figures are an emulated device's.
+    /// Whether the figures are an emulated device's.
     pub emulated: bool,
-    /// Every whole model that was measured.
+    /// Every measured whole model.
     pub models: Vec<ModelPrediction>,
     /// Errors of compositions.
     pub composed: Errors,
     /// Errors of regression alone.
     pub fitted: Errors,
-    /// How far medians of batches are from the median of all.
+    /// Deviations of batch medians from the overall median.
     pub repeated: Errors,
-    /// What the shortest runs take beside the time on the device, in nanoseconds.
+    /// Time of the shortest runs beyond the device time, in nanoseconds.
     pub launch_ns: u64,
-    /// What whole models take of the sums of their segments, in millionths.
+    /// Time of whole models relative to the sums of their segments, in millionths.
     pub scale_ppm: u64,
-    /// Picoseconds of a byte that crosses a border between segments.
+    /// Picoseconds per byte that crosses a border between segments.
     pub border_ps: u64,
-    /// Rows that the regression models are fitted on: segments less what they share, and whole models.
+    /// Rows that the regression models are fitted to: segments less their shared groups, and whole
+    /// models.
     pub rows: u64,
-    /// Measured over predicted of these rows, tenth and ninetieth percentile, in millionths.
+    /// Measured over predicted time of these rows, 10th and 90th percentile, in millionths.
     pub spread_ppm: [u64; 2],
     /// The regression models.
     pub op_classes: Vec<OpClassModel>,
@@ -50,32 +52,33 @@ pub struct DevicePrediction {
 pub struct ModelPrediction {
     /// The model.
     pub model: String,
-    /// Its fusion groups, and nodes in none.
+    /// Number of its fusion groups, including single nodes.
     pub groups: u64,
     /// Median from submit to outputs, in nanoseconds.
     pub measured_ns: u64,
-    /// Largest difference of a batch's median from it, in millionths; none where there is one batch.
+    /// Largest deviation of a batch median from it, in millionths; none for a single batch.
     pub repeated_ppm: Option<u64>,
-    /// Composed of measured segments, in nanoseconds; none where it is too small to be cut or one was not measured.
+    /// Composed of measured segments, in nanoseconds; none if it is too small to cut or a segment
+    /// was not measured.
     pub composed_ns: Option<u64>,
     /// Its error in millionths of the measured time.
     pub composed_ppm: Option<i64>,
-    /// Predicted by regression alone, in nanoseconds; none where too little else was measured.
+    /// Predicted by regression alone, in nanoseconds; none if too little else was measured.
     pub fitted_ns: Option<u64>,
     /// Its error in millionths of the measured time.
     pub fitted_ppm: Option<i64>,
-    /// Op classes of its groups of which nothing else was measured; they count nothing in `fitted_ns`.
+    /// Op classes of its groups without other measurements; they count zero in `fitted_ns`.
     pub unknown: Vec<String>,
 }
 
-/// Sizes of errors.
+/// Error statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Errors {
-    /// Models.
+    /// Number of models.
     pub models: u64,
-    /// Median, in millionths; 0 where there is no model.
+    /// Median, in millionths; 0 without models.
     pub p50_ppm: u64,
-    /// The smallest that 95 % of the models do not exceed, in millionths.
+    /// 95th percentile, in millionths.
     pub p95_ppm: u64,
 }
 
@@ -95,7 +98,7 @@ pub struct OpClassModel {
 }
 
 impl Errors {
-    /// Of errors in millionths, their signs not counted.
+    /// The statistics of errors in millionths, without their signs.
     #[must_use]
     pub fn of(errors: impl IntoIterator<Item = i64>) -> Errors {
         let mut sizes: Vec<u64> = errors.into_iter().map(i64::unsigned_abs).collect();

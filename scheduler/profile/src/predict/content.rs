@@ -1,5 +1,5 @@
-//! What a part consists of, as the profile describes it beside what was measured of it. Names in JSON are those of the
-//! first profiles: files of any build stay readable by any other.
+//! The content of a part, as the profile describes it beside its measurements. JSON names are those
+//! of the first profiles: files of any build stay readable by any other.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use super::group::{FusionGroup, fusion_groups};
 use super::segment::Composition;
 use crate::work::border_of;
 
-/// What a part consists of.
+/// The content of a part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// The model's name, of a whole model.
+    /// The model's name, for a whole model.
     #[serde(default)]
     pub name: String,
-    /// Its different fusion groups.
+    /// Its distinct fusion groups.
     #[serde(rename = "pieces")]
     pub groups: Vec<FusionGroup>,
-    /// Bytes that the part reads and writes beside constants.
+    /// Bytes that the part reads and writes, without constants.
     pub border: u64,
-    /// Of a whole model: how it is composed of segments.
+    /// For a whole model: its composition of segments.
     #[serde(default)]
     pub composition: Composition,
 }
 
 impl Content {
-    /// What a graph consists of.
+    /// The content of a graph.
     pub fn of(graph: &Graph) -> Content {
         let mut groups: Vec<FusionGroup> = Vec::new();
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -49,7 +49,7 @@ impl Content {
         }
     }
 
-    /// What a whole model consists of.
+    /// The content of a whole model.
     pub fn of_whole(name: &str, graph: &Graph) -> Content {
         Content {
             name: name.to_owned(),
@@ -58,7 +58,7 @@ impl Content {
         }
     }
 
-    /// How many groups, each counted as often as it stands there.
+    /// Number of groups, with repetitions.
     pub fn count(&self) -> u64 {
         self.groups.iter().map(|group| u64::from(group.count)).sum()
     }
@@ -72,13 +72,13 @@ impl Content {
         groups.fold(0, u64::saturating_add)
     }
 
-    /// As it is stored.
+    /// The stored form.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("invariant: texts and numbers are JSON")
     }
 }
 
-/// What a stored content is, for people.
+/// A stored content as text.
 pub fn words(content: &str) -> String {
     let Ok(content) = serde_json::from_str::<Content>(content) else {
         return String::new();

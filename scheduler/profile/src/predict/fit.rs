@@ -1,15 +1,17 @@
-//! Regression models fitted on a profile, one set per device and operating point; and compositions of measured segments.
+//! Regression models fitted to a profile, one set per device and operating point; and compositions
+//! of measured segments.
 //!
-//! An op class of groups (the op, and of convolutions the kind of loop) has four coefficients: nanoseconds per group,
-//! picoseconds per multiply-add, per byte read or written, per byte of constants. They are fitted by non-negative least
-//! squares of relative errors on groups *in their context*: segments less what they share (see `segment`), and whole
-//! models. Groups by themselves would teach what borders cost, not what groups do.
+//! An op class of groups (the op, and for convolutions the kind of loop) has four coefficients:
+//! nanoseconds per group, picoseconds per multiply-add, per byte read or written, per byte of
+//! constants. They are fitted by non-negative least squares of relative errors on groups *in their
+//! context*: segments less their shared groups (see `segment`), and whole models. Single groups
+//! would teach the cost of borders, not of groups.
 //!
 //! Invariants:
 //! 1. The same profile gives the same figures.
-//! 2. A op class that no row holds has no regression model: it is not predicted.
-//! 3. What is left out for a check is left out of everything: the network, every row that holds one of its groups, the
-//!    launch, the scale of compositions.
+//! 2. An op class without rows has no regression model: it is not predicted.
+//! 3. A check leaves out a network completely: the network, every row that contains one of its
+//!    groups, the launch, and the scale of compositions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +28,7 @@ pub(super) const TERMS: usize = 4;
 const ROWS: usize = 8;
 /// A segment whose shared group takes more than the rest of it tells more of noise than of its groups.
 const REST: f64 = 0.15;
-/// Whole models count as so many segments: they hold as many.
+/// Weight of a whole model in segments, of which it holds about as many.
 const WHOLE_WEIGHT: f64 = 2.0;
 /// How little op classes are drawn to what they have in common, against the error that remains.
 const SPREAD: f64 = 0.5;

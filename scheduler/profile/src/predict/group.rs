@@ -1,14 +1,15 @@
-//! The fusion groups that graphs consist of: what a device computes as one, and what that depends on.
+//! The fusion groups of graphs: the nodes that a device computes as one, and the properties that
+//! determine their time.
 //!
-//! A node that is in none is a group of one; nodes that compute an operand from constants alone belong to its reader.
-//! A part's time is closer to the sum of its groups than to the sum of its nodes, because the group is what devices
-//! fuse; and a group is what is measured by itself.
+//! An ungrouped node is a group of one; nodes that compute an operand from constants alone belong
+//! to its reader. A part's time is closer to the sum of its groups than to the sum of its nodes,
+//! because devices fuse groups; and a group can be measured alone.
 //!
 //! Invariants:
-//! 1. Every node of a graph is in exactly one of its groups; groups stand in graph order.
-//! 2. A group is known by its structure, so that one of another model is known, too.
+//! 1. Every node of a graph is in exactly one of its groups; groups are in graph order.
+//! 2. A group is identified by its structure, so that one of another model is recognized too.
 //!
-//! Not here: what a group costs (`fit`).
+//! Not here: the cost of a group (`fit`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,16 +26,16 @@ use crate::work::{self, border_of};
 pub struct FusionGroup {
     /// Structure of the group as a part of its own, 64 hexadecimal digits.
     pub fingerprint: String,
-    /// What it is, for people.
+    /// Description for people.
     pub words: String,
-    /// Groups of one op class follow one regression model.
+    /// Its op class; groups of one class share a regression model.
     #[serde(rename = "family")]
     pub op_class: String,
-    /// How often it stands in the part.
+    /// Number of occurrences in the part.
     pub count: u32,
     /// Multiply-adds.
     pub macs: u64,
-    /// Bytes that it reads and writes, constants not counted.
+    /// Bytes that it reads and writes, without constants.
     pub bytes: u64,
     /// Bytes of its constants.
     pub constants: u64,

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn solutions_that_are_known() {
+    fn known_solutions_are_found() {
         // a solution above zero is the one of least squares
         close(
             &solved(&[(&[1.0, 0.0], 2.0), (&[0.0, 1.0], 3.0), (&[1.0, 1.0], 5.0)]),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_repeat_or_are_empty_do_no_harm() {
+    fn duplicate_or_empty_columns_are_harmless() {
         let found = solved(&[(&[1.0, 1.0, 0.0], 2.0), (&[2.0, 2.0, 0.0], 4.0)]);
         assert!(
             (found[0] + found[1] - 2.0).abs() < 1e-9 && found[2] == 0.0,
@@ -207,7 +207,7 @@ mod tests {
         /// The conditions of Karush, Kuhn and Tucker hold at the solution and nowhere else: no element is below zero,
         /// no gradient of the square points into the feasible side, and where an element is above zero it is zero.
         #[test]
-        fn the_solution_is_the_best(
+        fn nnls_solution_is_optimal(
             rows in prop::collection::vec((prop::collection::vec(0.0..10.0f64, 6), -20.0..50.0f64), 6..24)
         ) {
             let borrowed: Vec<(&[f64], f64)> = rows.iter().map(|(row, b)| (&row[..], *b)).collect();

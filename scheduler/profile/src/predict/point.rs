@@ -1,4 +1,5 @@
-//! The operating points under which times from submit to outputs are stored, beside times on the device.
+//! The operating points under which times from submit to outputs are stored, beside times on the
+//! device.
 
 /// What marks the operating point under which times from submit to outputs are stored.
 const END_TO_END: &str = "end-to-end";

@@ -1,16 +1,18 @@
-//! Measured segments, which overlap: how a whole is composed of parts that are measured.
+//! Measured segments, which overlap: how a whole is composed of measured parts.
 //!
-//! A group by itself pays for its borders: it reads and writes in ONNX order, where within a model neighbours agree on
-//! another layout; on a CPU that is most of its time. So groups do not add up. Segments of several groups do, if each
-//! begins with the groups that end the one before: the sum of the segments has this overlap twice and its borders
-//! once too often, and both go when the time of the overlap by itself is taken off. What remains is the whole, with
-//! the launch and the borders of one part.
+//! A single group pays for its borders: it reads and writes in ONNX order, while neighbours within
+//! a model agree on another layout; on a CPU that is most of its time. So groups do not add up.
+//! Segments of several groups do, if each begins with the groups that end the one before: the sum
+//! of the segments has this overlap twice and its borders once too often, and subtracting the time
+//! of the overlap alone removes both. What remains is the whole, with the launch and the borders of
+//! one part.
 //!
 //! Invariants:
-//! 1. Each group of the graph is in one segment, but for those of an overlap, which are in two.
-//! 2. Segments and overlaps are convex: they are runs in an order in which every group stands behind those that it
-//!    reads.
-//! 3. What crosses an overlap without being read or made there is counted: it pays for borders that the whole has not.
+//! 1. Each group of the graph is in one segment, except those of an overlap, which are in two.
+//! 2. Segments and overlaps are convex: they are runs in an order in which every group follows
+//!    those that it reads.
+//! 3. A tensor that crosses an overlap without being read or made there is counted: it pays for
+//!    borders that the whole does not have.
 
 use std::collections::BTreeMap;
 

@@ -105,7 +105,7 @@ fn profile(seeds: std::ops::Range<usize>, border: u64) -> ProfileFile {
 }
 
 #[test]
-fn segments_share_some_groups_and_hold_every_other_once() {
+fn segments_cover_every_group() {
     let graph = chain(40, 1);
     let all = segments(&graph);
     assert!(all.len() > 2);
@@ -130,7 +130,7 @@ fn segments_share_some_groups_and_hold_every_other_once() {
 }
 
 #[test]
-fn a_composition_has_the_borders_and_the_launch_of_the_whole() {
+fn composition_includes_borders_and_launch() {
     for seed in 0..6 {
         let graph = chain(30, seed);
         let composition = Composition::of(&graph);
@@ -145,7 +145,7 @@ fn a_composition_has_the_borders_and_the_launch_of_the_whole() {
 }
 
 #[test]
-fn models_that_hold_are_found_and_predict_what_was_left_out() {
+fn fitted_models_predict_left_out_rows() {
     let profile_of = profile(0..8, 0);
     let regression = Regression::new(&profile_of);
     let fit = &regression.fits[&("device".to_owned(), String::new())];
@@ -170,7 +170,7 @@ fn models_that_hold_are_found_and_predict_what_was_left_out() {
 }
 
 #[test]
-fn compositions_take_borders_off() {
+fn compositions_subtract_borders() {
     let profile_of = profile(0..8, BORDER);
     let profile = Profile::in_memory();
     profile.import(&profile_of, "test").unwrap();
@@ -181,7 +181,7 @@ fn compositions_take_borders_off() {
 }
 
 #[test]
-fn what_is_left_out_is_not_used() {
+fn left_out_rows_are_not_used() {
     let mut file = profile(0..8, BORDER);
     let before = predictions(&file);
     // the whole of one model takes a hundred times as long: what is predicted of it stays
@@ -207,7 +207,7 @@ fn predictions(file: &ProfileFile) -> Vec<ModelPrediction> {
 }
 
 #[test]
-fn too_little_is_no_model() {
+fn too_few_rows_fit_no_model() {
     assert!(Regression::new(&profile(0..0, 0)).fits.is_empty());
     let table = Table::new(&profile(0..1, 0));
     let known: &Known = table.devices.values().next().unwrap();
@@ -219,7 +219,7 @@ fn too_little_is_no_model() {
 }
 
 #[test]
-fn an_operand_that_is_computed_from_constants_is_of_its_reader() {
+fn constant_operand_belongs_to_its_reader() {
     let mut graph = chain(4, 0);
     let ty = TensorType::known(DType::I64, &[2]);
     let sizes = graph.add_tensor(Tensor::constant("sizes", ty, Constant::new(vec![0u8; 16])));
@@ -249,7 +249,7 @@ fn an_operand_that_is_computed_from_constants_is_of_its_reader() {
 }
 
 #[test]
-fn groups_hold_each_node_once_and_know_their_op_class() {
+fn groups_partition_nodes_with_op_class() {
     let graph = chain(9, 2);
     let mut nodes: Vec<u32> = fusion_groups(&graph).concat();
     nodes.sort_unstable();

@@ -1,8 +1,9 @@
-//! Records out of the database and into it.
+//! Exports records from the database, and imports them.
 //!
 //! Invariants:
-//! 1. What is exported and imported again is the same database, row by row, with where each row comes from.
-//! 2. Importing twice is importing once: a batch is known by the digest of what was recorded.
+//! 1. Exporting and importing gives the same database, row by row, with the origin of each row.
+//! 2. Importing twice equals importing once: a batch is identified by the digest of its recorded
+//!    values.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 

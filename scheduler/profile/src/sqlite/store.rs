@@ -1,6 +1,7 @@
-//! Rows in and out of the tables.
+//! Writes rows to the tables, and reads them.
 //!
-//! Invariant: times beyond what SQLite counts (2^63 ns, three centuries) are stored as that; nothing wraps.
+//! Invariant: times above SQLite's integer range (2^63 ns, three centuries) are stored as its
+//! maximum; nothing wraps.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! The tables of the profile database, and how files of older versions are brought to them.
+//! The tables of the profile database, and the migration of older files.
 //!
 //! Invariants:
-//! 1. A file of an older version keeps every row; what that version did not store is said to be unknown.
-//! 2. Bringing up a file is one transaction: a crash in the middle leaves the old version.
+//! 1. A migrated file keeps every row; values that its version did not store are marked unknown.
+//! 2. A migration is one transaction: a crash in the middle leaves the old version.
 
 use std::path::Path;
 
@@ -188,7 +188,5 @@ pub(crate) fn check_ours(path: &Path, connection: &Connection) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::bad(format!(
-        "{words}; it is left as it is, give another file"
-    )))
+    Err(Error::bad(format!("{words}; it is unchanged, use another file")))
 }

@@ -1,4 +1,5 @@
-//! From times of small networks to factors: least squares of relative errors, held near the factor that fits all of them.
+//! Fits factors to times of small networks: least squares of relative errors, held near the factor
+//! that fits all of them.
 
 use polychip_partitioner::Time;
 
@@ -17,7 +18,7 @@ pub(super) struct Observed {
 /// The weight of each factor's wish to be that of all networks together, for each network. Few networks with much noise say
 /// little of how the two differ.
 const PRIOR: f64 = 0.05;
-/// Neither factor is farther than so many times from the common one.
+/// Largest ratio between a factor and the common one.
 const SPREAD: f64 = 4.0;
 
 /// The factors that fit best; none where nothing was observed.
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn one_factor_that_fits_all_is_found() {
+    fn common_factor_is_found() {
         let of = |compute: f64, traffic: f64| observed(compute, traffic, 0.25 * (compute + traffic));
         let (compute, traffic) = factors(&[of(900.0, 100.0), of(400.0, 600.0), of(10.0, 90.0)]);
         assert!((compute - 0.25).abs() < 1e-9 && (traffic - 0.25).abs() < 1e-9);
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn two_factors_are_told_apart_where_the_networks_differ() {
+    fn two_factors_are_separated_by_different_networks() {
         let of = |compute: f64, traffic: f64| observed(compute, traffic, 0.5 * compute + 2.0 * traffic);
         let (compute, traffic) = factors(&[of(900.0, 100.0), of(500.0, 500.0), of(100.0, 900.0)]);
         assert!((0.45..0.65).contains(&compute), "{compute}");
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_never_leaves_the_common_one_far_behind() {
+    fn factors_stay_near_the_common_one() {
         let (compute, traffic) = factors(&[observed(1_000.0, 1.0, 100.0), observed(1.0, 1_000.0, 100_000.0)]);
         assert!(compute > 0.0 && traffic / compute <= SPREAD * SPREAD + 1e-9);
         assert_eq!(fit(&[observed(1.0, 1.0, 0.0)], Time::ZERO), None);

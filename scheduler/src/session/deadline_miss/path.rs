@@ -1,4 +1,5 @@
-//! Where the time of a run went: along its critical path, from the part that ended last back to the submit.
+//! The breakdown of a run's time along its critical path, from the part that ended last back to the
+//! submit.
 //!
 //! Invariant: nothing is allocated; each part of the path waits for the one before it.
 
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_path_is_all_of_the_runs_time() {
+    fn critical_path_covers_the_run_time() {
         // 0 and 1 at once, then 2, which waits for 1 and in its device's queue
         let timings = [part(5, 5, 20), part(6, 10, 50), part(58, 70, 100)];
         let after = [vec![], vec![], vec![0, 1]];
@@ -106,21 +107,21 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_was_queued_early_waits_for_others_only_once_it_could_begin() {
+    fn early_queued_part_waits_only_once_ready() {
         let timings = [part(0, 0, 40), part(0, 45, 60)];
         let found = spent(&timings, &[vec![], vec![0]], |_| 100, |_| 0, 0).unwrap();
         assert_eq!((found.queued_ns, found.between_ns, found.slowest), (5, 0, None));
     }
 
     #[test]
-    fn waiting_for_a_turn_is_being_queued() {
+    fn waiting_for_a_grant_counts_as_queued() {
         let timings = [part(0, 0, 40), part(70, 75, 90)];
         let found = spent(&timings, &[vec![], vec![0]], |_| 100, |part| [0, 25][part], 0).unwrap();
         assert_eq!((found.queued_ns, found.between_ns), (25 + 5, 5));
     }
 
     #[test]
-    fn a_device_that_states_no_times_has_no_path() {
+    fn device_without_times_has_no_path() {
         let timings = [part(0, 0, 40), Timing::default()];
         assert_eq!(spent(&timings, &[vec![], vec![0]], |_| 1, |_| 0, 0), None);
         assert_eq!(last(&timings), None);

@@ -1,4 +1,4 @@
-//! Lateness in the report: how long runs took, and late ones by cause.
+//! Late runs in the report: latency percentiles, and late runs by cause.
 
 use std::fmt;
 
@@ -8,44 +8,44 @@ use serde::Serialize;
 use super::{Line, Slow};
 use crate::event::{Event, EventKind};
 
-/// How long runs took: from the call that submits one to the end of its last part, as devices state it. Each figure is
-/// true to a hundredth.
+/// Latency percentiles of runs, from the submitting call to the end of the last part as devices
+/// report it. Each figure is accurate to 1 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LatencyReport {
     /// Median in nanoseconds.
     pub p50_ns: u64,
-    /// Of 100 runs 90 took no longer.
+    /// 90th percentile in nanoseconds.
     pub p90_ns: u64,
-    /// Of 100 runs 95 took no longer.
+    /// 95th percentile in nanoseconds.
     pub p95_ns: u64,
-    /// Of 100 runs 99 took no longer.
+    /// 99th percentile in nanoseconds.
     pub p99_ns: u64,
-    /// The longest one.
+    /// Maximum in nanoseconds.
     pub worst_ns: u64,
 }
 
-/// Why a run was late: what took most time beyond what was predicted.
+/// Why a run was late: the largest excess over the prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LateCause {
-    /// It waited for a place among the session's runs in flight, or in a device's queue: for other runs.
+    /// It waited for other runs: for a run slot of the session, or in a device queue.
     Queued,
     /// A part took longer than predicted.
     SlowPart,
-    /// As `SlowPart`, and the device says that it slows itself down, or is hotter than the policy allows.
+    /// Like `SlowPart`, and the device reports throttling or is hotter than the policy allows.
     Throttled,
-    /// The session planned or loaded meanwhile: for sizes that it had not seen, or after a device failed.
+    /// The session planned or loaded meanwhile: for new sizes, or after a device failure.
     Replanned,
-    /// Tensors went from one device to another, or were copied, for longer than predicted.
+    /// Transfers between devices, or copies, took longer than predicted.
     Transfers,
-    /// The plan is predicted to take longer than the deadline.
+    /// The predicted time of the plan exceeds the deadline.
     Plan,
-    /// The devices state no times.
+    /// The devices report no times.
     Unknown,
 }
 
-/// Runs that were late for one cause.
+/// Late runs with the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LatenessReport {
     /// The cause.
@@ -54,13 +54,13 @@ pub struct LatenessReport {
     pub part: Option<String>,
     /// Its device, `plugin:index`.
     pub device: Option<String>,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Sum of what they were late by, in nanoseconds.
+    /// Total lateness in nanoseconds.
     pub total_ns: u64,
-    /// The most that one was late by, in nanoseconds.
+    /// Largest lateness in nanoseconds.
     pub worst_ns: u64,
-    /// In words.
+    /// Description.
     pub words: String,
 }
 
@@ -87,7 +87,7 @@ impl Line {
         }
     }
 
-    /// One more of them.
+    /// Counts another late run.
     pub(super) fn count(&mut self, late_ns: u64, slow: Option<(&str, &str, u64, u64)>) {
         self.runs += 1;
         self.total_ns = self.total_ns.saturating_add(late_ns);
@@ -99,13 +99,13 @@ impl Line {
         }
     }
 
-    /// What happened, in the worst of them.
+    /// Describes the worst of these runs.
     pub(super) fn words(&self) -> String {
         let by = format!("late by {}", time(self.worst_ns));
         match (&self.part, self.cause) {
             (Some(slow), cause) => {
                 let slowed = match cause {
-                    LateCause::Throttled => ", which is hot or slowed down,",
+                    LateCause::Throttled => " (throttled or hot)",
                     _ => "",
                 };
                 format!(
@@ -117,12 +117,12 @@ impl Line {
                 )
             }
             (None, LateCause::Queued) => format!("{by}: queued behind other runs"),
-            (None, LateCause::Replanned) => format!("{by}: a plan was made or loaded meanwhile"),
+            (None, LateCause::Replanned) => format!("{by}: the session planned or loaded meanwhile"),
             (None, LateCause::Transfers) => {
-                format!("{by}: tensors took longer than predicted between devices")
+                format!("{by}: transfers between devices took longer than predicted")
             }
-            (None, LateCause::Plan) => format!("{by}: the plan takes longer than the deadline"),
-            (None, _) => format!("{by}: cause unknown, devices state no times"),
+            (None, LateCause::Plan) => format!("{by}: the predicted time exceeds the deadline"),
+            (None, _) => format!("{by}: cause unknown, the devices report no times"),
         }
     }
 

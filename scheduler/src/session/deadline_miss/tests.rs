@@ -20,7 +20,7 @@ fn causes() -> Causes {
 }
 
 #[test]
-fn a_late_run_is_blamed_on_what_took_most_beyond_its_prediction() {
+fn late_run_cause_is_the_largest_excess() {
     let of = |causes: Causes, spent: Spent| causes.of(Some(&spent));
     // transfers were predicted to take 15 of the 20
     assert_eq!(of(causes(), SPENT), (LateCause::Queued, None));
@@ -47,7 +47,7 @@ fn a_late_run_is_blamed_on_what_took_most_beyond_its_prediction() {
 }
 
 #[test]
-fn a_plan_that_is_too_slow_is_blamed_before_what_is_less() {
+fn slow_plan_is_the_cause_before_smaller_excesses() {
     let tight = Causes {
         deadline_ns: 60,
         ..causes()
@@ -62,7 +62,7 @@ fn a_plan_that_is_too_slow_is_blamed_before_what_is_less() {
 }
 
 #[test]
-fn devices_without_times_leave_the_cause_open_unless_it_is_plain() {
+fn cause_is_unknown_without_device_times() {
     let none = |waited_ns| Causes {
         waited_ns,
         ..causes()
@@ -72,7 +72,7 @@ fn devices_without_times_leave_the_cause_open_unless_it_is_plain() {
 }
 
 #[test]
-fn a_run_begins_when_it_is_submitted_and_again_after_a_failure() {
+fn run_time_restarts_after_a_failure() {
     let mut submitted = Submitted::at(100);
     submitted.waited(30);
     submitted.begins(140);
@@ -82,7 +82,7 @@ fn a_run_begins_when_it_is_submitted_and_again_after_a_failure() {
 }
 
 #[test]
-fn a_deadline_may_change_and_go() {
+fn deadline_can_change_and_be_removed() {
     let lateness = Lateness::new(2, Some(Duration::from_millis(5)), None);
     assert_eq!(lateness.deadline_ns(), Some(5_000_000));
     lateness.set_deadline(None);
@@ -93,7 +93,7 @@ fn a_deadline_may_change_and_go() {
 }
 
 #[test]
-fn a_device_is_slowed_by_its_own_word_or_above_the_limit() {
+fn throttling_is_reported_or_above_the_limit() {
     let limit = Some(MilliCelsius::new(60_000));
     let slows = |limit, temperature_mc, throttle| {
         let said = polychip_host::Telemetry {

@@ -1,12 +1,13 @@
-//! What is left of the way to severe slowing down, as a temperature of the surface.
+//! The thermal headroom, converted to a surface temperature.
 //!
-//! Android closes the files of its sensors to apps, and gives them a thermal headroom instead: 1 where the system slows down
-//! severely, and 30 K below that 0 (AOSP, `ThermalManagerService`, `DEGREES_BETWEEN_ZERO_AND_ONE`). Which temperature 1 is,
-//! it does not say; so the surface is said to be at its limit where 0.85 is reached: 4.5 K before that, a margin of our own choice.
+//! Android does not let apps read sensor files, and provides a thermal headroom instead: 1 at
+//! severe throttling, and 0 at 30 K below (AOSP, `ThermalManagerService`,
+//! `DEGREES_BETWEEN_ZERO_AND_ONE`). It does not state the temperature at 1. Therefore the surface
+//! counts as at its limit at 0.85: 4.5 K below severe throttling, a margin of our own choice.
 //!
 //! Invariants:
-//! 1. What the app said counts before what the system says, and a sensor of the surface before both.
-//! 2. Without a limit of the surface, one is set as soon as a headroom is known.
+//! 1. The app's value takes precedence over the system's, and a surface sensor over both.
+//! 2. Without a surface limit, one is set as soon as a headroom is known.
 
 use polychip_governor::{Input, Place, PolicyLimits, Reading};
 
@@ -17,7 +18,7 @@ use crate::telemetry::Sample;
 const MOST_PERMILLE: i64 = 850;
 /// Thousandths of a degree of a thousandth of headroom.
 const MILLIKELVIN: i64 = 30;
-/// The limit of a surface of which nobody said any; with a headroom it is a mark on a scale.
+/// The default surface limit; with a headroom it is a mark on a scale.
 const LIMIT_MC: i64 = 43_000;
 
 /// What a headroom tells the governor where no sensor reads the surface: the reading, and before it a limit where there is none.

@@ -1,30 +1,32 @@
-//! What an app tells a governed session while it runs.
+//! Hints from the app to a governed session while it runs.
 
 use std::time::Duration;
 
 use polychip_partitioner::{MilliCelsius, Milliwatts};
 
-/// What an app tells a governed session while it runs.
+/// A hint from the app to a governed session while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
-    /// A person waits for the runs, or nobody does.
+    /// Whether a user waits for the runs.
     Foreground(bool),
-    /// Energy counts above all, as with a low battery.
+    /// Puts energy first, as on a low battery.
     BatterySaver(bool),
-    /// Time between two runs; none: as often as they are submitted.
+    /// Time between runs; `None`: as often as they are submitted.
     FramePeriod(Option<Duration>),
-    /// Longest time of a run that is in time.
+    /// Deadline of a run.
     Deadline(Option<Duration>),
-    /// Highest power of the devices together.
+    /// Limit on the total power of the devices.
     MaxPower(Option<Milliwatts>),
-    /// Highest temperature of each device.
+    /// Limit on the temperature of each device.
     MaxTemperature(Option<MilliCelsius>),
-    /// Highest temperature of the surface that a hand touches.
+    /// Limit on the temperature of the surface that a hand touches.
     MaxSurfaceTemperature(Option<MilliCelsius>),
-    /// How much of the way to severe slowing down is used up some seconds from now, in thousandths: Android's
-    /// `AThermal_getThermalHeadroom`. None: as the system says it, where it does.
+    /// Forecast of the thermal headroom some seconds ahead, in thousandths: 1,000 is severe
+    /// throttling, as in Android's `AThermal_getThermalHeadroom`. `None`: the system's own value,
+    /// if any.
     ThermalHeadroom(Option<u32>),
-    /// The battery's charge in thousandths, and whether it is charged. None: as the system says it, where it does.
+    /// Battery charge in thousandths, and whether it is charging. `None`: the system's own value,
+    /// if any.
     Battery(Option<(u32, bool)>),
 }

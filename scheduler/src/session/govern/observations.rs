@@ -1,9 +1,10 @@
-//! What a governor is told of a sample and of the runs since the last one: the same as the study of the emulated SoC tells.
+//! Observations for the governor from a sensor sample and the runs since the last one, as in the
+//! study of the emulated SoC.
 //!
 //! Invariants:
-//! 1. What no sensor says is left out.
-//! 2. Runs in time and late runs are told apart, each by their mean.
-//! 3. What others take of a device is told only where our own runs are not in the figure.
+//! 1. Figures without a sensor are left out.
+//! 2. Runs in time and late runs are reported separately, each by their mean.
+//! 3. Other load on a device is reported only if the figure excludes our own runs.
 
 use std::sync::{Arc, PoisonError};
 
@@ -199,7 +200,7 @@ fn note(missed: &mut Vec<Missed>, place: Option<Place>, seen: Option<i64>, limit
     one.over += u64::from(seen > limit);
 }
 
-/// What others take of the cores that a part with so many threads needs: only what is not left free beside it.
+/// Other load on the cores that a part with this many threads needs: only the share beyond the idle cores.
 fn taken(busy_permille: u32, cores: usize, threads: usize) -> u32 {
     let (busy, threads) = (u64::from(busy_permille) * cores as u64, threads as u64 * 1000);
     let lacking = (busy + threads).saturating_sub(cores as u64 * 1000);
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_take_only_the_cores_that_are_not_left_free() {
+    fn other_load_ignores_idle_cores() {
         // half of eight cores is busy: two threads find their place, eight lack four
         assert_eq!((taken(500, 8, 2), taken(500, 8, 8)), (0, 500));
         assert_eq!(taken(900, 8, 2), 600);
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_counts_the_samples_above_it() {
+    fn limit_counts_samples_above_it() {
         let mut missed = Vec::new();
         for (seen, limit) in [
             (Some(41), Some(42)),

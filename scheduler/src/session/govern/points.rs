@@ -1,12 +1,13 @@
-//! Operating points: the plans that are ready, each also at lower clocks of its devices, as candidates of their own.
+//! Operating points: each ready plan also at lower clocks of its devices, as separate candidates.
 //!
 //! Invariants:
-//! 1. Time and energy of a candidate at lower clocks are bounds: all of its time is taken to scale with the clock, and its
-//!    power to be what the device states. What runs measure mends them.
-//! 2. A device is set to a point only where its next runs are of a candidate that asks for it; when the session ends it is
-//!    back at its first one.
+//! 1. Time and energy of a candidate at lower clocks are bounds: all of its time is assumed to
+//!    scale with the clock, and its power to be the device's stated one. Measured runs correct
+//!    them.
+//! 2. A device is set to a point only if its next runs are of a candidate that requests it; when
+//!    the session ends it returns to its first one.
 //!
-//! Not here: which candidate runs (`governor`), what a point is to a device (its plugin).
+//! Not here: which candidate runs (`governor`), the meaning of a point to a device (its plugin).
 
 use std::sync::Arc;
 
@@ -147,7 +148,7 @@ impl Setting {
             }
             match device.set_operating_point(wanted) {
                 Ok(()) => *set = wanted,
-                Err(error) => tracing::warn!("operating point {wanted} is not set: {error}"),
+                Err(error) => tracing::warn!("cannot set operating point {wanted}: {error}"),
             }
         }
     }

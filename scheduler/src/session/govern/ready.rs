@@ -1,7 +1,7 @@
-//! Plans that are ready to run, and how they are made.
+//! Makes plans ready to run.
 //!
 //! Invariants:
-//! 1. Whoever makes plans holds [`Governing::making`], and never the state.
+//! 1. The thread that makes plans holds [`Governing::making`], and never the state.
 //! 2. A plan that a device refuses is left out, not replaced by another one.
 
 use std::sync::{Arc, PoisonError};

@@ -1,8 +1,9 @@
-//! Devices that are lost and come back: another plan at once, resets that wait longer each time, plans loaded anew.
+//! Recovery of lost devices: another plan at once, resets at growing intervals, reloaded plans.
 //!
 //! Invariants:
-//! 1. The state is not locked while a device is reset or a plan is compiled: runs, hints and reports go on.
-//! 2. A plan that took another's place meanwhile is not overwritten.
+//! 1. The state is not locked while a device is reset or a plan is compiled: runs, hints and
+//!    reports continue.
+//! 2. A plan that replaced another one meanwhile is not overwritten.
 
 use std::sync::{Arc, Weak};
 

@@ -1,4 +1,4 @@
-//! What a governed session says of itself: its plans, which one is next, and the newest changes.
+//! The report of a governed session: its plans, the next one, and recent changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use serde::Serialize;
 
 use crate::planned::Planned;
 
-/// What a governed session did.
+/// The decisions of a governed session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GovernedReport {
     /// The plan of the next run.
     pub plan: String,
-    /// Changes of plan so far.
+    /// Number of plan changes so far.
     pub switches: u64,
-    /// So many of a thousand frames are to run.
+    /// Share of frames that run, in thousandths.
     pub pace_permille: u32,
-    /// Plans that are ready.
+    /// The ready plans.
     pub candidates: Vec<CandidateReport>,
-    /// The newest changes, oldest first.
+    /// Recent changes, oldest first.
     pub changes: Vec<ChangeReport>,
 }
 
@@ -29,13 +29,13 @@ pub struct GovernedReport {
 pub struct ReadyPlan {
     /// Name.
     pub name: String,
-    /// The plan, as [`Runtime::session_of`](crate::Runtime::session_of) takes it.
+    /// The plan, in the form that [`Runtime::session_of`](crate::Runtime::session_of) accepts.
     pub planned: Arc<Planned>,
-    /// Predicted time of a run in nanoseconds, at the operating points that it is to run at.
+    /// Predicted time of a run in nanoseconds, at the plan's operating points.
     pub predicted_ns: u64,
-    /// Predicted energy of a run in microjoules, likewise, where it is known.
+    /// Predicted energy of a run in microjoules at these operating points, if known.
     pub predicted_uj: Option<u64>,
-    /// Highest clocks in kilohertz, by device, where it is to run at lower operating points.
+    /// Maximum clocks in kilohertz, by device, if the plan uses lower operating points.
     pub khz: Vec<(String, u64)>,
 }
 
@@ -44,7 +44,7 @@ pub struct ReadyPlan {
 #[serde(tag = "limit", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MissedLimit {
-    /// Of a temperature.
+    /// A temperature limit.
     Temperature {
         /// Device, `plugin:index`; or `package` or `surface`.
         place: String,
@@ -57,7 +57,7 @@ pub enum MissedLimit {
         /// Of so many.
         of_samples: u64,
     },
-    /// Of the power of the devices together.
+    /// A limit on the total power of the devices.
     Power {
         /// The limit in milliwatts.
         limit_mw: i64,
@@ -82,7 +82,7 @@ impl fmt::Display for MissedLimit {
                 of_samples,
             } => write!(
                 f,
-                "limit missed: {place} above {:.1} °C in {samples} of {of_samples} samples, at most {:.1} °C",
+                "limit missed: {place} above {:.1} °C in {samples} of {of_samples} samples, highest {:.1} °C",
                 thousandths(limit_mc),
                 thousandths(worst_mc)
             ),
@@ -93,7 +93,7 @@ impl fmt::Display for MissedLimit {
                 of_samples,
             } => write!(
                 f,
-                "limit missed: above {:.1} W in {samples} of {of_samples} samples, at most {:.1} W",
+                "limit missed: above {:.1} W in {samples} of {of_samples} samples, highest {:.1} W",
                 thousandths(limit_mw),
                 thousandths(worst_mw)
             ),
@@ -101,32 +101,32 @@ impl fmt::Display for MissedLimit {
     }
 }
 
-/// A plan that is ready.
+/// A ready plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CandidateReport {
     /// Name.
     pub name: String,
-    /// The devices that it uses.
+    /// Its devices.
     pub devices: Vec<String>,
     /// Predicted time of a run in nanoseconds.
     pub predicted_ns: u64,
-    /// Predicted energy of a run in microjoules, where it is known.
+    /// Predicted energy of a run in microjoules, if known.
     pub predicted_uj: Option<u64>,
     /// Memory of the tensors of its runs in flight, in bytes.
     pub bytes: u64,
-    /// Whether it can run: no device of it is lost.
+    /// Whether it can run: none of its devices is lost.
     pub usable: bool,
 }
 
 /// A change of plan or pace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangeReport {
-    /// When, on the runtime's clock.
+    /// Time on the runtime's clock, in nanoseconds.
     pub time_ns: u64,
-    /// The plan from then on.
+    /// The new plan.
     pub plan: String,
-    /// So many of a thousand frames are to run from then on.
+    /// The new share of frames that run, in thousandths.
     pub pace_permille: u32,
-    /// Why.
+    /// The reason.
     pub words: String,
 }

@@ -1,10 +1,12 @@
-//! What a governed session holds: plans that are ready, the governor with its log, the sensors, and what it says of them.
+//! The state of a governed session: ready plans, the governor with its log, the sensors, and its
+//! report.
 //!
 //! Invariants:
-//! 1. The state is not locked while a plan is compiled or a device is reset: who makes plans holds `making` instead.
+//! 1. The state is not locked while a plan is compiled or a device is reset: the thread that makes
+//!    plans holds `making` instead.
 //! 2. The list of changes is bounded.
 //!
-//! Not here: what is told to the governor and done for it (`govern`).
+//! Not here: observations and their effects (`govern`).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +38,7 @@ pub(crate) struct Governing {
     /// By device.
     pub(super) offered: Vec<Offered>,
     pub(super) state: Mutex<State>,
-    /// Held by who makes plans, which takes long: the state is not locked meanwhile.
+    /// Held while plans are made, which takes long: the state is not locked meanwhile.
     pub(super) making: Mutex<()>,
     pub(super) sampler: Mutex<Sampler>,
     pub(super) pace: AtomicU32,
@@ -109,7 +111,7 @@ impl Governing {
             candidates,
         };
         let limits = PolicyLimits {
-            device_mc: vec![policy.hottest().map(MilliCelsius::millidegrees); devices.len()],
+            device_mc: vec![policy.temperature_limit().map(MilliCelsius::millidegrees); devices.len()],
             power_mw: governed.max_power.map(Milliwatts::milliwatts),
             skin_mc: governed.max_surface.map(MilliCelsius::millidegrees),
             ..PolicyLimits::default()

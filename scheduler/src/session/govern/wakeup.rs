@@ -1,8 +1,9 @@
-//! What wakes the thread that governs: a late run, or the end of its session.
+//! Wakes the governor thread: for a late run, or for the end of its session.
 //!
 //! Invariants:
-//! 1. Who wakes it waits for nothing but the flags, and allocates nothing.
-//! 2. A late run is told once, and not forgotten: one that comes while the thread pauses is told after that.
+//! 1. The waking thread waits only for the flags, and allocates nothing.
+//! 2. A late run is reported once and not lost: one that comes while the thread pauses is reported
+//!    afterwards.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_run_ends_the_wait_and_is_told_once() {
+    fn late_run_ends_the_wait_once() {
         let wake = Wake::default();
         let long = Duration::from_secs(600);
         let any = |flags: &Flags| flags.stop || flags.late;

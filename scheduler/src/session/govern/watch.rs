@@ -1,6 +1,6 @@
-//! The thread that lets a session's governor look, so often, and hear of late runs between.
+//! The governor thread, which looks at fixed intervals and on late runs.
 //!
-//! Invariant: it ends with the last clone of its session, and does not outlive it.
+//! Invariant: it ends with the last clone of its session.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

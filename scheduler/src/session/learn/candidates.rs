@@ -1,7 +1,7 @@
-//! Which plans are worth a trial beside the one that runs.
+//! The plans worth a trial.
 //!
-//! Invariants: every plan is for the same model, devices, precision and objective; no two place all nodes alike; a plan
-//! that is predicted to be hopeless is none of them.
+//! Invariants: every plan is for the same model, devices, precision and objective; no two have the
+//! same placement; plans with hopeless predictions are excluded.
 
 use polychip_partitioner::{DeviceIndex, Plan};
 

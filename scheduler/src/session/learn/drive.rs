@@ -1,4 +1,4 @@
-//! What a session asks before a run and tells after it, and what follows: a job is begun, a plan put in place.
+//! Learning hooks before and after a run, and their effects: starting a job, activating a plan.
 
 use std::sync::{Arc, PoisonError};
 
@@ -136,7 +136,7 @@ impl Learning {
         match made {
             Ok(made) => *thread = Some(made),
             Err(error) => {
-                tracing::warn!("other plans are not tried: no thread: {error}");
+                tracing::warn!("other plans are not tried: cannot start a thread: {error}");
                 self.lock().is_prepared = true;
             }
         }
@@ -152,11 +152,11 @@ impl Learning {
                 ratio,
                 pairs,
             } => {
-                let words = format!("{ratio:.2}× the time of {} in {pairs} paired runs", name(*from));
+                let words = format!("{ratio:.2}× the time of {} over {pairs} paired runs", name(*from));
                 Some((EventKind::Adopted, name(*arm), words))
             }
             Change::RolledBack { arm, from, ratio } => {
-                let words = format!("{} takes {ratio:.2}× what its trial took", name(*from));
+                let words = format!("{} takes {ratio:.2}× its trial time", name(*from));
                 Some((EventKind::RolledBack, name(*arm), words))
             }
             Change::Dropped { arm, reason } => match reason {
@@ -166,7 +166,7 @@ impl Learning {
                 _ => None,
             },
             Change::Reopened { ratio } => {
-                let words = format!("runs take {ratio:.2}× what they took; other plans are tried again");
+                let words = format!("runs take {ratio:.2}× their earlier time; other plans are tried again");
                 Some((EventKind::Reopened, name(state.explorer.incumbent()), words))
             }
         };

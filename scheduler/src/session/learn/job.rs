@@ -1,4 +1,5 @@
-//! What is done beside the app's runs: other plans are compiled, and run on inputs that the app gave before.
+//! Work beside the app's runs: compiles other plans, and executes them on earlier inputs of the
+//! app.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Where a session that learns stands, for people and programs.
+//! The learning state of a session, for people and programs.
 
 use polychip_governor::explore::{ArmState, DropReason};
 use schemars::JsonSchema;
@@ -6,56 +6,57 @@ use serde::Serialize;
 
 use super::Learning;
 
-/// What a session has learnt from its own runs.
+/// The results of a session's learning from its own runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LearningReport {
-    /// The mode: `watch`, `no` where it was set since, or the budget as `5%`.
+    /// The mode: `watch`, `no` if set later, or the budget, such as `5%`.
     pub mode: String,
-    /// The plan that runs, by its devices.
+    /// The current plan, by its devices.
     pub plan: String,
-    /// Every plan is judged; not where none was tried.
+    /// Whether every plan is judged; false if none was tried.
     pub settled: bool,
-    /// Runs of other plans, the app's own and shadow runs.
+    /// Runs of other plans: the app's own and shadow runs.
     pub trial_runs: u64,
-    /// What trials cost beyond the plan that runs, in thousandths of the time of all runs.
+    /// Cost of trials beyond the current plan, in thousandths of the time of all runs.
     pub excess_permille: f64,
-    /// What they may cost, in thousandths, beside four runs; none where nothing is tried.
+    /// Allowed cost of trials in thousandths, besides four runs; none if no plans are tried.
     pub budget_permille: Option<u32>,
     /// The other plans.
     pub trials: Vec<TrialReport>,
-    /// All of it in a sentence.
+    /// Summary in one sentence.
     pub words: String,
 }
 
-/// Another plan.
+/// A plan on trial.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TrialReport {
     /// Its devices.
     pub plan: String,
-    /// Where it stands.
+    /// Its state.
     pub state: TrialState,
-    /// Its time over that of the plan it was paired with; with energy in the objective, its value.
+    /// Its time relative to the plan it was paired with; its objective value if energy is in the
+    /// objective.
     pub ratio: Option<f64>,
-    /// Counted pairs of runs.
+    /// Number of counted run pairs.
     pub pairs: usize,
 }
 
-/// Where another plan stands.
+/// The state of a plan on trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TrialState {
-    /// Its outputs were not compared yet.
+    /// Its outputs are not compared yet.
     Unchecked,
     /// It is being tried.
     Trying,
     /// It is slower.
     Slower,
-    /// It is not faster beyond doubt.
+    /// It is not faster with statistical confidence.
     NotFaster,
     /// Its outputs differ.
     OtherAnswers,
-    /// It could not be run.
+    /// It failed to run.
     Failed,
     /// It was adopted, and then slower than in its trial.
     Regressed,
@@ -78,7 +79,7 @@ impl From<ArmState> for TrialState {
 }
 
 impl Learning {
-    /// Where it stands.
+    /// The current state.
     pub(crate) fn report(&self) -> LearningReport {
         let state = self.lock();
         let (explorer, spent) = (&state.explorer, state.explorer.spent());
@@ -127,7 +128,7 @@ fn words(report: &LearningReport, is_prepared: bool) -> String {
         .collect();
     judged.sort_by(|a, b| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0)));
     let tried = match judged.first() {
-        None if report.trials.is_empty() => "no other plan is worth a trial".to_owned(),
+        None if report.trials.is_empty() => "no other plan is worth trying".to_owned(),
         None => format!("{} other plans wait for a trial", report.trials.len()),
         Some(best) => {
             let nearest = format!("{} takes {:.2}×", best.plan, best.ratio.unwrap_or(0.0));

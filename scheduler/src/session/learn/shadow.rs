@@ -1,8 +1,9 @@
-//! A run of a plan beside the app: on inputs that the app gave before, its outputs compared and dropped.
+//! Shadow runs: runs of a plan beside the app, on earlier inputs, whose outputs are compared and
+//! dropped.
 //!
 //! Invariants:
-//! 1. It has inputs of its own, so that no tensor of the app is in flight for it.
-//! 2. It ends within the time it is given, or is cancelled.
+//! 1. A shadow run has its own inputs, so that it puts no tensor of the app in flight.
+//! 2. It ends within its time limit, or is cancelled.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_the_same_answer_and_anything_else_is_not() {
+    fn outputs_equal_up_to_rounding_match() {
         let one = answer(&[1.0, -2.0, 3.0]);
         assert!(agree(&one, &answer(&[1.0001, -2.0, 3.0]), true));
         assert!(!agree(&one, &answer(&[1.1, -2.0, 3.0]), true));
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_equal_but_for_few() {
+    fn integer_outputs_match_except_a_few() {
         let labels = |differ: usize| {
             let values = (0..1_000).map(|index| i64::from(index < differ));
             vec![Answer {

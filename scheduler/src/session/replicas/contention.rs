@@ -1,17 +1,19 @@
-//! Whether a copy of the model is worth having: how many runs end with it and without it, in turns.
+//! Decides whether a replica increases throughput: compares run rates with and without it, in
+//! turns.
 //!
-//! A copy on the CPU may slow down the host threads that feed other devices, so that fewer runs end with it than
-//! without. Rates are measured in windows, alternately with and without the slowest copy, while the app keeps all copies
-//! busy; a copy that does not raise the rate gets no runs, and is tried again ever more rarely. Windows are short and a
-//! clear difference ends the comparison, since half of its time is lost to a copy that is worth having.
+//! A replica on the CPU may slow down the host threads that feed other devices, so that fewer runs
+//! end with it than without. Rates are measured in windows, alternately with and without the
+//! slowest replica, while the app keeps all replicas busy. A replica that does not raise the rate
+//! gets no runs, and is retried at growing intervals. Windows are short and a clear difference ends
+//! the comparison, because a useful replica loses half of that time.
 //!
-//! A copy that is predicted to be much slower than the fastest begins at rest: what it might add is less than what it
-//! might cost until that is measured. An H100 gave 1,007 runs/s of ResNet-50 alone, and 338 with a copy on the 16 cores
-//! that feed it.
+//! A replica that is predicted to be much slower than the fastest begins idle: its possible gain is
+//! smaller than its possible cost until that is measured. An H100 gave 1,007 runs/s of ResNet-50
+//! alone, and 338 with a replica on the 16 cores that feed it.
 //!
-//! Invariants: pure, on times that it is told; the fastest copy always takes part; nothing is decided from windows in
-//! which copies waited for the app.
-//! Not here: which copy a run takes, and telling of it (`replicas`).
+//! Invariants: pure, on given times; the fastest replica always takes part; windows in which
+//! replicas waited for the app decide nothing. Not here: which replica a run uses, and events
+//! (`replicas`).
 
 /// Least length of a window, and least number of runs that end in it.
 const WINDOW_NS: u64 = 50_000_000;
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_slows_the_others_rests() {
+    fn replica_that_slows_the_others_rests() {
         let mut world = World::new();
         // 1000 runs/s alone; beside the second one 600, and 20 of its own
         let verdicts = world.run(10_000 * MS, 1_666_667, MS, 50 * MS, true);
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_again_rarely_and_returns_where_it_helps() {
+    fn resting_replica_is_retried_rarely() {
         let mut world = World::new();
         assert_eq!(world.run(10_000 * MS, 1_666_667, MS, 50 * MS, true).len(), 1);
         // still no use a minute later
@@ -370,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_adds_runs_stays() {
+    fn replica_that_adds_throughput_stays() {
         let mut world = World::new();
         assert!(world.run(120_000 * MS, MS, MS, 10 * MS, true).is_empty());
         assert!(world.contention.takes_part(1));
     }
 
     #[test]
-    fn what_is_clear_is_found_out_at_little_cost() {
+    fn clear_contention_is_detected_cheaply() {
         // an equal copy rests for one window and the times around it, of three seconds
         let mut world = World::new();
         let mut rested = 0;
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_decided_while_copies_wait_for_the_app() {
+    fn no_decision_while_replicas_are_idle() {
         let mut world = World::new();
         assert!(
             world

@@ -1,4 +1,4 @@
-//! Sensors of machines that are written down in `scheduler/tests/sensors`, whole and broken.
+//! Sensors of the machines recorded in `scheduler/tests/sensors`, intact and broken.
 
 use super::*;
 use crate::telemetry::Subject;
@@ -40,7 +40,7 @@ fn value(sensors: &mut Sensors, name: &str, quantity: Quantity) -> Result<i64, A
 }
 
 #[test]
-fn a_phone_has_zones_clocks_and_a_battery_in_our_units() {
+fn phone_sensors_are_read_in_our_units() {
     let folder = tree("phone");
     let mut sensors = Sensors::at(folder.path(), &Rules::default());
     let known: Vec<(String, Quantity, i64)> = all(&mut sensors)
@@ -90,7 +90,7 @@ fn a_phone_has_zones_clocks_and_a_battery_in_our_units() {
 }
 
 #[test]
-fn what_sets_clocks_and_who_else_runs_is_read_anew() {
+fn clock_governor_and_other_load_are_reread() {
     let folder = tree("phone");
     let sensors = Sensors::at(folder.path(), &Rules::default());
     assert_eq!((sensors.power_mode(), sensors.contention()), (None, None));
@@ -127,7 +127,7 @@ fn what_sets_clocks_and_who_else_runs_is_read_anew() {
 }
 
 #[test]
-fn a_laptops_package_counter_turns_at_its_range() {
+fn package_counter_wraps_at_its_range() {
     let folder = tree("laptop");
     let mut sensors = Sensors::at(folder.path(), &Rules::default());
     let package = |sensors: &mut Sensors| value(sensors, "powercap/package-0", Quantity::Energy);
@@ -167,7 +167,7 @@ fn load_is_the_busy_share_between_two_readings() {
 }
 
 #[test]
-fn a_board_has_an_npu_and_a_rail() {
+fn board_npu_and_rail_are_found() {
     let folder = tree("board");
     let mut sensors = Sensors::at(folder.path(), &Rules::default());
     let of = |subject: Subject| -> Vec<String> {
@@ -186,7 +186,7 @@ fn a_board_has_an_npu_and_a_rail() {
 }
 
 #[test]
-fn a_container_has_nothing_and_says_nothing() {
+fn container_without_sensors_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let mut sensors = Sensors::at(folder.path().join("not there"), &Rules::default());
     assert!(sensors.all().is_empty() && sensors.read().is_empty());
@@ -194,7 +194,7 @@ fn a_container_has_nothing_and_says_nothing() {
 }
 
 #[test]
-fn broken_files_break_their_own_sensor_only_and_say_how() {
+fn broken_file_affects_only_its_sensor() {
     let folder = tree("broken");
     let mut sensors = Sensors::at(folder.path(), &Rules::default());
     fs::remove_file(folder.path().join("sys/class/thermal/thermal_zone7/temp")).unwrap();
@@ -244,7 +244,7 @@ fn broken_files_break_their_own_sensor_only_and_say_how() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_may_not_be_read_says_so() {
+fn unreadable_file_reports_permission_denied() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tree("laptop");
     let path = folder.path().join("sys/class/powercap/intel-rapl:0/energy_uj");
@@ -268,7 +268,7 @@ fn a_file_that_may_not_be_read_says_so() {
 }
 
 #[test]
-fn a_record_reads_as_the_machine_that_it_was_made_on() {
+fn record_replays_the_recorded_machine() {
     for name in ["phone", "laptop", "board", "broken"] {
         let folder = tree(name);
         let mut here = Sensors::at(folder.path(), &Rules::default());

@@ -1,9 +1,9 @@
-//! A plan and every fixed placement, run in turns.
+//! Runs a plan and every fixed placement in alternation.
 //!
 //! Invariants:
-//! 1. Before each run all devices are at work for a while, so that no placement finds one idle, with its clocks low, because of what ran
-//!    before it: costs are of devices that are at work.
-//! 2. A plan that is one of the fixed placements shares its times: it is the same run, and what differs between them is chance.
+//! 1. All devices run a load before each run, so that no placement finds a device idle at low clocks: costs apply to
+//!    busy devices.
+//! 2. A plan equal to a fixed placement shares its times: it is the same run, and differences are chance.
 
 use std::time::{Duration, Instant};
 
@@ -28,22 +28,22 @@ const WARM: Duration = Duration::from_millis(100);
 /// Most tokens of a chunk by which that is done.
 const WARM_ROWS: usize = 128;
 
-/// What running a plan came to.
+/// Result of running a plan.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Checked {
     /// Measured nanoseconds of the prompt, median.
     prompt_ns: u64,
     /// Measured nanoseconds of the answer, median.
     answer_ns: u64,
-    /// By how much the prediction of the whole was off, of what was measured.
+    /// Error of the total prediction, relative to the measurement.
     prediction_error: f64,
     /// The whole, over the whole of the best fixed placement.
     of_best_fixed: f64,
-    /// Whether the plan is one of the fixed placements, whose times are of both then.
+    /// Whether the plan equals a fixed placement; the times then belong to both.
     is_fixed: bool,
     /// The fixed placements, the best first.
     fixed: Vec<Fixed>,
-    /// Fixed placements that were not run, since three times the plan's time and more is predicted of them.
+    /// Fixed placements that did not run, predicted to take at least three times the plan's time.
     not_run: Vec<Hopeless>,
 }
 
@@ -62,7 +62,7 @@ struct Fixed {
     answer_ns: u64,
 }
 
-/// A fixed placement that was not run.
+/// A fixed placement that did not run.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Hopeless {
     /// The device that would read.
@@ -79,7 +79,7 @@ impl Checked {
     pub(super) fn text(&self) -> String {
         let ms = |ns: u64| ns as f64 / 1e6;
         let mut text = format!(
-            "  measured {:.2} ms and {:.2} ms: {:.1} % from what was predicted, {:.3} of the best fixed placement",
+            "  measured {:.2} ms and {:.2} ms: {:.1} % off the prediction, {:.3}× the best fixed placement",
             ms(self.prompt_ns),
             ms(self.answer_ns),
             self.prediction_error * 100.0,
@@ -97,7 +97,7 @@ impl Checked {
         }
         if !self.not_run.is_empty() {
             text.push_str(&format!(
-                "\n    not run: {} others, of which three times the plan's time and more is predicted",
+                "\n    not run: {} others, predicted to take at least three times the plan's time",
                 self.not_run.len()
             ));
         }
@@ -256,7 +256,7 @@ pub(super) fn check(
         .map(|(prompt, answer)| (median(prompt), median(answer)));
     let (prompt_ns, answer_ns) = medians
         .next()
-        .ok_or_else(|| anyhow::anyhow!("no placement was run"))?;
+        .ok_or_else(|| anyhow::anyhow!("no placement ran"))?;
     let name = |device: usize| costs.devices[device].device.clone();
     let mut fixed: Vec<Fixed> = medians
         .zip(ways.iter().flatten())

@@ -1,6 +1,6 @@
-//! The scale of an axis that begins at 0: its end and its marks are numbers that a person reads at a glance.
+//! The scale of an axis that starts at 0, with a readable end and readable marks.
 //!
-//! Invariant: the end is at or above every value, and each mark is exact in the digits that are shown.
+//! Invariant: the end is at or above every value, and each mark is exact in the shown digits.
 
 /// An axis from 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_round_and_hold_the_value() {
+    fn axis_ends_are_round_and_include_the_value() {
         for (most, marks) in [
             (380.0, ["0", "200", "400"]),
             (34.9, ["0", "20", "40"]),

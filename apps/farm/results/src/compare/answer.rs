@@ -1,4 +1,4 @@
-//! What a comparison says, as plain values.
+//! A comparison as plain values.
 
 use polychip_farm_record::{Item, Record, Wanted};
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ pub struct Suspect {
     pub rounds: usize,
 }
 
-/// What became of an item on a kind of board.
+/// Result of an item on a kind of board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -35,19 +35,19 @@ pub enum Verdict {
     NowFails,
     /// It ran, and its devices refuse it now.
     NowRefused,
-    /// It takes longer: significantly, and enough to matter.
+    /// Slower, significantly and relevantly.
     Slower,
-    /// It may be slower, faster or the same: what was measured does not say.
+    /// Undecided by the measurements.
     Unsure,
     /// Only BASE was asked for it.
     Gone,
-    /// It takes less.
+    /// Faster.
     Faster,
     /// It did not run, and does now.
     NowRuns,
     /// Only NEW was asked for it.
     New,
-    /// It takes the same within what matters, or ends in the same way.
+    /// Unchanged within relevance, or the same outcome.
     Same,
 }
 
@@ -69,12 +69,12 @@ impl Verdict {
     }
 }
 
-/// What `farm compare --json` prints of the comparison.
+/// The comparison in the output of `farm compare --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// What BASE is of.
+    /// The contents of BASE.
     pub base: Vec<Source>,
-    /// What NEW is of.
+    /// The contents of NEW.
     pub new: Vec<Source>,
     /// Both sides were measured by the same builds: every finding is a false alarm.
     pub same_build: bool,
@@ -86,7 +86,7 @@ pub struct Comparison {
     pub emulated_gates: bool,
     /// By item and kind of board.
     pub rows: Vec<Row>,
-    /// Lines that were cut off.
+    /// Truncated lines.
     pub torn: Vec<Torn>,
     /// Items without a result.
     pub missing: Vec<Missing>,
@@ -105,15 +105,15 @@ pub struct Row {
     pub emulated: bool,
     /// What became of it.
     pub verdict: Verdict,
-    /// It may be slower by enough to matter: measure it again, by turns.
+    /// May be relevantly slower: measure again, alternating.
     pub suspicious: bool,
-    /// Where it is suspicious: rounds of another measurement that should decide it, 12 to 100.
+    /// For a suspicious item: rounds of another measurement needed to decide, 12 to 100.
     pub rounds_to_decide: Option<usize>,
-    /// BASE; absent where nothing ran.
+    /// BASE; absent if nothing ran.
     pub base: Option<Side>,
-    /// NEW; absent where nothing ran.
+    /// NEW; absent if nothing ran.
     pub new: Option<Side>,
-    /// How much longer NEW takes, by the rounds; absent where there are too few.
+    /// Time of NEW over BASE, from the rounds; absent with too few rounds.
     pub change: Option<Change>,
     /// How much longer the median is, in per cent, whatever lies between the measurements.
     pub crude_percent: Option<f64>,
@@ -126,18 +126,18 @@ pub struct Row {
     /// The item itself.
     #[serde(skip)]
     pub asked: Item,
-    /// Places whose records these are.
+    /// Places of these records.
     pub places: Vec<String>,
 }
 
 /// Figures of one side.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
-    /// Median of the batches' medians, in nanoseconds; 0 where nothing was timed.
+    /// Median of the batch medians in nanoseconds; 0 if nothing was timed.
     pub median_ns: u64,
     /// 95th percentile of all runs, rounded up to a measured one, in nanoseconds.
     pub p95_ns: u64,
-    /// Runs that were timed.
+    /// Timed runs.
     pub samples: usize,
     /// Batches: records that ran.
     pub batches: usize,
@@ -145,16 +145,16 @@ pub struct Side {
     pub sources: Vec<Source>,
 }
 
-/// How much longer NEW takes.
+/// Time of NEW over BASE.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
-    /// In per cent of BASE; negative where it is faster.
+    /// Percentage of BASE; negative if faster.
     pub percent: f64,
     /// Lower end of the interval of 95 %.
     pub low_percent: f64,
     /// Upper end.
     pub high_percent: f64,
-    /// Probability of such a change or a larger one where nothing changed.
+    /// Probability of such a change or a larger one by chance.
     pub chance: f64,
     /// Share of chance findings among the comparisons of this run that are no less clear than this one.
     pub false_discovery: f64,

@@ -1,4 +1,4 @@
-//! When two batches may be compared, and when not.
+//! Rules for comparing two batches.
 
 use polychip_farm_record::{Record, State};
 
@@ -28,13 +28,13 @@ pub(super) fn unfit(record: &Record) -> Option<&'static str> {
 /// Why two batches do not make a round.
 pub(super) fn apart(one: &Record, other: &Record) -> Option<&'static str> {
     if one.board != other.board {
-        return Some("the board says other things of itself (system, memory, cores)");
+        return Some("the board reports another system, memory or core count");
     }
     if measured(one).map(|one| one.emulated) != measured(other).map(|one| one.emulated) {
-        return Some("one is of an emulated device");
+        return Some("one comes from an emulated device");
     }
     if (middle_s(one) - middle_s(other)).abs() > APART_S {
-        return Some("more than an hour lies between them");
+        return Some("they are more than an hour apart");
     }
     of_states(&one.before, &other.before)
 }
@@ -46,17 +46,17 @@ pub(super) fn middle_s(record: &Record) -> f64 {
 
 fn of_states(one: &State, other: &State) -> Option<&'static str> {
     if one.governors != other.governors {
-        return Some("another governor set the clock");
+        return Some("the frequency governor differs");
     }
     if one.charging.is_some() && other.charging.is_some() && one.charging != other.charging {
-        return Some("one was on mains, one on battery");
+        return Some("one ran on mains power, the other on battery");
     }
     let mut both = one
         .temperatures_mc
         .iter()
         .filter_map(|(zone, temperature)| Some((temperature, other.temperatures_mc.get(zone)?)));
     if both.any(|(one, other)| (one - other).abs() > APART_MC) {
-        return Some("they began at other temperatures");
+        return Some("they started at different temperatures");
     }
     None
 }

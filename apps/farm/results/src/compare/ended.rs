@@ -1,4 +1,4 @@
-//! How an item ended on a side, and what it means where that changed.
+//! Outcomes of an item on each side, and the meaning of a change.
 
 use std::collections::BTreeSet;
 
@@ -106,7 +106,7 @@ pub(super) fn absent(item: &Item, places: &[String], new: &Selection) -> Option<
     let found = missing.find(|missing| missing.item == words && is_here(&missing.places));
     Some(match found.map(|missing| missing.reason) {
         Some(Some(reason)) => format!("NEW has no result: {reason}"),
-        Some(None) => "NEW has no result, and no board says why".to_owned(),
-        None => "NEW was measured on boards of other kinds only".to_owned(),
+        Some(None) => "NEW has no result, and no board reports a reason".to_owned(),
+        None => "NEW was measured only on other kinds of board".to_owned(),
     })
 }

@@ -1,6 +1,6 @@
-//! A comparison as the Markdown of a comment on a pull request.
+//! A comparison as Markdown for a pull request comment.
 //!
-//! Invariant: names of models and words of devices are text: none of them makes markup.
+//! Invariant: model names and device texts are escaped.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ impl Comparison {
         };
         let mut text = format!("### Device farm: {title}\n\n{}\n\n", self.counts());
         if self.same_build {
-            text.push_str("Both sides are of the same build: what is found is chance.\n\n");
+            text.push_str("Both sides are the same build: any finding is due to chance.\n\n");
         }
         section(&mut text, "Regressions", &regressions);
         let mut rest = Vec::new();
@@ -31,11 +31,7 @@ impl Comparison {
             rest.extend(rows.filter(|row| !regressions.iter().any(|known| std::ptr::eq(*known, *row))));
         }
         let suspicious: Vec<&Row> = self.rows.iter().filter(|row| row.suspicious).collect();
-        section(
-            &mut text,
-            "Suspicious: to be measured again by turns",
-            &suspicious,
-        );
+        section(&mut text, "Suspicious: measure again, alternating", &suspicious);
         section(&mut text, "Other changes", &rest);
         let troubles = self.troubles();
         if !troubles.is_empty() {
@@ -138,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_make_no_markup() {
+    fn names_are_escaped() {
         let name = "a|b <img src=x>\n# @team `c` [d](e)";
         assert_eq!(
             escaped(name),

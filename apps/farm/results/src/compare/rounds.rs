@@ -1,7 +1,7 @@
-//! Batches of two sides, paired to rounds.
+//! Pairs batches of two sides into rounds.
 //!
 //! Invariants:
-//! 1. A batch is in one round at most, and both batches of a round are of the same place.
+//! 1. A batch is in at most one round, and both batches of a round come from the same place.
 //! 2. Rounds do not overlap in time: all of BASE before all of NEW is one round, however many batches there are.
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl Rounds {
                 continue;
             };
             if other.is_new == batch.is_new {
-                self.leave("no batch of the other side beside it", 1);
+                self.leave("no adjacent batch of the other side", 1);
                 continue;
             }
             if let Some(why) = apart(other.record, batch.record) {
@@ -92,7 +92,7 @@ impl Rounds {
             self.differences.push(new.log - base.log - drifted);
         }
         if waiting.is_some() {
-            self.leave("no batch of the other side beside it", 1);
+            self.leave("no adjacent batch of the other side", 1);
         }
     }
 

@@ -1,4 +1,4 @@
-//! A comparison in words, for a terminal.
+//! A comparison as text for a terminal.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ impl Row {
         let rounds = self.rounds_to_decide?;
         Some(match rounds < MOST_ROUNDS {
             true => format!("measure it again for {rounds} rounds"),
-            false => format!("measure it again for {rounds} rounds, the most, or on a quieter board"),
+            false => format!("measure it again for {rounds} rounds, the maximum, or on a quieter board"),
         })
     }
 
@@ -105,7 +105,7 @@ impl fmt::Display for Torn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "run {}, place {}: the last record was cut off ({} bytes) and is left out",
+            "run {}, place {}: the last record was cut off ({} bytes) and is ignored",
             self.run, self.place, self.bytes
         )
     }
@@ -159,8 +159,7 @@ impl Comparison {
     /// What the comparison rests on, in one sentence.
     pub(crate) fn method(&self) -> String {
         format!(
-            "A change counts from {} % on, where chance would make at most {} % of such findings; intervals are of 95 % \
-             over rounds.",
+            "A change counts from {} %, with a false-discovery rate of at most {} %; intervals are 95 % over rounds.",
             self.relevant_percent, self.discovery_percent
         )
     }
@@ -190,7 +189,7 @@ impl fmt::Display for Comparison {
         writeln!(f, "BASE: {}", of_side(&self.base))?;
         writeln!(f, "NEW: {}", of_side(&self.new))?;
         if self.same_build {
-            writeln!(f, "both are of the same build: what is found is chance")?;
+            writeln!(f, "both are the same build: any finding is due to chance")?;
         }
         for verdict in LISTED {
             for row in self.with(verdict) {

@@ -1,4 +1,4 @@
-//! A report as JUnit's XML, for continuous integration.
+//! A report as JUnit XML for continuous integration.
 
 use std::time::Duration;
 

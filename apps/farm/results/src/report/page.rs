@@ -1,10 +1,10 @@
 //! A report as one HTML page.
 //!
 //! Invariants:
-//! 1. The page needs nothing but itself: no script, no network, no other file; its own policy forbids all three.
-//! 2. What a model, a board or a device says is text: the template escapes it.
-//! 3. It is at most [`MOST`] bytes: where there is more, cells without a finding lose their details, then all do, then
-//!    items are left out; it says so.
+//! 1. The page is self-contained: its own policy forbids scripts, network and other files.
+//! 2. The template escapes texts of models, boards and devices.
+//! 3. It has at most [`MOST`] bytes: beyond that, cells without a finding lose their details, then all cells, then
+//!    items are omitted, which the page reports.
 
 mod chart;
 
@@ -94,7 +94,7 @@ impl Report {
                         (self.snapshot_list())
                     }
                     footer { p {
-                        "Latencies are medians of batches' medians, from submit to outputs; bars are intervals of 95 % over the batches "
+                        "Latencies are medians of batch medians, from submission to outputs; bars are 95 % intervals over the batches "
                         "of a snapshot. Written by polychip " (env!("CARGO_PKG_VERSION")) "."
                     } }
                 }
@@ -117,8 +117,8 @@ impl Report {
             section id="changes" aria-labelledby="changes-title" {
                 h2 id="changes-title" { "Changes" }
                 p { (comparison.method()) }
-                @if comparison.same_build { p { "Both sides are of the same build: what is found is chance." } }
-                @if left_out > 0 { p { (left_out) " changes are left out; polychip farm compare --json has them." } }
+                @if comparison.same_build { p { "Both sides are the same build: any finding is due to chance." } }
+                @if left_out > 0 { p { (left_out) " changes are not shown; polychip farm compare --json lists them." } }
                 @if rows.is_empty() { p { "No change was found." } } @else {
                     div.wide role="group" tabindex="0" aria-label="Table of changes" { table {
                         thead { tr {
@@ -169,8 +169,8 @@ impl Report {
         html! {
             section id="results" tabindex="-1" aria-labelledby="results-title" {
                 h2 id="results-title" { "Results" }
-                @if left_out > 0 { p { (left_out) " items are left out; polychip farm report --json has them." } }
-                p { "Each cell is the newest snapshot; the line is its history over all of them, oldest left." }
+                @if left_out > 0 { p { (left_out) " items are not shown; polychip farm report --json lists them." } }
+                p { "Each cell shows the newest snapshot; the line is the history over all snapshots, oldest first." }
                 div.wide role="group" tabindex="0" aria-label="Table of results" { table.matrix {
                     thead { tr {
                         th scope="col" { "item" }
@@ -237,8 +237,8 @@ impl Report {
             section id="details" aria-labelledby="details-title" {
                 h2 id="details-title" { "Details" }
                 @if hidden > 0 {
-                    p { "Details of " (hidden) " cells are left out, so that the page stays small; "
-                        "polychip farm report --json has them." }
+                    p { "Details of " (hidden) " cells are not shown, to keep the page small; "
+                        "polychip farm report --json lists them." }
                 }
                 @for (at, cell) in self.cells.iter().enumerate() {
                     @if self.is_detailed(cell, details) { (self.detail(at, cell)) }
@@ -314,7 +314,7 @@ impl Report {
             section id="snapshots" aria-labelledby="snapshots-title" {
                 h2 id="snapshots-title" { "Snapshots" }
                 @if !self.troubles.is_empty() {
-                    h3 { "Not measured in the newest one" }
+                    h3 { "Not measured in the newest snapshot" }
                     ul { @for trouble in &self.troubles { li { (trouble) } } }
                 }
                 div.wide role="group" tabindex="0" aria-label="Table of snapshots" { table {

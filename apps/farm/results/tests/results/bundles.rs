@@ -117,7 +117,7 @@ fn a_family_has_its_own_rows_with_their_sources_and_the_fastest_plan() {
 }
 
 #[test]
-fn a_bundle_of_a_run_is_read_by_who_trusts_its_key() {
+fn bundle_is_readable_with_a_trusted_key() {
     let folder = farm();
     let families = families(&selected(Run::read(folder.path()).unwrap())).unwrap();
     let key = SecretKey::from_bytes(&[3; 32]);
@@ -133,7 +133,7 @@ fn a_bundle_of_a_run_is_read_by_who_trusts_its_key() {
 }
 
 #[test]
-fn a_profile_that_is_none_is_left_out_by_name_and_the_others_are_not() {
+fn invalid_profile_is_skipped_by_name() {
     let folder = farm();
     // another place of the family, whose profile is whole
     let records = [planned("desk", "cpu", 5, 900), planned("shelf", "cpu", 7, 900)];

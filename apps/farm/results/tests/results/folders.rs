@@ -6,7 +6,7 @@ use polychip_farm_results::{ErrorKind, Run, Selection};
 use crate::made::{item, place, run, timed, write};
 
 #[test]
-fn a_folder_is_read_as_it_was_written() {
+fn run_folder_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     let made = run(
         "r1",
@@ -25,7 +25,7 @@ fn a_folder_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_cut_file_loses_its_last_record_only_and_says_so() {
+fn truncated_file_loses_only_its_last_record() {
     let folder = tempfile::tempdir().unwrap();
     let records = vec![
         timed("r1", "a", &item("größe"), "desk", 1, vec![5]),
@@ -46,7 +46,7 @@ fn a_cut_file_loses_its_last_record_only_and_says_so() {
 }
 
 #[test]
-fn what_is_no_run_is_refused_by_its_file() {
+fn invalid_run_folder_is_refused_by_file() {
     let folder = tempfile::tempdir().unwrap();
     let error = Run::read(folder.path()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
@@ -78,7 +78,7 @@ fn what_is_no_run_is_refused_by_its_file() {
 }
 
 #[test]
-fn records_that_came_home_twice_count_once() {
+fn duplicate_records_count_once() {
     let folder = tempfile::tempdir().unwrap();
     write(
         folder.path(),

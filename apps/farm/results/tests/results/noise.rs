@@ -156,7 +156,7 @@ fn count(comparison: &Comparison, verdict: Verdict) -> usize {
 }
 
 #[test]
-fn two_hundred_comparisons_of_the_same_raise_no_more_than_two_alarms() {
+fn identical_runs_raise_at_most_two_of_200_alarms() {
     let (mut alarms, mut chances) = (0, Vec::new());
     for turns in [Turns::BaseFirst, Turns::Mirrored] {
         for seed in 0..6 {
@@ -243,7 +243,7 @@ fn intervals_of_single_runs_would_raise_many_alarms() {
 }
 
 #[test]
-fn two_nights_without_turns_are_never_called_slower() {
+fn non_alternating_nights_are_never_called_slower() {
     let comparison = compared(1, Turns::Apart, ROUNDS, |at| if at < 20 { 1.3 } else { 1.0 });
     assert_eq!(count(&comparison, Verdict::Unsure), ITEMS, "{comparison}");
     for row in &comparison.rows {
@@ -261,7 +261,7 @@ fn two_nights_without_turns_are_never_called_slower() {
 
 /// Twelve rounds do not find 5 % where other programs come and go; as many as the first comparison asks for do.
 #[test]
-fn the_rounds_that_are_asked_for_decide_on_a_noisy_board() {
+fn requested_rounds_decide_on_a_noisy_board() {
     const EACH: usize = 40;
     let planted = |at: usize| if at.is_multiple_of(4) { 1.05 } else { 1.0 };
     let measured = |seed: u64, items: &[usize], rounds: &dyn Fn(usize) -> usize| {

@@ -77,7 +77,7 @@ fn report(runs: Vec<Run>) -> Report {
 }
 
 #[test]
-fn a_cell_is_the_newest_snapshot_with_the_history_of_all() {
+fn cell_shows_the_newest_snapshot_and_full_history() {
     let report = report(nights(1, 8));
     assert_eq!(report.cells.len(), 2);
     let cell = report.cells.iter().find(|cell| cell.kind == "SM8650").unwrap();
@@ -108,7 +108,7 @@ fn a_cell_is_the_newest_snapshot_with_the_history_of_all() {
 }
 
 #[test]
-fn junit_fails_what_failed_and_what_became_slower() {
+fn junit_reports_failures_and_regressions() {
     let mut runs = nights(2, 8);
     let mut broken = timed("night-2", "a", &item("broken"), "desk", 1, Vec::new());
     broken.outcome = Outcome::Failed(Failure {
@@ -142,7 +142,7 @@ fn junit_fails_what_failed_and_what_became_slower() {
 }
 
 #[test]
-fn the_page_needs_nothing_else_and_names_are_text() {
+fn page_is_self_contained_and_escapes_names() {
     let page = report(nights(2, 8)).html();
     assert!(page.starts_with("<!DOCTYPE html>"));
     for open in [
@@ -175,15 +175,15 @@ fn the_page_needs_nothing_else_and_names_are_text() {
 }
 
 #[test]
-fn a_large_farm_still_fits_one_megabyte_and_says_what_is_left_out() {
+fn large_farm_page_fits_one_megabyte_and_reports_omissions() {
     let small = report(nights(20, 6)).html();
-    assert!(!small.contains("are left out"), "{} bytes", small.len());
+    assert!(!small.contains("are not shown"), "{} bytes", small.len());
     let report = report(nights(300, 6));
     let page = report.html();
     eprintln!("{} cells: {} bytes", report.cells.len(), page.len());
     assert!(page.len() <= 1_000_000, "{} bytes", page.len());
-    assert!(page.contains("are left out"));
+    assert!(page.contains("are not shown"));
     let page = self::report(nights(1_500, 6)).html();
     assert!(page.len() <= 1_000_000, "{} bytes", page.len());
-    assert!(page.contains("items are left out"), "{} bytes", page.len());
+    assert!(page.contains("items are not shown"), "{} bytes", page.len());
 }

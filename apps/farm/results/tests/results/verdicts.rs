@@ -55,7 +55,7 @@ fn failed(board: bool) -> Outcome {
 }
 
 #[test]
-fn slower_faster_and_same_have_intervals_that_hold_the_truth() {
+fn intervals_contain_the_true_change() {
     for (truth, verdict) in [
         (1.05, Verdict::Slower),
         (0.95, Verdict::Faster),
@@ -81,7 +81,7 @@ fn slower_faster_and_same_have_intervals_that_hold_the_truth() {
 }
 
 #[test]
-fn what_ran_and_does_not_is_a_regression() {
+fn newly_failing_item_is_a_regression() {
     let (base, _) = sides(1.0);
     for (outcome, verdict, fails) in [
         (refused(), Verdict::NowRefused, 1),
@@ -106,7 +106,7 @@ fn what_ran_and_does_not_is_a_regression() {
 }
 
 #[test]
-fn gone_is_what_nobody_asked_for() {
+fn unrequested_item_is_gone() {
     let (base, _) = sides(1.0);
     let comparison = compared(base.clone(), Vec::new());
     assert_eq!(only(&comparison).verdict, Verdict::Gone);
@@ -123,7 +123,7 @@ fn gone_is_what_nobody_asked_for() {
 }
 
 #[test]
-fn a_board_that_was_not_reached_is_the_board_that_it_was() {
+fn unreachable_board_keeps_its_identity() {
     let (base, _) = sides(1.0);
     let mut lost = ended(failed(true));
     lost[0].board = polychip_farm_record::Board::default();
@@ -138,7 +138,7 @@ fn a_board_that_was_not_reached_is_the_board_that_it_was() {
 }
 
 #[test]
-fn cases_of_a_suite_that_fail_now_are_named() {
+fn newly_failing_suite_cases_are_named() {
     let suite = |id: &str, build: &str, failing: &[&str]| {
         let mut record = timed(id, build, &item("m"), "desk", 1, Vec::new());
         record.outcome = Outcome::Measured(Box::new(Measured {
@@ -171,7 +171,7 @@ fn with_new(change: impl Fn(&mut Record)) -> Row {
 type Change<'a> = &'a dyn Fn(&mut Record);
 
 #[test]
-fn batches_of_other_conditions_make_no_round() {
+fn batches_under_other_conditions_form_no_round() {
     let cases: [(&str, Change<'_>); 7] = [
         ("throttled", &|record| record.before.throttled = Some(true)),
         ("other programs", &|record| {
@@ -180,7 +180,7 @@ fn batches_of_other_conditions_make_no_round() {
         ("governor", &|record| {
             record.before.governors.insert("cpu0".into(), "powersave".into());
         }),
-        ("other things of itself", &|record| {
+        ("reports another system", &|record| {
             record.board.os = "Linux 6.7".into()
         }),
         ("more than an hour", &|record| record.started_s += 100_000),
@@ -221,14 +221,14 @@ fn batches_of_other_conditions_make_no_round() {
 }
 
 #[test]
-fn another_board_of_the_kind_is_another_board() {
+fn boards_of_one_kind_are_not_merged() {
     let row = with_new(|record| record.place.name = "shelf".into());
     assert_eq!((row.verdict, row.rounds), (Verdict::Unsure, 0), "{row}");
     assert_eq!(row.places, ["desk", "shelf"]);
 }
 
 #[test]
-fn emulated_times_are_labelled_and_fail_nothing_unless_asked() {
+fn emulated_times_are_labelled_and_fail_only_on_request() {
     let emulated = |mut records: Vec<Record>| {
         for record in &mut records {
             record.board.emulated = true;
@@ -251,7 +251,7 @@ fn emulated_times_are_labelled_and_fail_nothing_unless_asked() {
 }
 
 #[test]
-fn the_markdown_names_what_matters_and_makes_no_markup_of_names() {
+fn markdown_lists_findings_and_escapes_names() {
     let (mut base, mut new) = sides(1.05);
     for record in base.iter_mut().chain(&mut new) {
         record.item = item("a|b<script>");

@@ -1,4 +1,4 @@
-//! Runs of a model, timed from submit to outputs.
+//! Runs of a model, timed from submission to outputs.
 //!
 //! Invariant: inputs are written once, before the first run; one run is in flight.
 

@@ -1,7 +1,7 @@
 //! The conformance suite's verdict on a plugin.
 //!
-//! The suite is a program of its own (`polychip-conform`), which is sent to the board beside the runner: tests depend on
-//! everything, and what ships does not depend on tests.
+//! The suite is a separate program (`polychip-conform`), sent to the board with the runner: tests depend on
+//! everything, and shipped code does not depend on tests.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -37,7 +37,7 @@ struct Row {
 pub(super) fn run(assignment: &Assignment, folder: &Path) -> anyhow::Result<Measured> {
     let Some(program) = &assignment.conform else {
         return Err(not_here(
-            "the conformance suite was not sent; name its program with --conform polychip-conform",
+            "the conformance suite was not sent; name it with --conform polychip-conform",
         ));
     };
     let wanted = |name: &str| {
@@ -56,7 +56,7 @@ pub(super) fn run(assignment: &Assignment, folder: &Path) -> anyhow::Result<Meas
         .filter(|name| wanted(name))
         .collect();
     if libraries.is_empty() {
-        return Err(not_here("no library of such a plugin was sent to the board"));
+        return Err(not_here("no library of this plugin was sent to the board"));
     }
     let mut measured = Measured {
         passed: Some(0),

@@ -1,4 +1,4 @@
-//! What a session's plan is made of, and what devices refused.
+//! A session's plan and its refusals.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Parts of a model, measured into the place's profile database.
+//! Measures parts of a model into the place's profile database.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn run(measuring: Measuring<'_>) -> anyhow::Result<Measured> {
         &mut go_on,
     )?;
     if let Some(words) = runtime.profile().trouble() {
-        return Err(std::io::Error::other(format!("what was measured is not stored: {words}")).into());
+        return Err(std::io::Error::other(format!("the measurements are not stored: {words}")).into());
     }
     // the plan as it is now that its parts are known
     let session = runtime.session(&model, measuring.policy.clone())?;

@@ -1,4 +1,4 @@
-//! A model that runs for minutes while temperature, clock and rate are followed.
+//! Runs a model for minutes, and tracks temperature, clock and rate.
 
 use std::time::{Duration, Instant};
 

@@ -32,7 +32,7 @@ fn blob(folder: &Path, bytes: &[u8]) -> Blob {
 }
 
 #[test]
-fn words_lines_codes_and_complaints_pass_through() {
+fn arguments_lines_exit_codes_and_stderr_pass_through() {
     let mut lines = Vec::new();
     let mut command = Command::new([
         "sh",
@@ -50,7 +50,7 @@ fn words_lines_codes_and_complaints_pass_through() {
 }
 
 #[test]
-fn a_way_that_loses_codes_and_talks_does_not_matter() {
+fn lossy_noisy_transport_is_tolerated() {
     let (done, lines) = execute_on(
         "echo welcome; sh -c SCRIPT; exit 0",
         &["sh", "-c", "echo a; exit 7"],
@@ -59,7 +59,7 @@ fn a_way_that_loses_codes_and_talks_does_not_matter() {
 }
 
 #[test]
-fn failures_of_the_way_are_told_apart() {
+fn transport_failures_are_distinguished() {
     let unreachable = execute_on("echo 'no route to host' >&2; exit 255", &["true"]).0;
     assert_eq!(
         unreachable,
@@ -140,7 +140,7 @@ fn files_arrive_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_transfer_that_is_cut_off_leaves_no_file_under_its_name() {
+fn interrupted_transfer_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let blob = blob(folder.path(), &[7; 100_000]);
     let to = folder.path().join("to");
@@ -163,7 +163,7 @@ fn a_transfer_that_is_cut_off_leaves_no_file_under_its_name() {
 }
 
 #[test]
-fn marks_are_found_wherever_the_pieces_end() {
+fn marks_are_found_across_chunk_boundaries() {
     let text = b"motd\nM begin\none\ntwoM end 3\n";
     for size in 1..text.len() {
         let mut marks = Marks::new("M");

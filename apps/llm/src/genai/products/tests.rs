@@ -94,7 +94,7 @@ fn codes_may_be_read_with_several_scales() {
 }
 
 #[test]
-fn names_do_not_decide_what_codes_mean() {
+fn initializer_names_do_not_affect_codes() {
     let mut draft = Draft::new("one name", Vec::new());
     let x = draft.input("x", DType::F32, &[1, ROWS, DEPTH]);
     let outputs = [(0.5, 8), (0.25, 9)].map(|(scale, zero)| {
@@ -108,7 +108,7 @@ fn names_do_not_decide_what_codes_mean() {
 }
 
 #[test]
-fn graphs_share_what_was_made_for_the_first() {
+fn graphs_share_converted_weights() {
     let known = Known::default();
     let mut draft = Draft::new("one", Vec::new());
     let x = draft.input("x", DType::F32, &[1, ROWS, DEPTH]);

@@ -84,13 +84,13 @@ fn values_of_every_type_come_back() {
     assert_eq!(error.kind(), ErrorKind::Config);
     assert_eq!(
         error.to_string(),
-        "key \"i16\" must be an integer of 32 bits without sign, and is -5 (i16)"
+        "key \"i16\" must be an unsigned 32-bit integer, and is -5 (i16)"
     );
     assert_eq!(file.text("none").unwrap(), None);
 }
 
 #[test]
-fn every_beginning_of_a_file_is_refused() {
+fn truncated_files_are_refused() {
     let bytes = small().finish();
     for end in 0..bytes.len() {
         let (kind, message) = of_bytes(bytes[..end].to_vec());
@@ -124,12 +124,12 @@ fn other_files_and_versions_are_refused_by_name() {
 }
 
 #[test]
-fn counts_beyond_the_file_take_no_memory() {
+fn oversized_counts_allocate_no_memory() {
     for (at, count, words) in [
-        (8, u64::MAX, "tensors, at most"),
-        (8, 60_000, "60000 tensors and has"),
-        (16, 1 << 40, "keys, at most"),
-        (16, 65_536, "65536 keys and has"),
+        (8, u64::MAX, "tensors; the maximum is"),
+        (8, 60_000, "60000 tensors, but has"),
+        (16, 1 << 40, "keys; the maximum is"),
+        (16, 65_536, "65536 keys, but has"),
     ] {
         let mut bytes = small().finish();
         bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());
@@ -144,11 +144,11 @@ fn counts_beyond_the_file_take_no_memory() {
     };
     malformed(
         &array(ValueType::Text.code(), u64::MAX),
-        "strings, and the file has",
+        "strings, but the file has only",
     );
     malformed(
         &array(ValueType::U64.code(), u64::MAX / 8 + 1),
-        "u64, and the file has",
+        "u64, but the file has only",
     );
     malformed(&array(77, 0), "has type 77");
     let (kind, message) = refused(&array(ValueType::Array.code(), 1));
@@ -170,11 +170,11 @@ fn names_values_and_text_are_checked() {
     malformed(&with(&|writer| writer.text("", "x")), "has no name");
     malformed(
         &with(&|writer| writer.text(&"k".repeat(65_536), "x")),
-        "at most 65535",
+        "the maximum is 65535",
     );
     malformed(
         &with(&|writer| writer.raw("b", ValueType::Bool.code(), vec![2])),
-        "boolean of 2",
+        "boolean with value 2",
     );
     malformed(&with(&|writer| writer.raw("b", 13, vec![0])), "has type 13");
     let wrong = [2_u64.to_le_bytes().to_vec(), vec![0xc3, 0x28]].concat();
@@ -198,27 +198,30 @@ fn tensors_are_checked() {
     };
     malformed(&with("t", 0, &[4], None), "tensor \"t\" is there twice");
     malformed(&with("", 0, &[4], None), "has no name");
-    malformed(&with(&"n".repeat(65), 0, &[4], None), "at most 64");
+    malformed(&with(&"n".repeat(65), 0, &[4], None), "the maximum is 64");
     malformed(&with("u", 0, &[], None), "0 dimensions");
     malformed(&with("u", 0, &[1; 5], None), "5 dimensions");
-    malformed(&with("u", 0, &[4, 0], None), "no weights");
+    malformed(&with("u", 0, &[4, 0], None), "is empty");
     malformed(&with("u", 0, &[1 << 32, 1 << 32], None), "too large");
     malformed(&with("u", 0, &[1 << 62], None), "too large");
-    malformed(&with("u", 8, &[33], None), "no multiple of 32");
-    malformed(&with("u", 0, &[4], Some(16)), "no multiple of the alignment 32");
-    malformed(&with("u", 0, &[4], Some(u64::MAX - 31)), "leaves the file");
-    malformed(&with("u", 0, &[40], None), "leaves the file");
+    malformed(&with("u", 8, &[33], None), "not a multiple of 32");
+    malformed(
+        &with("u", 0, &[4], Some(16)),
+        "not a multiple of the alignment 32",
+    );
+    malformed(&with("u", 0, &[4], Some(u64::MAX - 31)), "exceeds the file");
+    malformed(&with("u", 0, &[40], None), "exceeds the file");
     malformed(&with("u", 0, &[4], Some(0)), "\"t\" and \"u\" overlap");
     let (kind, message) = refused(&with("u", 17, &[256], None));
     assert_eq!(kind, ErrorKind::Unsupported);
     assert!(
-        message.starts_with("tensor \"u\" is of type IQ2_XS (17), which is not supported"),
+        message.starts_with("tensor \"u\" has type IQ2_XS (17), which is not supported"),
         "{message}"
     );
 }
 
 #[test]
-fn the_alignment_is_what_the_file_says() {
+fn file_alignment_is_used() {
     for alignment in [8, 64, 4096] {
         let mut writer = small();
         writer.u32("general.alignment", alignment);
@@ -241,7 +244,7 @@ fn the_alignment_is_what_the_file_says() {
 
 proptest! {
     #[test]
-    fn tensors_come_back_as_they_were_written(
+    fn tensors_round_trip(
         kinds in prop::collection::vec((prop::sample::select(TensorType::ALL.to_vec()), 1..4_u64, 1..5_u64), 1..8),
         seed in any::<u64>(),
     ) {

@@ -177,7 +177,7 @@ fn wrong(bench: &Bench, name: &str, graph: &RawGraph, demand: Demand) -> Judgeme
                 failure.status,
                 abi::POLYCHIP_STATUS_BAD_ARGUMENT | abi::POLYCHIP_STATUS_UNSUPPORTED
             ),
-            "{name}: query_support says {}",
+            "{name}: query_support returns {}",
             status_name(failure.status)
         ),
     }
@@ -193,10 +193,13 @@ fn wrong(bench: &Bench, name: &str, graph: &RawGraph, demand: Demand) -> Judgeme
                         | abi::POLYCHIP_STATUS_UNSUPPORTED
                         | abi::POLYCHIP_STATUS_OUT_OF_MEMORY
                 ),
-                "{name}: compile says {}",
+                "{name}: compile returns {}",
                 status_name(failure.status)
             );
-            check!(!failure.words.is_empty(), "{name}: compile fails without words");
+            check!(
+                !failure.words.is_empty(),
+                "{name}: compile fails without a message"
+            );
         }
     }
     works(bench)

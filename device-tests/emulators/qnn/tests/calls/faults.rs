@@ -86,7 +86,7 @@ fn calls_fail_with_the_code_that_was_asked_for() {
 }
 
 #[test]
-fn a_hang_ends_when_it_is_told_to_and_a_slow_call_is_right() {
+fn hang_ends_on_request_and_slow_call_succeeds() {
     let _alone = alone();
     let session = Session::new(Some(57));
     let (graph, x, y) = ready(&session);

@@ -283,7 +283,7 @@ fn buffers_of_any_size_are_taken_and_only_ids_count() {
 }
 
 #[test]
-fn what_is_not_there_answers_1000() {
+fn missing_handle_returns_1000() {
     let _alone = alone();
     let session = Session::new(Some(57));
     let (graph, ..) = relu(&session, c"g");

@@ -1,4 +1,4 @@
-//! Small pictures in a cell: the history of its time, and what each device has of its plan.
+//! Small charts in a cell: the history of its time, and each device's share of its plan.
 
 use maud::{Markup, html};
 
