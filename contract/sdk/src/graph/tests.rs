@@ -273,6 +273,7 @@ fn flat_attributes_decode_to_a_typed_operator() {
     assert_eq!(error.to_string(), "MatMul: has no attribute 'axes'");
     // the attributes of one op: what is left out has the default of the op table
     fixture.nodes[0].op = Op::CenterCropPad.code();
+    fixture.nodes[0].attributes = &raw const fixture.attributes[1];
     fixture.nodes[0].attribute_count = 1;
     let graph = fixture.view().unwrap();
     let Ok(Operator::CenterCropPad(crop)) = graph.node(0).operator() else {
