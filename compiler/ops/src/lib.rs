@@ -6,7 +6,7 @@
 //! 3. Bad input is an [`InferError`], never a panic and never a wrong shape.
 //!
 //! Not here: graphs and bodies (`graph`), numbers of tensors (`cpu-kernels`).
-//! Start reading at [`infer()`] and [`OpSpec`].
+//! Start reading at [`infer()`], [`OpSpec`] and [`Operator`], an op with its attributes decoded.
 //!
 //! ```
 //! use polychip_ops::{Attr, Attributes, DType, InferInput, Op, TensorType, infer};

@@ -87,7 +87,7 @@ impl Node {
     /// The op with its typed attributes, what is left out by the defaults of the op table.
     ///
     /// # Errors
-    /// Where the attributes do not fit the op; never for a node of a verified graph.
+    /// Where the attributes do not fit the op, as a word that ONNX does not have.
     pub fn operator(&self) -> Result<Operator, InferError> {
         Operator::decode(self.op, &self.attributes)
     }
