@@ -32,11 +32,12 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use crate::geometry::{TransposedSpec, WindowSpec};
 pub use attributes::*;
-pub use window::{TransposedSpec, WindowSpec};
+pub(crate) use window::{transposed_window, window};
 pub use words::*;
 
-pub(crate) use read::{Field, Reader};
+use read::Reader;
 
 use crate::{Attributes, InferError, Op};
 

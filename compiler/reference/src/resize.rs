@@ -125,7 +125,7 @@ fn resize(c: &Call<'_>) -> Outputs {
             let ratio = |i: usize| wanted[i] as f64 / x.shape()[axes[i]].max(1) as f64;
             let ratios = (0..axes.len()).map(ratio);
             let common = match node.aspect {
-                AspectRatio::Stretch => None,
+                AspectRatio::Ignored => None,
                 AspectRatio::NotLarger => ratios.reduce(f64::min),
                 AspectRatio::NotSmaller => ratios.reduce(f64::max),
             };

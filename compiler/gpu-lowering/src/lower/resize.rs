@@ -64,7 +64,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             .ok_or_else(|| Refusal::constant(format!("input {input} of Resize comes from the run")))
     };
     let (region, scales, sizes) = (numbers(l, 1)?, numbers(l, 2)?, numbers(l, 3)?);
-    if attributes.aspect != AspectRatio::Stretch && sizes.is_some() {
+    if attributes.aspect != AspectRatio::Ignored && sizes.is_some() {
         return wrong("the policy", attributes.aspect.text());
     }
     let of_axis = |axis: usize| -> Outcome<ResizeAxis> {

@@ -6,7 +6,7 @@
 
 use polychip_ops::geometry::{Placement, Window};
 use polychip_ops::operator::{BlockMode, Blocks, GridSample, Interpolation, Lrn, Resize};
-use polychip_ops::{Attributes, Op, Operator};
+use polychip_ops::{Op, Operator};
 use polychip_sdk::Reason;
 
 use super::builder::Lower;
@@ -93,11 +93,7 @@ impl Lower<'_> {
         let (window, columns, counted) = match node.operator()? {
             Operator::MaxPool(pool) => (pool.window.stated()?, pool.column_major, false),
             Operator::AveragePool(pool) => (pool.window.stated()?, false, pool.count_include_pad),
-            _ => (
-                Window::new(node.op, &Attributes::new(), &shape[2..])?,
-                false,
-                false,
-            ),
+            _ => (Window::whole(node.op, &shape[2..])?, false, false),
         };
         let mut placed = window.resolve(&shape[2..])?;
         if window.dilations.iter().any(|&dilation| dilation != 1) || columns {

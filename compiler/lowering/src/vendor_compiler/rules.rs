@@ -281,7 +281,7 @@ fn attributes(graph: &GraphView<'_>, node: &NodeView<'_>) -> Outcome {
         Operator::Resize(resize) => {
             planes("Resize")?;
             needs(Attr::Antialias, !resize.antialias)?;
-            needs(Attr::KeepAspectRatioPolicy, resize.aspect == AspectRatio::Stretch)?;
+            needs(Attr::KeepAspectRatioPolicy, resize.aspect == AspectRatio::Ignored)?;
             needs(Attr::Axes, resize.axes.is_none_or(|axes| axes.is_empty()))?;
             if !planes_only(graph, node) {
                 return refuse(Reason::Shape, "images and channels change in number");

@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A reader of some attributes of an op, others left out.
-    pub(crate) fn partial(op: Op, attributes: &'a Attributes) -> Reader<'a> {
+    pub(super) fn partial(op: Op, attributes: &'a Attributes) -> Reader<'a> {
         Reader {
             op,
             spec: op.spec(),

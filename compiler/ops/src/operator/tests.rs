@@ -1,3 +1,9 @@
+//! Every row of the op table decodes, with its own defaults; values out of range are refused.
+//!
+//! Invariant: no op is left out; the literals of the specification stand here a second time, so that a slip in the table
+//! shows.
+//! Not here: what the attributes mean (the files of `attributes`).
+
 use std::collections::BTreeSet;
 
 use super::*;
@@ -117,7 +123,7 @@ fn defaults_are_those_of_the_specification() {
             cubic: -0.75,
             exclude_outside: false,
             extrapolation: 0.0,
-            aspect: AspectRatio::Stretch,
+            aspect: AspectRatio::Ignored,
         }
     );
     let lrn: Lrn = typed(Op::LRN, &least(Op::LRN));

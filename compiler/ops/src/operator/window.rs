@@ -1,49 +1,21 @@
-//! The attributes of sliding windows, before the kernel's size is known.
+//! Reads the attributes of sliding windows.
 //!
-//! Invariant: an empty list means what ONNX means by none: strides and dilations of 1, no pads.
-//! Not here: where windows lie over an image ([`crate::geometry`]).
+//! Invariant: an op without one of the attributes has the window that the attribute leaves as it is.
+//! Not here: windows ([`crate::geometry`]), defaults (`table`).
 
 use super::read::{Field, Reader, Result};
 use super::words::AutoPad;
-use crate::geometry::{TransposedWindow, Window};
-use crate::{Attr, Op};
+use crate::geometry::{TransposedSpec, WindowSpec};
+use crate::{Attr, Attributes, Op};
 
-/// The window of a convolution or pool as its attributes state it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WindowSpec {
-    pub(crate) op: Op,
-    /// Elements per spatial axis; empty where the shape of the weights tells (`kernel_shape`).
-    pub kernel_shape: Vec<i64>,
-    /// Steps per spatial axis, in elements; empty for 1.
-    pub strides: Vec<i64>,
-    /// Distance of neighbouring kernel elements per spatial axis, in elements; empty for 1.
-    pub dilations: Vec<i64>,
-    /// Elements before each spatial axis, then after each; empty for none.
-    pub pads: Vec<i64>,
-    /// Whether `pads` counts, or what replaces it.
-    pub auto_pad: AutoPad,
-    /// Whether a last window that only begins inside the image counts (`ceil_mode`).
-    pub ceil: bool,
+/// The window of a node, its other attributes left aside.
+pub(crate) fn window(op: Op, attributes: &Attributes) -> Result<WindowSpec> {
+    WindowSpec::read(&Reader::partial(op, attributes), Attr::KernelShape)
 }
 
-impl WindowSpec {
-    /// The window with a kernel of these sizes.
-    ///
-    /// # Errors
-    /// Where a list has the wrong length, or a value is out of range.
-    pub fn over(&self, kernel: &[usize]) -> Result<Window> {
-        Window::of(self, kernel)
-    }
-
-    /// The window with the kernel that `kernel_shape` names, as pools have.
-    ///
-    /// # Errors
-    /// As [`WindowSpec::over`].
-    pub fn stated(&self) -> Result<Window> {
-        let axes = self.kernel_shape.len();
-        let kernel = crate::geometry::sizes(self.op, Attr::KernelShape, &self.kernel_shape, axes, 1)?;
-        self.over(&kernel)
-    }
+/// The transposed window of a node, its other attributes left aside.
+pub(crate) fn transposed_window(op: Op, attributes: &Attributes) -> Result<TransposedSpec> {
+    TransposedSpec::read(&Reader::partial(op, attributes), Attr::KernelShape)
 }
 
 impl Field for WindowSpec {
@@ -57,27 +29,6 @@ impl Field for WindowSpec {
             auto_pad: reader.field_or(Attr::AutoPad, AutoPad::NotSet)?,
             ceil: reader.field_or(Attr::CeilMode, false)?,
         })
-    }
-}
-
-/// The window of a transposed convolution as its attributes state it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TransposedSpec {
-    /// Kernel, strides, dilations and pads.
-    pub window: WindowSpec,
-    /// Elements added after each spatial axis of the output; empty for none.
-    pub output_padding: Vec<i64>,
-    /// Sizes of the output, from which pads follow; empty where pads decide.
-    pub output_shape: Vec<i64>,
-}
-
-impl TransposedSpec {
-    /// The window with a kernel of these sizes.
-    ///
-    /// # Errors
-    /// As [`WindowSpec::over`].
-    pub fn over(&self, kernel: &[usize]) -> Result<TransposedWindow> {
-        TransposedWindow::of(self, kernel)
     }
 }
 

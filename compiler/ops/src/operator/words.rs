@@ -173,8 +173,8 @@ words! {
 
     /// How `sizes` bind the scales (`keep_aspect_ratio_policy` of Resize).
     AspectRatio {
-        /// Each axis has its own scale.
-        Stretch = "stretch",
+        /// They do not: each axis has its own scale.
+        Ignored = "stretch",
         /// One scale, the largest whose output fits the sizes.
         NotLarger = "not_larger",
         /// One scale, the smallest whose output covers the sizes.

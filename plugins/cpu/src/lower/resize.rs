@@ -104,7 +104,7 @@ pub(super) fn lower_plain(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let floor =
         attributes.rounding == Rounding::Floor && attributes.coordinates == operator::Coordinates::Asymmetric;
     let fits = attributes.interpolation == Interpolation::Nearest
-        && attributes.aspect == AspectRatio::Stretch
+        && attributes.aspect == AspectRatio::Ignored
         && attributes.axes.is_none()
         && !l.is_f32(x)
         && plain(x)
@@ -148,7 +148,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     if (n, c) != (out_n, out_c)
         || attributes.antialias
-        || attributes.aspect != AspectRatio::Stretch
+        || attributes.aspect != AspectRatio::Ignored
         || attributes.axes.is_some()
         || [h, w, out_h, out_w].contains(&0)
     {

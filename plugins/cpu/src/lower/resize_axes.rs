@@ -41,7 +41,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         Coordinates::TfHalfPixelForNn | Coordinates::TfCropAndResize => return Ok(false),
     };
     let (dims, out) = (l.shape(x)?.to_vec(), l.shape(y)?.to_vec());
-    let whole_axes = attributes.aspect == AspectRatio::Stretch;
+    let whole_axes = attributes.aspect == AspectRatio::Ignored;
     if !l.is_f32(x)
         || !l.is_f32(y)
         || !whole_axes

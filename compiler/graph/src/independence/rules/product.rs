@@ -132,7 +132,7 @@ fn resize(step: &Step<'_>) -> Result<(), NodeId> {
     let (from, into) = (step.prefix_along(0, &[0])?, step.output(0)?);
     step.must(from.len() >= 3 && into.first() == from.first())?;
     let resize: Resize = step.typed()?;
-    step.must(resize.aspect == AspectRatio::Stretch)?;
+    step.must(resize.aspect == AspectRatio::Ignored)?;
     step.must(resize.coordinates != Coordinates::TfCropAndResize)?;
     let of_first = match resize.axes {
         Some(axes) => {

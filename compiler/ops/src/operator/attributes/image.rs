@@ -6,8 +6,8 @@
 use std::num::NonZeroUsize;
 
 use crate::Attr;
+use crate::geometry::{TransposedSpec, WindowSpec};
 use crate::operator::read::{Field, Reader, Result};
-use crate::operator::window::{TransposedSpec, WindowSpec};
 use crate::operator::words::*;
 
 // Convolutions.
