@@ -78,7 +78,7 @@ fn multiply_accumulates(graph: &Graph, node: &Node) -> Option<u64> {
         Op::Conv => Some(given * product(sizes(node.input(1))?.get(1..)?)),
         Op::MatMul => Some(given * *sizes(node.input(0))?.last()? as u64),
         Op::Gemm => {
-            let transposed = node.attributes.int(polychip_ops::Attr::TransA).unwrap_or(0) != 0;
+            let transposed = node.typed::<polychip_ops::operator::Gemm>().ok()?.trans_a;
             Some(given * sizes(node.input(0))?[usize::from(!transposed)] as u64)
         }
         _ => None,

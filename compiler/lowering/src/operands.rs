@@ -26,7 +26,7 @@ mod traits;
 mod vendor;
 mod weights;
 
-pub use builder::{Domain, Lower, int};
+pub use builder::{Domain, Lower};
 pub use dispatch::offers;
 pub use info::{Info, infos};
 pub use program::{Kind, Operand, OperandId, Place, Program, Quant, Resampling, Role, Step, Type};

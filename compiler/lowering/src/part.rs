@@ -14,7 +14,8 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use polychip_ops::{Attr, Attributes, DType, Op};
+use polychip_ops::operator::OperatorAttributes;
+use polychip_ops::{Attr, Attributes, DType, InferError, Op, Operator};
 use polychip_sdk::{Constant, Encoding};
 
 pub use extract::Extract;
@@ -120,6 +121,22 @@ impl Node {
             bodies: Vec::new(),
             decomposition: None,
         }
+    }
+
+    /// The op with its typed attributes, what is left out by the defaults of the op table.
+    ///
+    /// # Errors
+    /// Where the attributes do not fit the op.
+    pub fn operator(&self) -> Result<Operator, InferError> {
+        Operator::decode(self.op, &self.attributes)
+    }
+
+    /// The typed attributes, where the op is known to have these.
+    ///
+    /// # Errors
+    /// As [`Node::operator`], and where the op has others.
+    pub fn typed<T: OperatorAttributes>(&self) -> Result<T, InferError> {
+        Operator::attributes(self.op, &self.attributes)
     }
 
     /// Input `i`, where it is given.

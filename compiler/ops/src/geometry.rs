@@ -1,7 +1,7 @@
 //! Windows that slide over an image: kernels, strides, dilations, pads and what size comes out.
 //!
 //! The one place for the rules of convolutions and pools; shape functions, the CPU plugin and the
-//! reference evaluator all ask here.
+//! reference evaluator all ask here. Typed operators carry a [`WindowSpec`], which a kernel's size makes a [`Window`].
 //!
 //! Invariants:
 //! 1. Kernel, strides and dilations are at least 1 and have one entry per spatial axis.
@@ -10,7 +10,8 @@
 //!
 //! Not here: channels, groups and weights (`infer::convolution`).
 
-use crate::{Attr, Attributes, Dim, ErrorKind, InferError, Op};
+use crate::operator::AutoPad;
+use crate::{Attr, Dim, ErrorKind, InferError, Op};
 
 /// How the image is padded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +27,78 @@ pub enum Padding {
     SameUpper,
     /// As much as gives `ceil(input / stride)` windows; an odd element goes before.
     SameLower,
+}
+
+/// The window of a convolution or pool as its attributes state it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WindowSpec {
+    pub(crate) op: Op,
+    /// Elements per spatial axis; empty where the shape of the weights tells (`kernel_shape`).
+    pub kernel_shape: Vec<i64>,
+    /// Steps per spatial axis, in elements; empty for 1.
+    pub strides: Vec<i64>,
+    /// Distance of neighbouring kernel elements per spatial axis, in elements; empty for 1.
+    pub dilations: Vec<i64>,
+    /// Elements before each spatial axis, then after each; empty for none.
+    pub pads: Vec<i64>,
+    /// Whether `pads` counts, or what replaces it.
+    pub auto_pad: AutoPad,
+    /// Whether a last window that only begins inside the image counts (`ceil_mode`).
+    pub ceil: bool,
+}
+
+impl WindowSpec {
+    /// A window of stride 1 without padding.
+    fn plain(op: Op) -> WindowSpec {
+        WindowSpec {
+            op,
+            kernel_shape: Vec::new(),
+            strides: Vec::new(),
+            dilations: Vec::new(),
+            pads: Vec::new(),
+            auto_pad: AutoPad::NotSet,
+            ceil: false,
+        }
+    }
+
+    /// The window with a kernel of these sizes.
+    ///
+    /// # Errors
+    /// Where a list has the wrong length, or a value is out of range.
+    pub fn over(&self, kernel: &[usize]) -> Result<Window, InferError> {
+        Window::of(self, kernel)
+    }
+
+    /// The window with the kernel that `kernel_shape` names, as pools have.
+    ///
+    /// # Errors
+    /// As [`WindowSpec::over`].
+    pub fn stated(&self) -> Result<Window, InferError> {
+        let axes = self.kernel_shape.len();
+        let kernel = sizes(self.op, Attr::KernelShape, &self.kernel_shape, axes, 1)?;
+        self.over(&kernel)
+    }
+}
+
+/// The window of a transposed convolution as its attributes state it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TransposedSpec {
+    /// Kernel, strides, dilations and pads.
+    pub window: WindowSpec,
+    /// Elements added after each spatial axis of the output; empty for none.
+    pub output_padding: Vec<i64>,
+    /// Sizes of the output, from which pads follow; empty where pads decide.
+    pub output_shape: Vec<i64>,
+}
+
+impl TransposedSpec {
+    /// The window with a kernel of these sizes.
+    ///
+    /// # Errors
+    /// As [`WindowSpec::over`].
+    pub fn over(&self, kernel: &[usize]) -> Result<TransposedWindow, InferError> {
+        TransposedWindow::of(self, kernel)
+    }
 }
 
 /// A sliding window over the spatial axes of an image.
@@ -56,52 +129,48 @@ pub struct Placement {
 }
 
 impl Window {
-    /// The window of a node whose kernel has these sizes, from the attributes `strides`,
-    /// `dilations`, `pads`, `auto_pad` and `ceil_mode`.
+    /// The window of this size that lies on the whole image, without padding: that of global pools.
     ///
     /// # Errors
-    /// Where a list has the wrong length, a value is out of range, or `auto_pad` is no known word.
-    pub fn new(op: Op, attributes: &Attributes, kernel: &[usize]) -> Result<Window, InferError> {
-        let axes = kernel.len();
+    /// Where the image is empty.
+    pub fn whole(op: Op, image: &[usize]) -> Result<Window, InferError> {
+        WindowSpec::plain(op).over(image)
+    }
+
+    /// The window of these attributes whose kernel has these sizes.
+    fn of(spec: &WindowSpec, kernel: &[usize]) -> Result<Window, InferError> {
+        let (op, axes) = (spec.op, kernel.len());
         if let Some(axis) = kernel.iter().position(|&size| size == 0) {
             let message = format!("the kernel has size 0 on spatial axis {axis}");
             return Err(InferError::new(op, ErrorKind::Shape, message));
         }
-        let strides = positive(op, attributes, Attr::Strides, axes)?;
-        let dilations = positive(op, attributes, Attr::Dilations, axes)?;
+        let strides = positive(op, Attr::Strides, &spec.strides, axes)?;
+        let dilations = positive(op, Attr::Dilations, &spec.dilations, axes)?;
         let zero = || Padding::Explicit {
             begin: vec![0; axes],
             end: vec![0; axes],
         };
-        let padding = match attributes.str(Attr::AutoPad).unwrap_or("NOTSET") {
-            "NOTSET" | "" => match attributes.ints(Attr::Pads).filter(|pads| !pads.is_empty()) {
-                None => zero(),
-                Some(pads) => {
-                    let pads = sizes(op, Attr::Pads, pads, 2 * axes, 0)?;
-                    let (begin, end) = pads.split_at(axes);
-                    Padding::Explicit {
-                        begin: begin.to_vec(),
-                        end: end.to_vec(),
-                    }
+        let padding = match spec.auto_pad {
+            AutoPad::NotSet if spec.pads.is_empty() => zero(),
+            AutoPad::NotSet => {
+                let pads = sizes(op, Attr::Pads, &spec.pads, 2 * axes, 0)?;
+                let (begin, end) = pads.split_at(axes);
+                Padding::Explicit {
+                    begin: begin.to_vec(),
+                    end: end.to_vec(),
                 }
-            },
-            "VALID" => zero(),
-            "SAME_UPPER" => Padding::SameUpper,
-            "SAME_LOWER" => Padding::SameLower,
-            other => {
-                let message =
-                    format!("auto_pad is '{other}', not one of NOTSET, SAME_UPPER, SAME_LOWER, VALID");
-                return Err(InferError::new(op, ErrorKind::Attribute, message));
             }
+            AutoPad::Valid => zero(),
+            AutoPad::SameUpper => Padding::SameUpper,
+            AutoPad::SameLower => Padding::SameLower,
         };
-        let ceil = attributes.int(Attr::CeilMode).unwrap_or(0) != 0;
         Ok(Window {
             op,
             kernel: kernel.to_vec(),
             strides,
             dilations,
             padding,
-            ceil,
+            ceil: spec.ceil,
         })
     }
 
@@ -243,25 +312,19 @@ pub struct TransposedWindow {
 }
 
 impl TransposedWindow {
-    /// The transposed window of a node whose kernel has these sizes; beside the attributes of
-    /// [`Window::new`] it reads `output_padding` and `output_shape`.
-    ///
-    /// # Errors
-    /// As [`Window::new`].
-    pub fn new(op: Op, attributes: &Attributes, kernel: &[usize]) -> Result<TransposedWindow, InferError> {
-        let window = Window::new(op, attributes, kernel)?;
-        let list = |attr, axes| match attributes.ints(attr).filter(|list| !list.is_empty()) {
-            Some(list) => sizes(op, attr, list, axes, 0).map(Some),
-            None => Ok(None),
+    /// The transposed window of these attributes whose kernel has these sizes.
+    fn of(spec: &TransposedSpec, kernel: &[usize]) -> Result<TransposedWindow, InferError> {
+        let window = spec.window.over(kernel)?;
+        let (op, axes) = (window.op, window.axes());
+        let output_padding = match &spec.output_padding[..] {
+            [] => vec![0; axes],
+            list => sizes(op, Attr::OutputPadding, list, axes, 0)?,
         };
-        let axes = window.axes();
-        let output_padding = list(Attr::OutputPadding, axes)?.unwrap_or_else(|| vec![0; axes]);
-        let output_shape = match attributes.ints(Attr::OutputShape) {
+        let output_shape = match &spec.output_shape[..] {
+            [] => None,
             // Some exporters write the whole shape: batch and channels say nothing new.
-            Some(whole) if whole.len() == axes + 2 => {
-                Some(sizes(op, Attr::OutputShape, &whole[2..], axes, 0)?)
-            }
-            _ => list(Attr::OutputShape, axes)?,
+            whole if whole.len() == axes + 2 => Some(sizes(op, Attr::OutputShape, &whole[2..], axes, 0)?),
+            list => Some(sizes(op, Attr::OutputShape, list, axes, 0)?),
         };
         Ok(TransposedWindow {
             window,
@@ -363,11 +426,11 @@ impl TransposedWindow {
     }
 }
 
-/// A list attribute of sizes from 1 on, all 1 where it is missing.
-fn positive(op: Op, attributes: &Attributes, attr: Attr, axes: usize) -> Result<Vec<usize>, InferError> {
-    match attributes.ints(attr).filter(|list| !list.is_empty()) {
-        Some(list) => sizes(op, attr, list, axes, 1),
-        None => Ok(vec![1; axes]),
+/// A list attribute of sizes from 1 on, all 1 where it is empty.
+fn positive(op: Op, attr: Attr, list: &[i64], axes: usize) -> Result<Vec<usize>, InferError> {
+    match list {
+        [] => Ok(vec![1; axes]),
+        list => sizes(op, attr, list, axes, 1),
     }
 }
 
@@ -396,9 +459,14 @@ pub(crate) fn sizes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Attributes;
+
+    fn made(op: Op, attributes: &Attributes, kernel: &[usize]) -> Result<Window, InferError> {
+        crate::operator::window(op, attributes)?.over(kernel)
+    }
 
     fn window(kernel: &[usize], attributes: &Attributes) -> Window {
-        Window::new(Op::MaxPool, attributes, kernel).unwrap()
+        made(Op::MaxPool, attributes, kernel).unwrap()
     }
 
     #[test]
@@ -447,15 +515,15 @@ mod tests {
             error.to_string(),
             "MaxPool: the window spans 3 on spatial axis 0, the padded input only 1"
         );
-        assert!(Window::new(Op::Conv, &none, &[3]).unwrap().resolve(&[2]).is_err());
+        assert!(made(Op::Conv, &none, &[3]).unwrap().resolve(&[2]).is_err());
         assert!(window(&[3], &none).resolve(&[4, 4]).is_err());
-        assert!(Window::new(Op::Conv, &none, &[0]).is_err());
+        assert!(made(Op::Conv, &none, &[0]).is_err());
         let bad = none.clone().with_ints(Attr::Strides, &[0]);
-        assert!(Window::new(Op::Conv, &bad, &[1]).is_err());
+        assert!(made(Op::Conv, &bad, &[1]).is_err());
         let bad = none.clone().with_ints(Attr::Pads, &[0]);
-        assert!(Window::new(Op::Conv, &bad, &[1]).is_err());
+        assert!(made(Op::Conv, &bad, &[1]).is_err());
         let bad = none.with_str(Attr::AutoPad, "SAME");
-        assert!(Window::new(Op::Conv, &bad, &[1]).is_err());
+        assert!(made(Op::Conv, &bad, &[1]).is_err());
     }
 
     #[test]
@@ -470,7 +538,12 @@ mod tests {
 
     #[test]
     fn transposed_windows_follow_the_three_rules() {
-        let t = |a: &Attributes| TransposedWindow::new(Op::ConvTranspose, a, &[3]).unwrap();
+        let t = |a: &Attributes| {
+            crate::operator::transposed_window(Op::ConvTranspose, a)
+                .unwrap()
+                .over(&[3])
+                .unwrap()
+        };
         let a = Attributes::new()
             .with_ints(Attr::Strides, &[2])
             .with_ints(Attr::Pads, &[1, 1]);

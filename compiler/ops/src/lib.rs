@@ -6,7 +6,7 @@
 //! 3. Bad input is an [`InferError`], never a panic and never a wrong shape.
 //!
 //! Not here: graphs and bodies (`graph`), numbers of tensors (`cpu-kernels`).
-//! Start reading at [`infer()`] and [`OpSpec`].
+//! Start reading at [`infer()`], [`OpSpec`] and [`Operator`], an op with its attributes decoded.
 //!
 //! ```
 //! use polychip_ops::{Attr, Attributes, DType, InferInput, Op, TensorType, infer};
@@ -39,6 +39,7 @@ pub mod geometry;
 pub mod infer;
 mod literal;
 mod op;
+pub mod operator;
 mod packed;
 mod spec;
 mod table;
@@ -53,6 +54,7 @@ pub use error::{ErrorKind, InferError};
 pub use infer::{InferInput, Inferred, infer};
 pub use literal::Literal;
 pub use op::Op;
+pub use operator::Operator;
 pub use packed::{PACKED_BYTES, Packed, UNBOUNDED_BYTES};
 pub use spec::{AttrDefault, AttrKind, AttrSpec, Forms, OpSpec, Port, PortKind, TypeVar, Types};
 pub use value::{Element, Value};

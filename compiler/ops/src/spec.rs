@@ -8,7 +8,7 @@
 //!
 //! Not here: the rows (`table`), the shapes (`infer`).
 
-use crate::{Attr, AttrValue, Attributes, DType, DTypes, Op};
+use crate::{Attr, AttrKey, AttrValue, Attributes, DType, DTypes, ErrorKind, InferError, Op};
 
 /// One row of the op table.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -249,6 +249,34 @@ impl OpSpec {
             .binary_search_by_key(&attr, |spec| spec.attr)
             .ok()?;
         Some(&self.attributes[index])
+    }
+
+    /// Whether these attributes are the op's, each of its kind, with none missing that a node must carry.
+    ///
+    /// # Errors
+    /// The first attribute that breaks the rule.
+    pub fn check(&self, attributes: &Attributes) -> Result<(), InferError> {
+        let error = |message: String| Err(InferError::new(self.op, ErrorKind::Attribute, message));
+        for (key, value) in attributes.iter() {
+            let spec = match key {
+                AttrKey::Known(attr) => self.attribute(*attr),
+                AttrKey::Custom(_) => None,
+            };
+            match spec {
+                None => return error(format!("has no attribute '{key}'")),
+                Some(spec) if !spec.kind.admits(value) => {
+                    return error(format!("attribute '{key}' is not {}", spec.kind.name()));
+                }
+                Some(_) => {}
+            }
+        }
+        for spec in self.attributes {
+            let held = spec.kind != AttrKind::Graph;
+            if spec.required && held && attributes.get(spec.attr).is_none() {
+                return error(format!("attribute '{}' is missing", spec.attr));
+            }
+        }
+        Ok(())
     }
 
     /// The integer that a node has for this attribute, else the default, if there is one.

@@ -1,9 +1,10 @@
 //! Activation ops.
 //!
-//! Invariant: attribute defaults are those of ONNX opset 28.
+//! Invariant: attributes come decoded, with the defaults of the op table.
 
 use polychip_cpu_kernels::reference::activation::{self as kernel, Activation};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{Alpha, GeluForm};
+use polychip_ops::{DType, DTypes, Op, Operator};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::{FLOATS, NUMBERS, Row};
@@ -46,7 +47,7 @@ pub(crate) fn row(op: Op) -> Option<Row> {
                 one(kernel::swiglu(
                     c.input(0)?,
                     c.input(1)?,
-                    c.float(Attr::Alpha, 1.0),
+                    c.typed::<Alpha>()?.alpha.into(),
                 ))
             },
         },
@@ -55,35 +56,33 @@ pub(crate) fn row(op: Op) -> Option<Row> {
 }
 
 fn activate(c: &Call<'_>) -> Outputs {
-    let alpha = |default| c.float(Attr::Alpha, default);
-    let f = match c.op {
-        Op::Relu => Activation::Relu,
-        Op::LeakyRelu => Activation::LeakyRelu { alpha: alpha(0.01) },
-        Op::ThresholdedRelu => Activation::ThresholdedRelu { alpha: alpha(1.0) },
-        Op::Elu => Activation::Elu { alpha: alpha(1.0) },
-        Op::Celu => Activation::Celu { alpha: alpha(1.0) },
-        Op::Selu => Activation::Selu {
-            alpha: alpha(1.673_263_2),
-            gamma: c.float(Attr::Gamma, 1.050_701),
+    let f = match c.operator()? {
+        Operator::Relu => Activation::Relu,
+        Operator::LeakyRelu(Alpha { alpha }) => Activation::LeakyRelu { alpha: alpha.into() },
+        Operator::ThresholdedRelu(Alpha { alpha }) => Activation::ThresholdedRelu { alpha: alpha.into() },
+        Operator::Elu(Alpha { alpha }) => Activation::Elu { alpha: alpha.into() },
+        Operator::Celu(Alpha { alpha }) => Activation::Celu { alpha: alpha.into() },
+        Operator::Selu(selu) => Activation::Selu {
+            alpha: selu.alpha.into(),
+            gamma: selu.gamma.into(),
         },
-        Op::Sigmoid => Activation::Sigmoid,
-        Op::HardSigmoid => Activation::HardSigmoid {
-            alpha: alpha(0.2),
-            beta: c.float(Attr::Beta, 0.5),
+        Operator::Sigmoid => Activation::Sigmoid,
+        Operator::HardSigmoid(sigmoid) => Activation::HardSigmoid {
+            alpha: sigmoid.alpha.into(),
+            beta: sigmoid.beta.into(),
         },
-        Op::HardSwish => Activation::HardSwish,
-        Op::Swish => Activation::Swish { alpha: alpha(1.0) },
-        Op::Mish => Activation::Mish,
-        Op::Softplus => Activation::Softplus,
-        Op::Softsign => Activation::Softsign,
-        Op::Gelu => match c.text(Attr::Approximate, "none") {
-            "none" => Activation::Gelu,
-            "tanh" => Activation::GeluTanh,
-            other => return bad(format!("approximate is {other:?}, not none or tanh")),
+        Operator::HardSwish => Activation::HardSwish,
+        Operator::Swish(Alpha { alpha }) => Activation::Swish { alpha: alpha.into() },
+        Operator::Mish => Activation::Mish,
+        Operator::Softplus => Activation::Softplus,
+        Operator::Softsign => Activation::Softsign,
+        Operator::Gelu(gelu) => match gelu.form {
+            GeluForm::Exact => Activation::Gelu,
+            GeluForm::Tanh => Activation::GeluTanh,
         },
-        Op::Shrink => Activation::Shrink {
-            bias: c.float(Attr::Bias, 0.0),
-            lambda: c.float(Attr::Lambd, 0.5),
+        Operator::Shrink(shrink) => Activation::Shrink {
+            bias: shrink.bias.into(),
+            lambda: shrink.lambda.into(),
         },
         _ => return bad("not an activation"),
     };

@@ -4,7 +4,8 @@
 
 use polychip_cpu_kernels::reference::attention::{self as kernel, Attention, LinearRule, Shown};
 use polychip_cpu_kernels::reference::{Result, Tensor, shape};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{self, Rotary, Scores, UpdateRule};
+use polychip_ops::{DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad};
 use crate::row::{BOOL, FLOATS, Row};
@@ -30,19 +31,20 @@ pub(crate) fn row(op: Op) -> Option<Row> {
     })
 }
 
-fn heads(c: &Call<'_>, x: &Tensor, attr: Attr) -> Result<Tensor> {
-    if x.rank() == 3 {
-        kernel::split_heads(x, c.required_size(attr)?)
-    } else {
-        Ok(x.clone())
+fn heads(x: &Tensor, heads: Option<usize>, attribute: &str) -> Result<Tensor> {
+    match heads {
+        _ if x.rank() != 3 => Ok(x.clone()),
+        Some(heads) => kernel::split_heads(x, heads),
+        None => bad(format!("attribute {attribute} is missing")),
     }
 }
 
 fn attention(c: &Call<'_>) -> Outputs {
     let packed = c.input(0)?.rank() == 3;
-    let q = heads(c, c.input(0)?, Attr::QNumHeads)?;
-    let mut k = heads(c, c.input(1)?, Attr::KvNumHeads)?;
-    let mut v = heads(c, c.input(2)?, Attr::KvNumHeads)?;
+    let node: operator::Attention = c.typed()?;
+    let q = heads(c.input(0)?, node.q_heads, "q_num_heads")?;
+    let mut k = heads(c.input(1)?, node.kv_heads, "kv_num_heads")?;
+    let mut v = heads(c.input(2)?, node.kv_heads, "kv_num_heads")?;
     let mut past = 0;
     match (c.optional(4), c.optional(5)) {
         (None, None) => {}
@@ -54,28 +56,21 @@ fn attention(c: &Call<'_>) -> Outputs {
         _ => return bad("past_key and past_value come together, in four dims"),
     }
     let valid = c.optional_ints(6)?;
-    let window = |attr| {
-        let limit = c.int(attr, -1);
-        (limit >= 0).then_some(limit)
-    };
+    let window = |limit: i64| (limit >= 0).then_some(limit);
     let size = q.shape().get(3).copied().unwrap_or(1) as f64;
     let p = Attention {
-        scale: c
-            .attributes
-            .float(Attr::Scale)
-            .map_or(1.0 / size.sqrt(), f64::from),
-        softcap: c.float(Attr::Softcap, 0.0),
-        causal: c.flag(Attr::IsCausal, false),
-        left: window(Attr::LeftWindowSize),
-        right: window(Attr::RightWindowSize),
+        scale: node.scale.map_or(1.0 / size.sqrt(), f64::from),
+        softcap: node.softcap.into(),
+        causal: node.causal,
+        left: window(node.left_window),
+        right: window(node.right_window),
         valid: valid.as_deref(),
         past,
-        shown: match c.int(Attr::QkMatmulOutputMode, 0) {
-            0 => Shown::Raw,
-            1 => Shown::Capped,
-            2 => Shown::Biased,
-            3 => Shown::Probabilities,
-            other => return bad(format!("qk_matmul_output_mode is {other}")),
+        shown: match node.scores {
+            Scores::Raw => Shown::Raw,
+            Scores::Capped => Shown::Capped,
+            Scores::Biased => Shown::Biased,
+            Scores::Probabilities => Shown::Probabilities,
         },
     };
     let (y, scores) = kernel::attention(&q, &k, &v, c.optional(3), p)?;
@@ -85,12 +80,16 @@ fn attention(c: &Call<'_>) -> Outputs {
 
 fn rotary(c: &Call<'_>) -> Outputs {
     let input = c.input(0)?;
-    let x = heads(c, input, Attr::NumHeads)?;
-    let Ok(rotated) = usize::try_from(c.int(Attr::RotaryEmbeddingDim, 0)) else {
-        return bad("rotary_embedding_dim is negative");
-    };
-    let interleaved = c.flag(Attr::Interleaved, false);
-    let y = kernel::rotary(&x, c.input(1)?, c.input(2)?, c.optional(3), rotated, interleaved)?;
+    let node: Rotary = c.typed()?;
+    let x = heads(input, node.heads, "num_heads")?;
+    let y = kernel::rotary(
+        &x,
+        c.input(1)?,
+        c.input(2)?,
+        c.optional(3),
+        node.rotated,
+        node.interleaved,
+    )?;
     Ok(vec![if input.rank() == 3 {
         kernel::join_heads(&y)?
     } else {
@@ -99,37 +98,22 @@ fn rotary(c: &Call<'_>) -> Outputs {
 }
 
 fn linear(c: &Call<'_>) -> Outputs {
-    let rule = match c.text(Attr::UpdateRule, "gated_delta") {
-        "linear" => LinearRule {
-            gated: false,
-            delta: false,
-        },
-        "gated" => LinearRule {
-            gated: true,
-            delta: false,
-        },
-        "delta" => LinearRule {
-            gated: false,
-            delta: true,
-        },
-        "gated_delta" => LinearRule {
-            gated: true,
-            delta: true,
-        },
-        other => return bad(format!("update_rule is {other:?}")),
+    let node: operator::LinearAttention = c.typed()?;
+    let (gated, delta) = match node.rule {
+        UpdateRule::Linear => (false, false),
+        UpdateRule::Gated => (true, false),
+        UpdateRule::Delta => (false, true),
+        UpdateRule::GatedDelta => (true, true),
     };
-    let scale = c.float(Attr::Scale, 0.0);
+    let scale = f64::from(node.scale);
     let (y, state) = kernel::linear_attention(
         (c.input(0)?, c.input(1)?, c.input(2)?),
         c.optional(3),
         c.optional(4),
         c.optional(5),
-        (
-            c.required_size(Attr::QNumHeads)?,
-            c.required_size(Attr::KvNumHeads)?,
-        ),
+        (node.q_heads, node.kv_heads),
         (scale != 0.0).then_some(scale),
-        rule,
+        LinearRule { gated, delta },
     )?;
     Ok(vec![y, state])
 }

@@ -3,7 +3,8 @@
 //! Invariant: an absent required input or attribute is an error that names it.
 
 use polychip_cpu_kernels::reference::{Error, Result, Tensor};
-use polychip_ops::{Attr, AttrValue, Attributes, DType, Op};
+use polychip_ops::operator::OperatorAttributes;
+use polychip_ops::{Attr, AttrValue, Attributes, Op, Operator};
 
 use crate::literal;
 
@@ -54,65 +55,14 @@ impl<'a> Call<'a> {
         (first..self.inputs.len()).map(|i| self.input(i)).collect()
     }
 
-    /// An integer attribute or its default.
-    pub(crate) fn int(&self, attr: Attr, default: i64) -> i64 {
-        self.attributes.int(attr).unwrap_or(default)
+    /// The op with its typed attributes.
+    pub(crate) fn operator(&self) -> Result<Operator> {
+        Operator::decode(self.op, self.attributes).map_err(|why| Error::new(why.to_string()))
     }
 
-    /// An attribute that is off at 0 and on otherwise.
-    pub(crate) fn flag(&self, attr: Attr, default: bool) -> bool {
-        self.int(attr, i64::from(default)) != 0
-    }
-
-    /// An integer attribute that must be there.
-    pub(crate) fn required_int(&self, attr: Attr) -> Result<i64> {
-        match self.attributes.int(attr) {
-            Some(value) => Ok(value),
-            None => bad(format!("attribute {} is missing", attr.name())),
-        }
-    }
-
-    /// A size attribute that must be there.
-    pub(crate) fn required_size(&self, attr: Attr) -> Result<usize> {
-        let value = self.required_int(attr)?;
-        usize::try_from(value).or_else(|_| bad(format!("attribute {} is {value}", attr.name())))
-    }
-
-    /// A float attribute or its default.
-    pub(crate) fn float(&self, attr: Attr, default: f32) -> f64 {
-        f64::from(self.attributes.float(attr).unwrap_or(default))
-    }
-
-    /// A text attribute or its default.
-    pub(crate) fn text(&self, attr: Attr, default: &'static str) -> &'a str {
-        self.attributes.str(attr).unwrap_or(default)
-    }
-
-    /// An integer list attribute as sizes, if it is there.
-    pub(crate) fn sizes(&self, attr: Attr) -> Result<Option<Vec<usize>>> {
-        match self.attributes.ints(attr) {
-            None => Ok(None),
-            Some(v) => sizes(v).map(Some),
-        }
-    }
-
-    /// An element type named by its code in an attribute, if it is there.
-    pub(crate) fn dtype(&self, attr: Attr) -> Result<Option<DType>> {
-        match self.attributes.int(attr) {
-            None => Ok(None),
-            Some(code) => match u32::try_from(code).ok().and_then(DType::from_code) {
-                Some(dtype) => Ok(Some(dtype)),
-                None => bad(format!("attribute {} names no element type: {code}", attr.name())),
-            },
-        }
-    }
-
-    /// The text list of an attribute, empty if it is absent.
-    pub(crate) fn texts(&self, attr: Attr) -> Vec<String> {
-        self.attributes
-            .strings(attr)
-            .map(|v| v.iter().map(|s| s.to_string()).collect())
-            .unwrap_or_default()
+    /// The typed attributes, where the op is known to have these.
+    pub(crate) fn typed<T: OperatorAttributes>(&self) -> Result<T> {
+        Operator::attributes(self.op, self.attributes).map_err(|why| Error::new(why.to_string()))
     }
 
     /// The tensor of an attribute, if it is there.

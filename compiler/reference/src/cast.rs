@@ -5,9 +5,10 @@
 use polychip_cpu_kernels::reference::Element;
 use polychip_cpu_kernels::reference::cast as kernel;
 use polychip_cpu_kernels::reference::minifloat::ScaleRounding;
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{BitCast, Cast, CastLike, CastRounding};
+use polychip_ops::{DType, DTypes, Op};
 
-use crate::call::{Call, Outputs, bad, one};
+use crate::call::{Call, Outputs, one};
 use crate::literal::element;
 use crate::row::{ANY, Row};
 
@@ -18,38 +19,31 @@ pub(crate) fn row(op: Op) -> Option<Row> {
     Some(match op {
         Op::Cast => Row {
             takes: &[REAL_OR_TEXT],
-            run: |c| cast(c, to(c)?),
+            run: |c| {
+                let node: Cast = c.typed()?;
+                cast(c, element(node.to), node.saturate, node.rounding)
+            },
         },
         Op::CastLike => Row {
             takes: &[REAL_OR_TEXT, REAL_OR_TEXT],
-            run: |c| cast(c, c.input(1)?.element()),
+            run: |c| {
+                let node: CastLike = c.typed()?;
+                cast(c, c.input(1)?.element(), node.saturate, node.rounding)
+            },
         },
         Op::BitCast => Row {
             takes: &[FIXED_WIDTH],
-            run: |c| one(kernel::bit_cast(c.input(0)?, to(c)?)),
+            run: |c| one(kernel::bit_cast(c.input(0)?, element(c.typed::<BitCast>()?.to))),
         },
         _ => return None,
     })
 }
 
-fn to(c: &Call<'_>) -> polychip_cpu_kernels::reference::Result<Element> {
-    match c.dtype(Attr::To)? {
-        Some(dtype) => Ok(element(dtype)),
-        None => bad("attribute to is missing"),
-    }
-}
-
-fn cast(c: &Call<'_>, to: Element) -> Outputs {
-    let rounding = match c.text(Attr::RoundMode, "up") {
-        "up" => ScaleRounding::Up,
-        "down" => ScaleRounding::Down,
-        "nearest" => ScaleRounding::Nearest,
-        other => return bad(format!("round_mode is {other:?}, not up, down or nearest")),
+fn cast(c: &Call<'_>, to: Element, saturate: bool, rounding: CastRounding) -> Outputs {
+    let rounding = match rounding {
+        CastRounding::Up => ScaleRounding::Up,
+        CastRounding::Down => ScaleRounding::Down,
+        CastRounding::Nearest => ScaleRounding::Nearest,
     };
-    one(kernel::cast(
-        c.input(0)?,
-        to,
-        c.flag(Attr::Saturate, true),
-        rounding,
-    ))
+    one(kernel::cast(c.input(0)?, to, saturate, rounding))
 }

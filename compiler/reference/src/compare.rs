@@ -3,7 +3,8 @@
 //! Invariant: results are bool, but for Where, whose result has its choices' type.
 
 use polychip_cpu_kernels::reference::compare::{self as kernel, Comparison};
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::IsInf;
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::{ANY, BOOL, NUMBERS, Row};
@@ -48,9 +49,6 @@ fn compare(c: &Call<'_>) -> Outputs {
 }
 
 fn is_inf(c: &Call<'_>) -> Outputs {
-    one(kernel::is_inf(
-        c.input(0)?,
-        c.flag(Attr::DetectPositive, true),
-        c.flag(Attr::DetectNegative, true),
-    ))
+    let node: IsInf = c.typed()?;
+    one(kernel::is_inf(c.input(0)?, node.positive, node.negative))
 }

@@ -7,6 +7,7 @@
 //! Not here: graphs ([`crate::Program`] makes bodies of them).
 
 use polychip_cpu_kernels::reference::{Element, Error, Result, Tensor, index, shape};
+use polychip_ops::operator::Scan;
 use polychip_ops::{Attr, Attributes, Op};
 
 use crate::call::{Call, Outputs, bad};
@@ -203,7 +204,8 @@ fn map(c: &Call<'_>, run: &mut Run<'_>, find: &Find<'_, '_>) -> Outputs {
 
 fn scan(c: &Call<'_>, run: &mut Run<'_>, find: &Find<'_, '_>) -> Outputs {
     let inputs = c.list(0)?;
-    let scan_inputs = c.required_size(Attr::NumScanInputs)?;
+    let node: Scan = c.typed()?;
+    let scan_inputs = node.scan_inputs;
     let Some(states) = inputs.len().checked_sub(scan_inputs) else {
         return bad(format!("{scan_inputs} scan inputs of {}", inputs.len()));
     };
@@ -216,21 +218,15 @@ fn scan(c: &Call<'_>, run: &mut Run<'_>, find: &Find<'_, '_>) -> Outputs {
             body.outputs()
         ));
     };
-    let list = |attr: Attr, n: usize| -> Result<Vec<i64>> {
-        match c.attributes.ints(attr) {
-            Some(v) if v.len() == n => Ok(v.to_vec()),
-            Some(v) => bad(format!(
-                "attribute {} has {} entries, {n} wanted",
-                attr.name(),
-                v.len()
-            )),
-            None => Ok(vec![0; n]),
-        }
+    let list = |list: Vec<i64>, attr: Attr, n: usize| match list.len() {
+        0 => Ok(vec![0; n]),
+        count if count == n => Ok(list),
+        count => bad(format!("attribute {attr} has {count} entries, {n} wanted")),
     };
-    let in_axes = list(Attr::ScanInputAxes, scan_inputs)?;
-    let in_back = list(Attr::ScanInputDirections, scan_inputs)?;
-    let out_axes = list(Attr::ScanOutputAxes, scan_outputs)?;
-    let out_back = list(Attr::ScanOutputDirections, scan_outputs)?;
+    let in_axes = list(node.input_axes, Attr::ScanInputAxes, scan_inputs)?;
+    let in_back = list(node.input_directions, Attr::ScanInputDirections, scan_inputs)?;
+    let out_axes = list(node.output_axes, Attr::ScanOutputAxes, scan_outputs)?;
+    let out_back = list(node.output_directions, Attr::ScanOutputDirections, scan_outputs)?;
     let (state, scanned) = inputs.split_at(states);
     let mut axes = Vec::new();
     for (t, &a) in scanned.iter().zip(&in_axes) {

@@ -3,9 +3,10 @@
 //! Invariant: groups and windows are resolved before a kernel runs.
 
 use polychip_cpu_kernels::reference::activation::Activation;
+use polychip_cpu_kernels::reference::conv as kernel;
 use polychip_cpu_kernels::reference::window::Window;
-use polychip_cpu_kernels::reference::{Result, conv as kernel};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{CausalActivation, CausalConv, Col2Im, Conv, ConvTranspose, DeformConv};
+use polychip_ops::{DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
 use crate::row::{FLOATS, Row};
@@ -39,36 +40,30 @@ pub(crate) fn row(op: Op) -> Option<Row> {
     })
 }
 
-pub(crate) fn group(c: &Call<'_>, attr: Attr) -> Result<usize> {
-    let group = c.int(attr, 1);
-    match usize::try_from(group) {
-        Ok(g) if g > 0 => Ok(g),
-        _ => bad(format!("attribute {} is {group}", attr.name())),
-    }
-}
-
 fn conv(c: &Call<'_>) -> Outputs {
     let (x, w) = (c.input(0)?, c.input(1)?);
-    let window = window::sliding(c, x.shape(), Some(w.shape()))?;
-    one(kernel::conv(x, w, c.optional(2), &window, group(c, Attr::Group)?))
+    let conv: Conv = c.typed()?;
+    let window = window::sliding(&conv.window, x.shape(), Some(w.shape()))?;
+    one(kernel::conv(x, w, c.optional(2), &window, conv.groups.get()))
 }
 
 fn conv_transpose(c: &Call<'_>) -> Outputs {
     let (x, w) = (c.input(0)?, c.input(1)?);
-    let window = window::transposed(c, x.shape(), w.shape())?;
+    let conv: ConvTranspose = c.typed()?;
+    let window = window::transposed(&conv.window, x.shape(), w.shape())?;
     one(kernel::conv_transpose(
         x,
         w,
         c.optional(2),
         &window,
-        group(c, Attr::Group)?,
+        conv.groups.get(),
     ))
 }
 
 fn deform_conv(c: &Call<'_>) -> Outputs {
     let (x, w) = (c.input(0)?, c.input(1)?);
-    let window = window::sliding(c, x.shape(), Some(w.shape()))?;
-    let groups = (group(c, Attr::Group)?, group(c, Attr::OffsetGroup)?);
+    let conv: DeformConv = c.typed()?;
+    let window = window::sliding(&conv.window, x.shape(), Some(w.shape()))?;
     one(kernel::deform_conv(
         x,
         w,
@@ -76,17 +71,18 @@ fn deform_conv(c: &Call<'_>) -> Outputs {
         c.optional(3),
         c.optional(4),
         &window,
-        groups,
+        (conv.groups.get(), conv.offset_groups.get()),
     ))
 }
 
 fn col2im(c: &Call<'_>) -> Outputs {
     let (image, kernel_shape) = (sizes(&c.ints(1)?)?, sizes(&c.ints(2)?)?);
     let n = image.len();
-    let ones = || vec![1; n];
-    let strides = c.sizes(Attr::Strides)?.unwrap_or_else(ones);
-    let dilations = c.sizes(Attr::Dilations)?.unwrap_or_else(ones);
-    let pads = c.sizes(Attr::Pads)?.unwrap_or_else(|| vec![0; 2 * n]);
+    let window = c.typed::<Col2Im>()?.window;
+    let or = |list: &[i64], none: Vec<usize>| if list.is_empty() { Ok(none) } else { sizes(list) };
+    let strides = or(&window.strides, vec![1; n])?;
+    let dilations = or(&window.dilations, vec![1; n])?;
+    let pads = or(&window.pads, vec![0; 2 * n])?;
     if kernel_shape.len() != n || strides.len() != n || dilations.len() != n || pads.len() != 2 * n {
         return bad(format!("a block {kernel_shape:?} of an image {image:?}"));
     }
@@ -120,11 +116,7 @@ fn col2im(c: &Call<'_>) -> Outputs {
 }
 
 fn causal(c: &Call<'_>) -> Outputs {
-    let swish = match c.text(Attr::Activation, "none") {
-        "none" => false,
-        "silu" | "swish" => true,
-        other => return bad(format!("activation is {other:?}, not none, silu or swish")),
-    };
+    let swish = c.typed::<CausalConv>()?.activation == CausalActivation::Silu;
     let f = |v| {
         if swish {
             Activation::Swish { alpha: 1.0 }.at(v)

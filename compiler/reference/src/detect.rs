@@ -4,7 +4,7 @@
 
 use polychip_cpu_kernels::reference::Result;
 use polychip_cpu_kernels::reference::detect::{self as kernel, Suppression};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::{DType, DTypes, Op, operator};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::Row;
@@ -37,7 +37,7 @@ fn run(c: &Call<'_>) -> Outputs {
         None => 0,
     };
     let p = Suppression {
-        centre: c.flag(Attr::CenterPointBox, false),
+        centre: c.typed::<operator::Suppression>()?.center_point_box,
         max_output,
         iou: scalar(3)?.unwrap_or(0.0),
         score: scalar(4)?,

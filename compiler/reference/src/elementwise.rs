@@ -4,7 +4,8 @@
 
 use polychip_cpu_kernels::reference::Tensor;
 use polychip_cpu_kernels::reference::elementwise::{self as kernel, Binary, Unary};
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{BitShift, Mod, Shift};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::{BOOL, FLOATS, INTS, NUMBERS, NUMBERS_AND_BOOL, Row};
@@ -125,7 +126,7 @@ fn binary(c: &Call<'_>) -> Outputs {
 }
 
 fn modulo(c: &Call<'_>) -> Outputs {
-    let f = if c.flag(Attr::Fmod, false) {
+    let f = if c.typed::<Mod>()?.fmod {
         Binary::Fmod
     } else {
         Binary::Mod
@@ -134,10 +135,9 @@ fn modulo(c: &Call<'_>) -> Outputs {
 }
 
 fn shift(c: &Call<'_>) -> Outputs {
-    let f = match c.text(Attr::Direction, "") {
-        "LEFT" => Binary::ShiftLeft,
-        "RIGHT" => Binary::ShiftRight,
-        other => return bad(format!("direction is {other:?}, not LEFT or RIGHT")),
+    let f = match c.typed::<BitShift>()?.direction {
+        Shift::Left => Binary::ShiftLeft,
+        Shift::Right => Binary::ShiftRight,
     };
     one(kernel::binary(f, c.input(0)?, c.input(1)?))
 }

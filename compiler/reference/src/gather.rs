@@ -4,8 +4,11 @@
 
 use polychip_cpu_kernels::reference::elementwise::Binary;
 use polychip_cpu_kernels::reference::gather::{self as kernel, Meeting};
-use polychip_cpu_kernels::reference::{Result, index};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_cpu_kernels::reference::index;
+use polychip_ops::operator::{
+    Along, CacheMode, Compress, GatherNd, ScatterNd, ScatterReduction, TensorScatter,
+};
+use polychip_ops::{DType, DTypes, Op, Operator};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::{ANY, BOOL, INDEX, NUMBERS, Row};
@@ -55,7 +58,7 @@ fn gather(c: &Call<'_>) -> Outputs {
     one(kernel::gather(
         x,
         c.input(1)?,
-        index::axis(c.int(Attr::Axis, 0), x.rank())?,
+        index::axis(c.typed::<Along>()?.axis, x.rank())?,
     ))
 }
 
@@ -64,37 +67,39 @@ fn gather_elements(c: &Call<'_>) -> Outputs {
     one(kernel::gather_elements(
         x,
         c.input(1)?,
-        index::axis(c.int(Attr::Axis, 0), x.rank())?,
+        index::axis(c.typed::<Along>()?.axis, x.rank())?,
     ))
 }
 
 fn gather_nd(c: &Call<'_>) -> Outputs {
-    match usize::try_from(c.int(Attr::BatchDims, 0)) {
-        Ok(dims) => one(kernel::gather_nd(c.input(0)?, c.input(1)?, dims)),
-        Err(_) => bad("batch_dims is negative"),
-    }
+    let node: GatherNd = c.typed()?;
+    one(kernel::gather_nd(c.input(0)?, c.input(1)?, node.batch_dims))
 }
 
-fn meeting(c: &Call<'_>) -> Result<Meeting> {
-    Ok(match c.text(Attr::Reduction, "none") {
-        "none" => None,
-        "add" => Some(Binary::Add),
-        "mul" => Some(Binary::Mul),
-        "max" => Some(Binary::Max),
-        "min" => Some(Binary::Min),
-        other => return bad(format!("reduction is {other:?}, not none, add, mul, max or min")),
-    })
+fn meeting(reduction: ScatterReduction) -> Meeting {
+    match reduction {
+        ScatterReduction::None => None,
+        ScatterReduction::Add => Some(Binary::Add),
+        ScatterReduction::Mul => Some(Binary::Mul),
+        ScatterReduction::Max => Some(Binary::Max),
+        ScatterReduction::Min => Some(Binary::Min),
+    }
 }
 
 fn scatter_elements(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axis = index::axis(c.int(Attr::Axis, 0), x.rank())?;
+    // Scatter is the older name of the same without a reduction
+    let (axis, reduction) = match c.operator()? {
+        Operator::ScatterElements(node) => (node.axis, node.reduction),
+        Operator::Scatter(node) => (node.axis, ScatterReduction::None),
+        _ => return bad("not a scatter op"),
+    };
     one(kernel::scatter_elements(
         x,
         c.input(1)?,
         c.input(2)?,
-        axis,
-        meeting(c)?,
+        index::axis(axis, x.rank())?,
+        meeting(reduction),
     ))
 }
 
@@ -103,25 +108,21 @@ fn scatter_nd(c: &Call<'_>) -> Outputs {
         c.input(0)?,
         c.input(1)?,
         c.input(2)?,
-        meeting(c)?,
+        meeting(c.typed::<ScatterNd>()?.reduction),
     ))
 }
 
 fn tensor_scatter(c: &Call<'_>) -> Outputs {
     let cache = c.input(0)?;
-    let axis = index::axis(c.int(Attr::Axis, -2), cache.rank())?;
-    let circular = match c.text(Attr::Mode, "linear") {
-        "linear" => false,
-        "circular" => true,
-        other => return bad(format!("mode is {other:?}, not linear or circular")),
-    };
+    let node: TensorScatter = c.typed()?;
+    let axis = index::axis(node.axis, cache.rank())?;
     let starts = c.optional_ints(2)?;
     one(kernel::tensor_scatter(
         cache,
         c.input(1)?,
         starts.as_deref(),
         axis,
-        circular,
+        node.mode == CacheMode::Circular,
     ))
 }
 
@@ -131,16 +132,13 @@ fn one_hot(c: &Call<'_>) -> Outputs {
         [depth] => usize::try_from(*depth).or_else(|_| bad(format!("depth is {depth}")))?,
         other => return bad(format!("depth has {} elements", other.len())),
     };
-    let axis = index::axis(c.int(Attr::Axis, -1), indices.rank() + 1)?;
+    let axis = index::axis(c.typed::<Along>()?.axis, indices.rank() + 1)?;
     one(kernel::one_hot(indices, depth, c.input(2)?, axis))
 }
 
 fn compress(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axis = c
-        .attributes
-        .int(Attr::Axis)
-        .map(|a| index::axis(a, x.rank()))
-        .transpose()?;
+    let axis = c.typed::<Compress>()?.axis;
+    let axis = axis.map(|axis| index::axis(axis, x.rank())).transpose()?;
     one(kernel::compress(x, &c.input(1)?.to_bools()?, axis))
 }

@@ -4,9 +4,10 @@
 
 use polychip_cpu_kernels::reference::Tensor;
 use polychip_cpu_kernels::reference::matmul as kernel;
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{Einsum, Gemm};
 
-use crate::call::{Call, Outputs, bad, one};
+use crate::call::{Call, Outputs, one};
 use crate::row::{FLOATS, NUMBERS, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
@@ -32,27 +33,25 @@ pub(crate) fn row(op: Op) -> Option<Row> {
 }
 
 fn gemm(c: &Call<'_>) -> Outputs {
-    let side = |i, attr| -> polychip_cpu_kernels::reference::Result<Tensor> {
+    let gemm: Gemm = c.typed()?;
+    let side = |i, transposed| -> polychip_cpu_kernels::reference::Result<Tensor> {
         let x = c.input(i)?;
-        if c.flag(attr, false) {
+        if transposed {
             kernel::transposed(x)
         } else {
             Ok(x.clone())
         }
     };
-    let (a, b) = (side(0, Attr::TransA)?, side(1, Attr::TransB)?);
+    let (a, b) = (side(0, gemm.trans_a)?, side(1, gemm.trans_b)?);
     one(kernel::gemm(
         &a,
         &b,
         c.optional(2),
-        c.float(Attr::Alpha, 1.0),
-        c.float(Attr::Beta, 1.0),
+        gemm.alpha.into(),
+        gemm.beta.into(),
     ))
 }
 
 fn einsum(c: &Call<'_>) -> Outputs {
-    match c.attributes.str(Attr::Equation) {
-        Some(equation) => one(kernel::einsum(equation, &c.list(0)?)),
-        None => bad("attribute equation is missing"),
-    }
+    one(kernel::einsum(&c.typed::<Einsum>()?.equation, &c.list(0)?))
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use polychip_cpu_kernels::reference::forest::{Branch, Child, Forest, Join, Test, Transform, predict};
 use polychip_cpu_kernels::reference::{Element, Error, Result, Storage, Tensor, label};
-use polychip_ops::{Attr, AttrValue, Attributes, DType, DTypes, Op};
+use polychip_ops::operator::{Aggregate, PostTransform, TreeEnsemble};
+use polychip_ops::{Attr, AttrValue, Attributes, DType, DTypes, Op, Operator};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::literal::tensor_from_literal;
@@ -68,9 +69,32 @@ fn encode(c: &Call<'_>) -> Outputs {
 /// If its attributes do not make trees.
 pub fn forest(op: Op, attributes: &Attributes) -> Result<Forest> {
     match op {
-        Op::TreeEnsemble => by_index(attributes),
-        Op::TreeEnsembleRegressor => by_number(attributes),
+        Op::TreeEnsemble => by_index(ensemble(op, attributes)?, attributes),
+        Op::TreeEnsembleRegressor => by_number(ensemble(op, attributes)?, attributes),
         _ => bad(format!("{op} is no ensemble of trees")),
+    }
+}
+
+fn ensemble(op: Op, attributes: &Attributes) -> Result<TreeEnsemble> {
+    Operator::attributes(op, attributes).map_err(|why| Error::new(why.to_string()))
+}
+
+fn join(node: TreeEnsemble) -> Join {
+    match node.aggregate {
+        Aggregate::Average => Join::Average,
+        Aggregate::Sum => Join::Sum,
+        Aggregate::Min => Join::Min,
+        Aggregate::Max => Join::Max,
+    }
+}
+
+fn transform(node: TreeEnsemble) -> Transform {
+    match node.transform {
+        PostTransform::None => Transform::None,
+        PostTransform::Softmax => Transform::Softmax,
+        PostTransform::Logistic => Transform::Logistic,
+        PostTransform::SoftmaxZero => Transform::SoftmaxZero,
+        PostTransform::Probit => Transform::Probit,
     }
 }
 
@@ -107,12 +131,8 @@ fn index(value: i64, what: &str) -> Result<usize> {
     usize::try_from(value).or_else(|_| bad(format!("{what} is {value}")))
 }
 
-fn count(attributes: &Attributes) -> Result<usize> {
-    index(attributes.int(Attr::NTargets).unwrap_or(1), "n_targets")
-}
-
 /// TreeEnsemble: branches and leaves in lists of their own, named by their places.
-fn by_index(attributes: &Attributes) -> Result<Forest> {
+fn by_index(ensemble: TreeEnsemble, attributes: &Attributes) -> Result<Forest> {
     let tensor = |attr: Attr| match attributes.tensor(attr) {
         Some(literal) => tensor_from_literal(literal).map(Some),
         None => Ok(None),
@@ -198,30 +218,17 @@ fn by_index(attributes: &Attributes) -> Result<Forest> {
             .iter()
             .map(|&root| Ok(Child::Branch(index(root, "a root")?)))
             .collect::<Result<_>>()?,
-        targets: count(attributes)?,
+        targets: ensemble.targets(),
         base: Vec::new(),
-        join: match attributes.int(Attr::AggregateFunction).unwrap_or(1) {
-            0 => Join::Average,
-            1 => Join::Sum,
-            2 => Join::Min,
-            3 => Join::Max,
-            other => return bad(format!("aggregate_function is {other}")),
-        },
-        transform: match attributes.int(Attr::PostTransform).unwrap_or(0) {
-            0 => Transform::None,
-            1 => Transform::Softmax,
-            2 => Transform::Logistic,
-            3 => Transform::SoftmaxZero,
-            4 => Transform::Probit,
-            other => return bad(format!("post_transform is {other}")),
-        },
+        join: join(ensemble),
+        transform: transform(ensemble),
     }
     .check()
 }
 
 /// TreeEnsembleRegressor: nodes of all trees in one list, named by the numbers of tree and node; the first of each tree is
 /// its root.
-fn by_number(attributes: &Attributes) -> Result<Forest> {
+fn by_number(ensemble: TreeEnsemble, attributes: &Attributes) -> Result<Forest> {
     let trees = attributes.ints(Attr::NodesTreeids).unwrap_or_default();
     let n = trees.len();
     let numbers = wanted(attributes, Attr::NodesNodeids, n)?;
@@ -318,23 +325,10 @@ fn by_number(attributes: &Attributes) -> Result<Forest> {
         branches: made,
         leaves: given,
         roots: roots.into_iter().map(|(_, root)| root).collect(),
-        targets: count(attributes)?,
+        targets: ensemble.targets(),
         base: floats(attributes, Attr::BaseValues, Attr::BaseValuesAsTensor)?,
-        join: match attributes.str(Attr::AggregateFunction).unwrap_or("SUM") {
-            "AVERAGE" => Join::Average,
-            "SUM" => Join::Sum,
-            "MIN" => Join::Min,
-            "MAX" => Join::Max,
-            other => return bad(format!("aggregate_function is {other:?}")),
-        },
-        transform: match attributes.str(Attr::PostTransform).unwrap_or("NONE") {
-            "NONE" => Transform::None,
-            "SOFTMAX" => Transform::Softmax,
-            "LOGISTIC" => Transform::Logistic,
-            "SOFTMAX_ZERO" => Transform::SoftmaxZero,
-            "PROBIT" => Transform::Probit,
-            other => return bad(format!("post_transform is {other:?}")),
-        },
+        join: join(ensemble),
+        transform: transform(ensemble),
     }
     .check()
 }

@@ -2,10 +2,12 @@
 //!
 //! Invariant: optional statistics outputs are computed whenever the node names them.
 
-use polychip_cpu_kernels::reference::{Element, Result, Tensor, index, norm as kernel};
-use polychip_ops::{Attr, Op};
+use polychip_cpu_kernels::reference::{Result, Tensor, index, norm as kernel};
+use polychip_ops::Op;
+use polychip_ops::operator::{BatchNorm, GroupNorm, InstanceNorm, LpNorm, Lrn, MeanVariance, Norm};
 
 use crate::call::{Call, Outputs, bad, one};
+use crate::literal::element;
 use crate::row::{FLOATS, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
@@ -26,19 +28,17 @@ pub(crate) fn row(op: Op) -> Option<Row> {
     })
 }
 
-fn epsilon(c: &Call<'_>) -> f64 {
-    c.float(Attr::Epsilon, 1e-5)
-}
-
 fn batch(c: &Call<'_>) -> Outputs {
     let (x, scale, bias) = (c.input(0)?, c.input(1)?, c.input(2)?);
     let (mean, variance) = (c.input(3)?.to_f64s()?, c.input(4)?.to_f64s()?);
-    if !c.flag(Attr::TrainingMode, false) {
-        return one(kernel::batch(x, scale, bias, (&mean, &variance), epsilon(c)));
+    let norm: BatchNorm = c.typed()?;
+    let epsilon = f64::from(norm.epsilon);
+    if !norm.training {
+        return one(kernel::batch(x, scale, bias, (&mean, &variance), epsilon));
     }
     let (now_mean, now_variance) = kernel::channel_statistics(x)?;
-    let y = kernel::batch(x, scale, bias, (&now_mean, &now_variance), epsilon(c))?;
-    let momentum = c.float(Attr::Momentum, 0.9);
+    let y = kernel::batch(x, scale, bias, (&now_mean, &now_variance), epsilon)?;
+    let momentum = f64::from(norm.momentum);
     let running = |i: usize, old: &[f64], now: &[f64]| -> Result<Tensor> {
         if old.len() != now.len() {
             return bad(format!("{} statistics for {} channels", old.len(), now.len()));
@@ -70,15 +70,17 @@ fn instance(c: &Call<'_>) -> Outputs {
     let axes: Vec<usize> = (2..x.rank()).collect();
     let scale = kernel::per_channel(c.input(1)?, ch, x.rank())?;
     let bias = kernel::per_channel(c.input(2)?, ch, x.rank())?;
-    let n = kernel::normalise(x, &axes, true, epsilon(c), Some(&scale), Some(&bias))?;
+    let epsilon = f64::from(c.typed::<InstanceNorm>()?.epsilon);
+    let n = kernel::normalise(x, &axes, true, epsilon, Some(&scale), Some(&bias))?;
     Ok(vec![n.y])
 }
 
 fn group(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
     let ch = channels(x)?;
-    let groups = c.required_size(Attr::NumGroups)?;
-    if groups == 0 || ch % groups != 0 {
+    let norm: GroupNorm = c.typed()?;
+    let groups = norm.groups.get();
+    if ch % groups != 0 {
         return bad(format!("{ch} channels in {groups} groups"));
     }
     let rest = index::product(&x.shape()[2..]);
@@ -91,32 +93,37 @@ fn group(c: &Call<'_>) -> Outputs {
         t.reshaped(vec![1, groups, ch / groups, 1])
     };
     let (scale, bias) = (shaped(1)?, shaped(2)?);
-    let n = kernel::normalise(&split, &[2, 3], true, epsilon(c), Some(&scale), Some(&bias))?;
+    let n = kernel::normalise(
+        &split,
+        &[2, 3],
+        true,
+        f64::from(norm.epsilon),
+        Some(&scale),
+        Some(&bias),
+    )?;
     one(n.y.reshaped(x.shape().to_vec()))
 }
 
-fn trailing(c: &Call<'_>, x: &Tensor) -> Result<Vec<usize>> {
-    let first = index::axis(c.int(Attr::Axis, -1), x.rank())?;
+fn trailing(norm: Norm, x: &Tensor) -> Result<Vec<usize>> {
+    let first = index::axis(norm.axis, x.rank())?;
     Ok((first..x.rank()).collect())
 }
 
 fn layer(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axes = trailing(c, x)?;
-    let n = kernel::normalise(x, &axes, true, epsilon(c), Some(c.input(1)?), c.optional(2))?;
+    let norm: Norm = c.typed()?;
+    let (axes, epsilon) = (trailing(norm, x)?, f64::from(norm.epsilon));
+    let n = kernel::normalise(x, &axes, true, epsilon, Some(c.input(1)?), c.optional(2))?;
     let shape: Vec<usize> = x
         .shape()
         .iter()
         .enumerate()
         .map(|(d, &s)| if axes.contains(&d) { 1 } else { s })
         .collect();
-    let element = match u32::try_from(c.int(Attr::StashType, 1))
-        .ok()
-        .and_then(Element::from_code)
-    {
-        Some(e) if e.is_float() => e,
-        _ => return bad("stash_type names no float type"),
-    };
+    let element = element(norm.stash);
+    if !element.is_float() {
+        return bad("stash_type names no float type");
+    }
     let mean = Tensor::from_f64s(element, shape.clone(), &n.mean)?;
     let inverse = Tensor::from_f64s(element, shape, &n.inverse)?;
     Ok(vec![n.y, mean, inverse])
@@ -124,31 +131,32 @@ fn layer(c: &Call<'_>) -> Outputs {
 
 fn rms(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axes = trailing(c, x)?;
-    let n = kernel::normalise(x, &axes, false, epsilon(c), Some(c.input(1)?), None)?;
+    let norm: Norm = c.typed()?;
+    let (axes, epsilon) = (trailing(norm, x)?, f64::from(norm.epsilon));
+    let n = kernel::normalise(x, &axes, false, epsilon, Some(c.input(1)?), None)?;
     Ok(vec![n.y])
 }
 
 fn mean_variance(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axes = index::axes(c.attributes.ints(Attr::Axes).unwrap_or(&[0, 2, 3]), x.rank())?;
+    let axes = index::axes(&c.typed::<MeanVariance>()?.axes, x.rank())?;
     // ONNX adds 1e-9 to the deviation, which no float32 of a usual size shows
     Ok(vec![kernel::normalise(x, &axes, true, 1e-18, None, None)?.y])
 }
 
 fn lp(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axis = index::axis(c.int(Attr::Axis, -1), x.rank())?;
-    one(kernel::lp(x, axis, c.int(Attr::P, 2)))
+    let norm: LpNorm = c.typed()?;
+    one(kernel::lp(x, index::axis(norm.axis, x.rank())?, norm.p))
 }
 
 fn lrn(c: &Call<'_>) -> Outputs {
-    let size = c.required_size(Attr::Size)?;
+    let norm: Lrn = c.typed()?;
     one(kernel::lrn(
         c.input(0)?,
-        size,
-        c.float(Attr::Alpha, 1e-4),
-        c.float(Attr::Beta, 0.75),
-        c.float(Attr::Bias, 1.0),
+        norm.size.get(),
+        norm.alpha.into(),
+        norm.beta.into(),
+        norm.bias.into(),
     ))
 }

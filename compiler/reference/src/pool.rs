@@ -2,9 +2,13 @@
 //!
 //! Invariant: windows are resolved before a kernel runs.
 
-use polychip_cpu_kernels::reference::pool::{self as kernel, PoolSum, RoiAlign};
+use polychip_cpu_kernels::reference::pool::{self as kernel, PoolSum};
 use polychip_cpu_kernels::reference::window::Window;
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{
+    AveragePool, GlobalLpPool, LpPool, MaxPool, MaxRoiPool, MaxUnpool, RegionCoordinates, RegionMode,
+    RoiAlign,
+};
+use polychip_ops::{DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
 use crate::row::{FLOATS, Row};
@@ -45,53 +49,48 @@ pub(crate) fn row(op: Op) -> Option<Row> {
 
 fn max_pool(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let window = window::sliding(c, x.shape(), None)?;
-    let (values, places) = kernel::max_pool(x, &window, c.flag(Attr::StorageOrder, false))?;
+    let pool: MaxPool = c.typed()?;
+    let window = window::sliding(&pool.window, x.shape(), None)?;
+    let (values, places) = kernel::max_pool(x, &window, pool.column_major)?;
     Ok(vec![values, places])
 }
 
 fn average_pool(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let window = window::sliding(c, x.shape(), None)?;
-    let include_pad = c.flag(Attr::CountIncludePad, false);
+    let pool: AveragePool = c.typed()?;
+    let window = window::sliding(&pool.window, x.shape(), None)?;
+    let include_pad = pool.count_include_pad;
     one(kernel::sum_pool(x, &window, PoolSum::Average { include_pad }))
 }
 
 fn lp_pool(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let window = if c.op == Op::GlobalLpPool {
+    let (window, p) = if c.op == Op::GlobalLpPool {
         let spatial = window::spatial(x.shape())?;
         let n = spatial.len();
-        Window {
+        let whole = Window {
             kernel: spatial.to_vec(),
             strides: vec![1; n],
             dilations: vec![1; n],
             pads: vec![(0, 0); n],
             output: vec![1; n],
-        }
+        };
+        (whole, c.typed::<GlobalLpPool>()?.p)
     } else {
-        window::sliding(c, x.shape(), None)?
+        let pool: LpPool = c.typed()?;
+        (window::sliding(&pool.window, x.shape(), None)?, pool.p)
     };
-    one(kernel::sum_pool(
-        x,
-        &window,
-        PoolSum::Norm {
-            p: c.int(Attr::P, 2) as f64,
-        },
-    ))
+    one(kernel::sum_pool(x, &window, PoolSum::Norm { p: p as f64 }))
 }
 
 fn max_unpool(c: &Call<'_>) -> Outputs {
     let (x, places) = (c.input(0)?, c.ints(1)?);
     let spatial = window::spatial(x.shape())?;
     let n = spatial.len();
-    let Some(kernel_shape) = c.attributes.ints(Attr::KernelShape) else {
-        return bad("attribute kernel_shape is missing");
-    };
-    let ones = vec![1; n];
-    let zeros = vec![0; 2 * n];
-    let strides = c.attributes.ints(Attr::Strides).unwrap_or(&ones);
-    let pads = c.attributes.ints(Attr::Pads).unwrap_or(&zeros);
+    let window = c.typed::<MaxUnpool>()?.window;
+    let kernel_shape = window.kernel_shape;
+    let or = |list: Vec<i64>, none: Vec<i64>| if list.is_empty() { none } else { list };
+    let (strides, pads) = (or(window.strides, vec![1; n]), or(window.pads, vec![0; 2 * n]));
     if kernel_shape.len() != n || strides.len() != n || pads.len() != 2 * n {
         return bad(format!("a kernel {kernel_shape:?} over {n} spatial dims"));
     }
@@ -113,7 +112,8 @@ fn max_unpool(c: &Call<'_>) -> Outputs {
 }
 
 fn max_roi_pool(c: &Call<'_>) -> Outputs {
-    let pooled = c.sizes(Attr::PooledShape)?.unwrap_or_default();
+    let pool: MaxRoiPool = c.typed()?;
+    let pooled = sizes(&pool.pooled_shape)?;
     let &[h, w] = pooled.as_slice() else {
         return bad(format!("pooled_shape is {pooled:?}, two sizes wanted"));
     };
@@ -121,28 +121,18 @@ fn max_roi_pool(c: &Call<'_>) -> Outputs {
         c.input(0)?,
         c.input(1)?,
         (h, w),
-        c.float(Attr::SpatialScale, 1.0),
+        pool.spatial_scale.into(),
     ))
 }
 
 fn roi_align(c: &Call<'_>) -> Outputs {
-    let size = |attr, default| sizes(&[c.int(attr, default)]).map(|v| v[0]);
-    let max = match c.text(Attr::Mode, "avg") {
-        "avg" => false,
-        "max" => true,
-        other => return bad(format!("mode is {other:?}, not avg or max")),
-    };
-    let half_pixel = match c.text(Attr::CoordinateTransformationMode, "half_pixel") {
-        "half_pixel" => true,
-        "output_half_pixel" => false,
-        other => return bad(format!("coordinate_transformation_mode is {other:?}")),
-    };
-    let p = RoiAlign {
-        output: (size(Attr::OutputHeight, 1)?, size(Attr::OutputWidth, 1)?),
-        sampling_ratio: size(Attr::SamplingRatio, 0)?,
-        scale: c.float(Attr::SpatialScale, 1.0),
-        half_pixel,
-        max,
+    let align: RoiAlign = c.typed()?;
+    let p = kernel::RoiAlign {
+        output: (align.output_height, align.output_width),
+        sampling_ratio: align.sampling_ratio,
+        scale: align.spatial_scale.into(),
+        half_pixel: align.coordinates == RegionCoordinates::HalfPixel,
+        max: align.mode == RegionMode::Max,
     };
     one(kernel::roi_align(c.input(0)?, c.input(1)?, &c.ints(2)?, p))
 }

@@ -4,12 +4,13 @@
 
 use polychip_cpu_kernels::reference::quantise::{self as kernel, Quantisation};
 use polychip_cpu_kernels::reference::{Element, Result, Tensor, conv, index, matmul};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{Conv, Dequantize, Quantize};
+use polychip_ops::{DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::literal::element;
 use crate::row::{ANY, FLOATS, Row};
-use crate::{conv as conv_ops, window};
+use crate::window;
 
 const BYTES: DTypes = DTypes::of(&[DType::I8, DType::U8]);
 const I32: DTypes = DTypes::of(&[DType::I32]);
@@ -64,22 +65,10 @@ pub(crate) fn row(op: Op) -> Option<Row> {
     })
 }
 
-fn block(c: &Call<'_>) -> Result<usize> {
-    let block = c.int(Attr::BlockSize, 0);
-    usize::try_from(block).or_else(|_| bad(format!("block_size is {block}")))
-}
-
-/// An element type named by an attribute in which 0 or absence names none.
-fn named(c: &Call<'_>, attr: Attr) -> Result<Option<Element>> {
-    if c.int(attr, 0) == 0 {
-        return Ok(None);
-    }
-    Ok(c.dtype(attr)?.map(element))
-}
-
 fn quantise(c: &Call<'_>) -> Outputs {
     let (x, scale, zero) = (c.input(0)?, c.input(1)?, c.optional(2));
-    let to = match (zero, named(c, Attr::OutputDtype)?) {
+    let node: Quantize = c.typed()?;
+    let to = match (zero, node.output.map(element)) {
         (Some(z), Some(named)) if z.element() != named => {
             return bad(format!(
                 "output_dtype {named:?} with zero points of {:?}",
@@ -90,24 +79,25 @@ fn quantise(c: &Call<'_>) -> Outputs {
         (None, named) => named.unwrap_or(Element::U8),
     };
     let q = Quantisation {
-        axis: c.int(Attr::Axis, 1),
-        block: block(c)?,
-        saturate: c.flag(Attr::Saturate, true),
-        precision: named(c, Attr::Precision)?.unwrap_or(scale.element()),
+        axis: node.axis,
+        block: node.block,
+        saturate: node.saturate,
+        precision: node.precision.map_or(scale.element(), element),
     };
     one(kernel::quantise(x, scale, zero, to, q))
 }
 
 fn dequantise(c: &Call<'_>) -> Outputs {
     let (x, scale) = (c.input(0)?, c.input(1)?);
-    let to = named(c, Attr::OutputDtype)?.unwrap_or(scale.element());
+    let node: Dequantize = c.typed()?;
+    let to = node.output.map_or(scale.element(), element);
     one(kernel::dequantise(
         x,
         scale,
         c.optional(2),
         to,
-        c.int(Attr::Axis, 1),
-        block(c)?,
+        node.axis,
+        node.block,
     ))
 }
 
@@ -175,15 +165,16 @@ fn integer_conv(
     (x, x_zero): (&Tensor, Option<&Tensor>),
     (w, w_zero): (&Tensor, Option<&Tensor>),
 ) -> Result<(Vec<usize>, Vec<i64>)> {
-    let window = window::sliding(c, x.shape(), Some(w.shape()))?;
+    let node: Conv = c.typed()?;
+    let window = window::sliding(&node.window, x.shape(), Some(w.shape()))?;
     if x_zero.is_some_and(|z| z.len() != 1) {
         return bad("the input has one zero point");
     }
     let filter = index::product(&w.shape()[1..]).max(1);
     let left = kernel::centred(x, x_zero, |_| 0)?;
     let right = kernel::centred(w, w_zero, |i| i / filter)?;
-    let group = conv_ops::group(c, Attr::Group)?;
-    let sums = conv::convolve(&left, x.shape(), &right, w.shape(), &window, group)?;
+    let groups = node.groups.get();
+    let sums = conv::convolve(&left, x.shape(), &right, w.shape(), &window, groups)?;
     let mut shape = vec![x.shape()[0], w.shape()[0]];
     shape.extend(&window.output);
     Ok((shape, sums))

@@ -5,7 +5,8 @@
 use polychip_cpu_kernels::reference::activation::Activation;
 use polychip_cpu_kernels::reference::recurrent::{self as kernel, Cell, Layer};
 use polychip_cpu_kernels::reference::{Result, Tensor, shape};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{Direction, Rnn};
+use polychip_ops::{DType, DTypes, Op, Operator};
 
 use crate::call::{Call, Outputs, bad, sizes};
 use crate::row::{FLOATS, Row};
@@ -56,24 +57,32 @@ fn activation(
 }
 
 fn run(c: &Call<'_>) -> Outputs {
-    let (cell, defaults): (Cell, &[&str]) = match c.op {
-        Op::RNN => (Cell::Rnn, &["Tanh"]),
-        Op::GRU => {
-            let linear_before_reset = c.flag(Attr::LinearBeforeReset, false);
-            (Cell::Gru { linear_before_reset }, &["Sigmoid", "Tanh"])
+    let (cell, defaults, layer): (Cell, &[&str], Rnn) = match c.operator()? {
+        Operator::RNN(layer) => (Cell::Rnn, &["Tanh"], layer),
+        Operator::GRU(gru) => {
+            let linear_before_reset = gru.linear_before_reset;
+            (
+                Cell::Gru { linear_before_reset },
+                &["Sigmoid", "Tanh"],
+                gru.into(),
+            )
         }
-        _ => {
-            let input_forget = c.flag(Attr::InputForget, false);
-            (Cell::Lstm { input_forget }, &["Sigmoid", "Tanh", "Tanh"])
+        Operator::LSTM(lstm) => {
+            let input_forget = lstm.input_forget;
+            (
+                Cell::Lstm { input_forget },
+                &["Sigmoid", "Tanh", "Tanh"],
+                lstm.into(),
+            )
         }
+        _ => return bad("not a recurrent layer"),
     };
-    let backwards = match c.text(Attr::Direction, "forward") {
-        "forward" => vec![false],
-        "reverse" => vec![true],
-        "bidirectional" => vec![false, true],
-        other => return bad(format!("direction is {other:?}")),
+    let backwards = match layer.direction {
+        Direction::Forward => vec![false],
+        Direction::Reverse => vec![true],
+        Direction::Bidirectional => vec![false, true],
     };
-    let mut names = c.texts(Attr::Activations);
+    let mut names: Vec<String> = layer.activations.iter().map(ToString::to_string).collect();
     let wanted = defaults.len() * backwards.len();
     if names.is_empty() {
         names = defaults
@@ -86,24 +95,14 @@ fn run(c: &Call<'_>) -> Outputs {
     if names.len() < wanted {
         return bad(format!("{} activations, {wanted} wanted", names.len()));
     }
-    let mut alphas = c
-        .attributes
-        .floats(Attr::ActivationAlpha)
-        .unwrap_or_default()
-        .iter()
-        .copied();
-    let mut betas = c
-        .attributes
-        .floats(Attr::ActivationBeta)
-        .unwrap_or_default()
-        .iter()
-        .copied();
+    let mut alphas = layer.activation_alpha.iter().copied();
+    let mut betas = layer.activation_beta.iter().copied();
     let flat: Vec<Activation> = names
         .iter()
         .take(wanted)
         .map(|n| activation(n, &mut alphas, &mut betas))
         .collect::<Result<_>>()?;
-    let batch_first = c.flag(Attr::Layout, false);
+    let batch_first = layer.batch_first;
     let swapped = |x: &Tensor, perm: &[usize]| {
         if batch_first {
             shape::transpose(x, perm)
@@ -128,11 +127,12 @@ fn run(c: &Call<'_>) -> Outputs {
         Some(l) => Some(sizes(&l)?),
         None => None,
     };
+    let clip = layer.clip;
     let layer = Layer {
         cell,
         backwards,
         activations: flat.chunks(defaults.len()).map(<[Activation]>::to_vec).collect(),
-        clip: c.attributes.float(Attr::Clip).map(f64::from),
+        clip: clip.map(f64::from),
         w: c.input(1)?,
         r: c.input(2)?,
         bias: c.optional(3),

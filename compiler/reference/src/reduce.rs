@@ -4,7 +4,8 @@
 
 use polychip_cpu_kernels::reference::index;
 use polychip_cpu_kernels::reference::reduce::{self as kernel, Reduction};
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{ArgReduce, Cumulative, Reduce};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::{FLOATS, INDEX, NUMBERS, NUMBERS_AND_BOOL, Row};
@@ -56,15 +57,13 @@ fn reduce(c: &Call<'_>) -> Outputs {
     let Some(f) = reduction(c.op) else {
         return bad("not a reduction");
     };
-    let named = match c.optional_ints(1)? {
-        Some(axes) => axes,
-        None => c.attributes.ints(Attr::Axes).unwrap_or_default().to_vec(),
-    };
+    let node: Reduce = c.typed()?;
+    let named = c.optional_ints(1)?.unwrap_or_default();
     let mut axes = index::axes(&named, x.rank())?;
-    if axes.is_empty() && !c.flag(Attr::NoopWithEmptyAxes, false) {
+    if axes.is_empty() && !node.noop_with_empty_axes {
         axes = (0..x.rank()).collect();
     }
-    one(kernel::reduce(x, f, &axes, c.flag(Attr::Keepdims, true)))
+    one(kernel::reduce(x, f, &axes, node.keepdims))
 }
 
 fn global(c: &Call<'_>) -> Outputs {
@@ -78,24 +77,26 @@ fn global(c: &Call<'_>) -> Outputs {
 
 fn arg(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axis = index::axis(c.int(Attr::Axis, 0), x.rank())?;
+    let node: ArgReduce = c.typed()?;
+    let axis = index::axis(node.axis, x.rank())?;
     one(kernel::arg_extreme(
         x,
         axis,
-        c.flag(Attr::Keepdims, true),
+        node.keepdims,
         c.op == Op::ArgMax,
-        c.flag(Attr::SelectLastIndex, false),
+        node.last,
     ))
 }
 
 fn cumulate(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
     let axis = index::axis(c.scalar(1)?, x.rank())?;
+    let node: Cumulative = c.typed()?;
     one(kernel::cumulate(
         x,
         axis,
-        c.flag(Attr::Exclusive, false),
-        c.flag(Attr::Reverse, false),
+        node.exclusive,
+        node.reverse,
         c.op == Op::CumProd,
     ))
 }

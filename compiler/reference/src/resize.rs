@@ -6,7 +6,10 @@ use polychip_cpu_kernels::reference::resize::{
     self as kernel, Axis, Interpolation, Nearest, Outside, Resize, Transform,
 };
 use polychip_cpu_kernels::reference::{Result, index};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{
+    self, AffineGrid, AspectRatio, Coordinates, GridSample, Interpolation as Mode, Rounding, Upsample,
+};
+use polychip_ops::{DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
 use crate::row::{FLOATS, NUMBERS, Row};
@@ -35,35 +38,29 @@ pub(crate) fn row(op: Op) -> Option<Row> {
     })
 }
 
-fn interpolation(c: &Call<'_>) -> Result<Interpolation> {
-    Ok(match c.text(Attr::Mode, "nearest") {
-        "nearest" => Interpolation::Nearest(match c.text(Attr::NearestMode, "round_prefer_floor") {
-            "round_prefer_floor" => Nearest::RoundPreferFloor,
-            "round_prefer_ceil" => Nearest::RoundPreferCeil,
-            "floor" => Nearest::Floor,
-            "ceil" => Nearest::Ceil,
-            other => return bad(format!("nearest_mode is {other:?}")),
+fn interpolation(node: &operator::Resize) -> Interpolation {
+    match node.interpolation {
+        Mode::Nearest => Interpolation::Nearest(match node.rounding {
+            Rounding::RoundPreferFloor => Nearest::RoundPreferFloor,
+            Rounding::RoundPreferCeil => Nearest::RoundPreferCeil,
+            Rounding::Floor => Nearest::Floor,
+            Rounding::Ceil => Nearest::Ceil,
         }),
-        "linear" => Interpolation::Linear,
-        "cubic" => Interpolation::Cubic {
-            a: c.float(Attr::CubicCoeffA, -0.75),
-        },
-        other => return bad(format!("mode is {other:?}, not nearest, linear or cubic")),
-    })
+        Mode::Linear => Interpolation::Linear,
+        Mode::Cubic => Interpolation::Cubic { a: node.cubic.into() },
+    }
 }
 
-fn transform(c: &Call<'_>) -> Result<Transform> {
-    Ok(match c.text(Attr::CoordinateTransformationMode, "half_pixel") {
-        "half_pixel" => Transform::HalfPixel,
-        "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
-        "pytorch_half_pixel" => Transform::PytorchHalfPixel,
-        "align_corners" => Transform::AlignCorners,
-        "asymmetric" => Transform::Asymmetric,
-        // of opset 11 alone
-        "tf_half_pixel_for_nn" => Transform::TfHalfPixelForNn,
-        "tf_crop_and_resize" => Transform::TfCropAndResize,
-        other => return bad(format!("coordinate_transformation_mode is {other:?}")),
-    })
+fn transform(coordinates: Coordinates) -> Transform {
+    match coordinates {
+        Coordinates::HalfPixel => Transform::HalfPixel,
+        Coordinates::HalfPixelSymmetric => Transform::HalfPixelSymmetric,
+        Coordinates::PytorchHalfPixel => Transform::PytorchHalfPixel,
+        Coordinates::AlignCorners => Transform::AlignCorners,
+        Coordinates::Asymmetric => Transform::Asymmetric,
+        Coordinates::TfHalfPixelForNn => Transform::TfHalfPixelForNn,
+        Coordinates::TfCropAndResize => Transform::TfCropAndResize,
+    }
 }
 
 fn scaled(size: usize, scale: f64) -> Result<usize> {
@@ -77,11 +74,12 @@ fn scaled(size: usize, scale: f64) -> Result<usize> {
 
 fn resize(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axes = match c.attributes.ints(Attr::Axes) {
+    let node: operator::Resize = c.typed()?;
+    let axes = match &node.axes {
         Some(axes) => index::axes(axes, x.rank())?,
         None => (0..x.rank()).collect(),
     };
-    let transform = transform(c)?;
+    let transform = transform(node.coordinates);
     let mut all: Vec<Axis> = x
         .shape()
         .iter()
@@ -126,11 +124,10 @@ fn resize(c: &Call<'_>) -> Outputs {
             }
             let ratio = |i: usize| wanted[i] as f64 / x.shape()[axes[i]].max(1) as f64;
             let ratios = (0..axes.len()).map(ratio);
-            let common = match c.text(Attr::KeepAspectRatioPolicy, "stretch") {
-                "stretch" => None,
-                "not_larger" => ratios.reduce(f64::min),
-                "not_smaller" => ratios.reduce(f64::max),
-                other => return bad(format!("keep_aspect_ratio_policy is {other:?}")),
+            let common = match node.aspect {
+                AspectRatio::Ignored => None,
+                AspectRatio::NotLarger => ratios.reduce(f64::min),
+                AspectRatio::NotSmaller => ratios.reduce(f64::max),
             };
             for (i, &d) in axes.iter().enumerate() {
                 let (output, scale) = match common {
@@ -147,11 +144,11 @@ fn resize(c: &Call<'_>) -> Outputs {
         _ => return bad("one of scales and sizes is wanted"),
     }
     let p = Resize {
-        interpolation: interpolation(c)?,
+        interpolation: interpolation(&node),
         transform,
-        antialias: c.flag(Attr::Antialias, false),
-        exclude_outside: c.flag(Attr::ExcludeOutside, false),
-        extrapolation: c.float(Attr::ExtrapolationValue, 0.0),
+        antialias: node.antialias,
+        exclude_outside: node.exclude_outside,
+        extrapolation: node.extrapolation.into(),
     };
     one(kernel::resize(x, &all, &p))
 }
@@ -174,10 +171,10 @@ fn upsample(c: &Call<'_>) -> Outputs {
             })
         })
         .collect();
-    let interpolation = match c.text(Attr::Mode, "nearest") {
-        "nearest" => Interpolation::Nearest(Nearest::Floor),
-        "linear" => Interpolation::Linear,
-        other => return bad(format!("mode is {other:?}, not nearest or linear")),
+    let interpolation = match c.typed::<Upsample>()?.interpolation {
+        Mode::Nearest => Interpolation::Nearest(Nearest::Floor),
+        Mode::Linear => Interpolation::Linear,
+        Mode::Cubic => return bad("mode is cubic, not nearest or linear"),
     };
     let p = Resize {
         interpolation,
@@ -190,24 +187,23 @@ fn upsample(c: &Call<'_>) -> Outputs {
 }
 
 fn grid_sample(c: &Call<'_>) -> Outputs {
-    let interpolation = match c.text(Attr::Mode, "linear") {
-        "linear" | "bilinear" => Interpolation::Linear,
-        "nearest" => Interpolation::Nearest(Nearest::RoundPreferFloor),
-        "cubic" | "bicubic" => Interpolation::Cubic { a: -0.75 },
-        other => return bad(format!("mode is {other:?}, not linear, nearest or cubic")),
+    let node: GridSample = c.typed()?;
+    let interpolation = match node.interpolation {
+        Mode::Linear => Interpolation::Linear,
+        Mode::Nearest => Interpolation::Nearest(Nearest::RoundPreferFloor),
+        Mode::Cubic => Interpolation::Cubic { a: -0.75 },
     };
-    let outside = match c.text(Attr::PaddingMode, "zeros") {
-        "zeros" => Outside::Zeros,
-        "border" => Outside::Border,
-        "reflection" => Outside::Reflection,
-        other => return bad(format!("padding_mode is {other:?}")),
+    let outside = match node.outside {
+        operator::Outside::Zeros => Outside::Zeros,
+        operator::Outside::Border => Outside::Border,
+        operator::Outside::Reflection => Outside::Reflection,
     };
     one(kernel::grid_sample(
         c.input(0)?,
         c.input(1)?,
         interpolation,
         outside,
-        c.flag(Attr::AlignCorners, false),
+        node.align_corners,
     ))
 }
 
@@ -216,6 +212,6 @@ fn affine_grid(c: &Call<'_>) -> Outputs {
     one(kernel::affine_grid(
         c.input(0)?,
         &size,
-        c.flag(Attr::AlignCorners, false),
+        c.typed::<AffineGrid>()?.align_corners,
     ))
 }

@@ -7,7 +7,8 @@
 //! Not here: SequenceMap, which has a body (`control`).
 
 use polychip_cpu_kernels::reference::{Element, Result, Tensor, index, shape};
-use polychip_ops::{Attr, DType, DTypes, Literal, Op, Packed};
+use polychip_ops::operator::{ConcatFromSequence, SplitToSequence};
+use polychip_ops::{DType, DTypes, Literal, Op, Packed};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::literal::{element, tensor_from_literal, tensor_to_literal};
@@ -119,7 +120,8 @@ fn erase(c: &Call<'_>) -> Outputs {
 
 fn split(c: &Call<'_>) -> Outputs {
     let input = c.input(0)?;
-    let axis = index::axis(c.int(Attr::Axis, 0), input.rank())?;
+    let node: SplitToSequence = c.typed()?;
+    let axis = index::axis(node.axis, input.rank())?;
     let whole = input.shape()[axis];
     let sizes = match c.optional(1) {
         None => vec![1; whole],
@@ -136,7 +138,7 @@ fn split(c: &Call<'_>) -> Outputs {
     if sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size)) != Some(whole) {
         return bad(format!("pieces of {sizes:?} do not make {whole}"));
     }
-    let squeeze = c.optional(1).is_none() && !c.flag(Attr::Keepdims, true);
+    let squeeze = c.optional(1).is_none() && !node.keepdims;
     let mut start = 0;
     let mut elements = Vec::new();
     for size in sizes {
@@ -161,9 +163,9 @@ fn concat(c: &Call<'_>) -> Outputs {
     let Some(rank) = tensors.first().map(Tensor::rank) else {
         return bad("a sequence of no tensors has no concatenation");
     };
-    let axis = c.required_int(Attr::Axis)?;
-    let axis = if c.flag(Attr::NewAxis, false) {
-        let axis = index::axis(axis, rank + 1)?;
+    let node: ConcatFromSequence = c.typed()?;
+    let axis = if node.new_axis {
+        let axis = index::axis(node.axis, rank + 1)?;
         for tensor in &mut tensors {
             let mut dims = tensor.shape().to_vec();
             dims.insert(axis.min(dims.len()), 1);
@@ -171,7 +173,7 @@ fn concat(c: &Call<'_>) -> Outputs {
         }
         axis
     } else {
-        index::axis(axis, rank)?
+        index::axis(node.axis, rank)?
     };
     one(shape::concat(&tensors.iter().collect::<Vec<_>>(), axis))
 }

@@ -5,10 +5,14 @@
 use polychip_cpu_kernels::reference::shape::{self as kernel, PadMode, Run};
 use polychip_cpu_kernels::reference::tensor::count;
 use polychip_cpu_kernels::reference::{Element, Result, Storage, Tensor, Wide, index};
+use polychip_ops::operator::{
+    self, Along, BlockMode, Blocks, CenterCropPad, ConstantOfShape, EyeLike, Pad, Reshape, ReverseSequence,
+    Shape, Split, Transpose, Trilu,
+};
 use polychip_ops::{Attr, AttrValue, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
-use crate::literal::element;
+use crate::literal::{element, tensor_from_literal};
 use crate::row::{ANY, BOOL, FLOATS, INDEX, NUMBERS, NUMBERS_AND_BOOL, Row};
 
 const I64: DTypes = DTypes::of(&[DType::I64]);
@@ -59,7 +63,7 @@ fn constant(c: &Call<'_>) -> Outputs {
     ] {
         return one(match c.attributes.get(attr) {
             None => continue,
-            Some(AttrValue::Tensor(t)) => crate::literal::tensor_from_literal(t),
+            Some(AttrValue::Tensor(t)) => tensor_from_literal(t),
             Some(AttrValue::Float(v)) => Tensor::new(vec![], Storage::F32(vec![*v])),
             Some(AttrValue::Floats(v)) => Tensor::new(vec![v.len()], Storage::F32(v.clone())),
             Some(AttrValue::Int(v)) => Tensor::from_i64s(vec![], vec![*v]),
@@ -76,11 +80,13 @@ fn constant(c: &Call<'_>) -> Outputs {
 
 fn constant_of_shape(c: &Call<'_>) -> Outputs {
     let shape = sizes(&c.ints(0)?)?;
-    let value = match c.tensor(Attr::Value)? {
-        Some(v) if v.len() == 1 => v,
-        Some(v) => return bad(format!("the value has {} elements", v.len())),
+    let value = match c.typed::<ConstantOfShape>()?.value {
+        Some(value) => tensor_from_literal(&value)?,
         None => Tensor::zeros(Element::F32, vec![1])?,
     };
+    if value.len() != 1 {
+        return bad(format!("the value has {} elements", value.len()));
+    }
     one(value.filled(shape))
 }
 
@@ -88,8 +94,9 @@ fn shape_of(c: &Call<'_>) -> Outputs {
     let dims: Vec<i64> = c.input(0)?.shape().iter().map(|&d| d as i64).collect();
     let rank = dims.len() as i64;
     let at = |v: i64| (if v < 0 { v + rank } else { v }).clamp(0, rank) as usize;
-    let start = at(c.int(Attr::Start, 0));
-    let end = at(c.int(Attr::End, rank)).max(start);
+    let node: Shape = c.typed()?;
+    let start = at(node.start);
+    let end = at(node.end.unwrap_or(rank)).max(start);
     let part = dims[start..end].to_vec();
     one(Tensor::from_i64s(vec![part.len()], part))
 }
@@ -97,7 +104,7 @@ fn shape_of(c: &Call<'_>) -> Outputs {
 fn reshape(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
     let wanted = c.ints(1)?;
-    let keep_zero = c.flag(Attr::Allowzero, false);
+    let keep_zero = c.typed::<Reshape>()?.allow_zero;
     let mut shape = Vec::with_capacity(wanted.len());
     let mut open = None;
     for (i, &d) in wanted.iter().enumerate() {
@@ -127,7 +134,7 @@ fn reshape(c: &Call<'_>) -> Outputs {
 fn flatten(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
     let rank = x.rank() as i64;
-    let axis = c.int(Attr::Axis, 1);
+    let axis = c.typed::<Along>()?.axis;
     if !(-rank..=rank).contains(&axis) {
         return bad(format!("axis {axis} is outside a tensor of rank {rank}"));
     }
@@ -171,9 +178,10 @@ fn unsqueeze(c: &Call<'_>) -> Outputs {
 
 fn transpose(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let perm = c
-        .sizes(Attr::Perm)?
-        .unwrap_or_else(|| (0..x.rank()).rev().collect());
+    let perm = match c.typed::<Transpose>()?.perm {
+        Some(perm) => sizes(&perm)?,
+        None => (0..x.rank()).rev().collect(),
+    };
     one(kernel::transpose(x, &perm))
 }
 
@@ -182,18 +190,19 @@ fn concat(c: &Call<'_>) -> Outputs {
     let rank = list.first().map_or(0, |t| t.rank());
     one(kernel::concat(
         &list,
-        index::axis(c.required_int(Attr::Axis)?, rank)?,
+        index::axis(c.typed::<Along>()?.axis, rank)?,
     ))
 }
 
 fn split(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axis = index::axis(c.int(Attr::Axis, 0), x.rank())?;
+    let node: Split = c.typed()?;
+    let axis = index::axis(node.axis, x.rank())?;
     let n = x.shape()[axis];
     let parts = match c.optional_ints(1)? {
         Some(parts) => sizes(&parts)?,
         None => {
-            let k = c.int(Attr::NumOutputs, c.outputs as i64);
+            let k = node.parts.unwrap_or(c.outputs as i64);
             let k = match usize::try_from(k) {
                 Ok(k) if k > 0 && k <= n.max(c.outputs) => k,
                 _ => return bad(format!("{k} outputs")),
@@ -277,12 +286,11 @@ fn pad(c: &Call<'_>) -> Outputs {
     for (i, &d) in axes.iter().enumerate() {
         pads[d] = (values[i], values[axes.len() + i]);
     }
-    let mode = match c.text(Attr::Mode, "constant") {
-        "constant" => PadMode::Constant,
-        "edge" => PadMode::Edge,
-        "reflect" => PadMode::Reflect,
-        "wrap" => PadMode::Wrap,
-        other => return bad(format!("mode is {other:?}")),
+    let mode = match c.typed::<Pad>()?.mode {
+        operator::PadMode::Constant => PadMode::Constant,
+        operator::PadMode::Edge => PadMode::Edge,
+        operator::PadMode::Reflect => PadMode::Reflect,
+        operator::PadMode::Wrap => PadMode::Wrap,
     };
     one(kernel::pad(x, &pads, mode, c.optional(2)))
 }
@@ -290,8 +298,8 @@ fn pad(c: &Call<'_>) -> Outputs {
 fn center_crop_pad(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
     let wanted = sizes(&c.ints(1)?)?;
-    let axes = match c.attributes.ints(Attr::Axes) {
-        Some(axes) => index::axes(axes, x.rank())?,
+    let axes = match c.typed::<CenterCropPad>()?.axes {
+        Some(axes) => index::axes(&axes, x.rank())?,
         None => (0..x.rank()).collect(),
     };
     if wanted.len() != axes.len() {
@@ -354,8 +362,9 @@ fn eye_like(c: &Call<'_>) -> Outputs {
     let &[rows, cols] = x.shape() else {
         return bad(format!("a matrix wanted, shape {:?} seen", x.shape()));
     };
-    let element = c.dtype(Attr::Dtype)?.map_or(x.element(), element);
-    one(kernel::eye(element, rows, cols, c.int(Attr::K, 0)))
+    let node: EyeLike = c.typed()?;
+    let element = node.dtype.map_or(x.element(), element);
+    one(kernel::eye(element, rows, cols, node.k))
 }
 
 fn trilu(c: &Call<'_>) -> Outputs {
@@ -363,16 +372,12 @@ fn trilu(c: &Call<'_>) -> Outputs {
         Some(_) => c.scalar(1)?,
         None => 0,
     };
-    one(kernel::triangle(c.input(0)?, k, c.flag(Attr::Upper, true)))
+    one(kernel::triangle(c.input(0)?, k, c.typed::<Trilu>()?.upper))
 }
 
 fn blocks(c: &Call<'_>) -> Outputs {
-    let block = c.required_size(Attr::Blocksize)?;
-    let column_first = match c.text(Attr::Mode, "DCR") {
-        "DCR" => false,
-        "CRD" => true,
-        other => return bad(format!("mode is {other:?}, not DCR or CRD")),
-    };
+    let node: Blocks = c.typed()?;
+    let (block, column_first) = (node.size.get(), node.mode == BlockMode::Crd);
     if block > 1 << 16 {
         return bad(format!("blocks of {block}"));
     }
@@ -384,12 +389,13 @@ fn blocks(c: &Call<'_>) -> Outputs {
 }
 
 fn reverse_sequence(c: &Call<'_>) -> Outputs {
-    let axis = |attr, default| -> Result<usize> { Ok(sizes(&[c.int(attr, default)])?[0]) };
+    let node: ReverseSequence = c.typed()?;
+    let axis = |axis| -> Result<usize> { Ok(sizes(&[axis])?[0]) };
     one(kernel::reverse_sequence(
         c.input(0)?,
         &c.ints(1)?,
-        axis(Attr::BatchAxis, 1)?,
-        axis(Attr::TimeAxis, 0)?,
+        axis(node.batch_axis)?,
+        axis(node.time_axis)?,
     ))
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Invariant: sizes come from scalar inputs and are checked before anything is made.
 
-use polychip_cpu_kernels::reference::{Element, Result, Tensor, index, signal as kernel};
-use polychip_ops::{Attr, Op};
+use polychip_cpu_kernels::reference::{Result, Tensor, index, signal as kernel};
+use polychip_ops::Op;
+use polychip_ops::operator::{Dft, MelWeights, SignalWindow, Stft};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
 use crate::literal::element;
@@ -46,8 +47,8 @@ fn dft(c: &Call<'_>) -> Outputs {
         Some(_) => Some(size(c, 1)?),
         None => None,
     };
-    let (inverse, onesided) = (c.flag(Attr::Inverse, false), c.flag(Attr::Onesided, false));
-    one(kernel::dft(x, axis, length, inverse, onesided))
+    let node: Dft = c.typed()?;
+    one(kernel::dft(x, axis, length, node.inverse, node.onesided))
 }
 
 fn stft(c: &Call<'_>) -> Outputs {
@@ -63,7 +64,7 @@ fn stft(c: &Call<'_>) -> Outputs {
         step,
         c.optional(2),
         length,
-        c.flag(Attr::Onesided, true),
+        c.typed::<Stft>()?.onesided,
     ))
 }
 
@@ -73,11 +74,11 @@ fn window(c: &Call<'_>) -> Outputs {
         Op::HammingWindow => [25.0 / 46.0, 21.0 / 46.0, 0.0],
         _ => [0.42, 0.5, 0.08],
     };
-    let to = c.dtype(Attr::OutputDatatype)?.map_or(Element::F32, element);
+    let node: SignalWindow = c.typed()?;
     one(kernel::window(
-        to,
+        element(node.output),
         size(c, 0)?,
-        c.flag(Attr::Periodic, true),
+        node.periodic,
         coefficients,
     ))
 }
@@ -89,7 +90,7 @@ fn mel(c: &Call<'_>) -> Outputs {
             _ => bad(format!("input {i} is not a scalar")),
         }
     };
-    let to = c.dtype(Attr::OutputDatatype)?.map_or(Element::F32, element);
+    let to = element(c.typed::<MelWeights>()?.output);
     let weights: Result<Tensor> =
         kernel::mel_weights(to, size(c, 0)?, size(c, 1)?, size(c, 2)?, (hertz(3)?, hertz(4)?));
     one(weights)

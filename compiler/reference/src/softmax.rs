@@ -2,11 +2,12 @@
 //!
 //! Invariant: a loss ignores exactly the class that `ignore_index` names, and none without it.
 
+use polychip_cpu_kernels::reference::index;
 use polychip_cpu_kernels::reference::softmax::{self as kernel, LossReduction, Softmax};
-use polychip_cpu_kernels::reference::{Result, index};
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{self, Along, Loss};
 
-use crate::call::{Call, Outputs, bad, one};
+use crate::call::{Call, Outputs, one};
 use crate::row::{FLOATS, INDEX, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
@@ -36,35 +37,40 @@ fn softmax(c: &Call<'_>) -> Outputs {
     };
     one(kernel::softmax(
         x,
-        index::axis(c.int(Attr::Axis, -1), x.rank())?,
+        index::axis(c.typed::<Along>()?.axis, x.rank())?,
         f,
     ))
 }
 
-fn reduction(c: &Call<'_>) -> Result<LossReduction> {
-    Ok(match c.text(Attr::Reduction, "mean") {
-        "none" => LossReduction::None,
-        "sum" => LossReduction::Sum,
-        "mean" => LossReduction::Mean,
-        other => return bad(format!("reduction is {other:?}, not none, sum or mean")),
-    })
+fn reduction(node: Loss) -> LossReduction {
+    match node.reduction {
+        operator::LossReduction::None => LossReduction::None,
+        operator::LossReduction::Sum => LossReduction::Sum,
+        operator::LossReduction::Mean => LossReduction::Mean,
+    }
 }
 
 fn nll(c: &Call<'_>) -> Outputs {
-    let ignore = c.attributes.int(Attr::IgnoreIndex);
+    let node: Loss = c.typed()?;
     one(kernel::nll_loss(
         c.input(0)?,
         c.input(1)?,
         c.optional(2),
-        ignore,
-        reduction(c)?,
+        node.ignore_index,
+        reduction(node),
     ))
 }
 
 fn cross_entropy(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
     let log_prob = kernel::softmax(x, index::axis(1, x.rank())?, Softmax::LogSoftmax)?;
-    let ignore = c.attributes.int(Attr::IgnoreIndex);
-    let loss = kernel::nll_loss(&log_prob, c.input(1)?, c.optional(2), ignore, reduction(c)?)?;
+    let node: Loss = c.typed()?;
+    let loss = kernel::nll_loss(
+        &log_prob,
+        c.input(1)?,
+        c.optional(2),
+        node.ignore_index,
+        reduction(node),
+    )?;
     Ok(vec![loss, log_prob])
 }

@@ -3,7 +3,8 @@
 //! Invariant: TopK is always sorted, which every `sorted` allows.
 
 use polychip_cpu_kernels::reference::{index, sort as kernel};
-use polychip_ops::{Attr, DType, DTypes, Op};
+use polychip_ops::operator::{TopK, Unique};
+use polychip_ops::{DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::{ANY, NUMBERS, Row};
@@ -31,21 +32,19 @@ pub(crate) fn row(op: Op) -> Option<Row> {
 
 fn top_k(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axis = index::axis(c.int(Attr::Axis, -1), x.rank())?;
+    let node: TopK = c.typed()?;
+    let axis = index::axis(node.axis, x.rank())?;
     let Ok(k) = usize::try_from(c.scalar(1)?) else {
         return bad("k is negative");
     };
-    let (values, places) = kernel::top_k(x, k, axis, c.flag(Attr::Largest, true))?;
+    let (values, places) = kernel::top_k(x, k, axis, node.largest)?;
     Ok(vec![values, places])
 }
 
 fn unique(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let axis = c
-        .attributes
-        .int(Attr::Axis)
-        .map(|a| index::axis(a, x.rank()))
-        .transpose()?;
-    let u = kernel::unique(x, axis, c.flag(Attr::Sorted, true))?;
+    let node: Unique = c.typed()?;
+    let axis = node.axis.map(|axis| index::axis(axis, x.rank())).transpose()?;
+    let u = kernel::unique(x, axis, node.sorted)?;
     Ok(vec![u.values, u.first, u.inverse, u.counts])
 }

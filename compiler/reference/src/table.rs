@@ -1,39 +1,79 @@
 //! The table of what the evaluator computes: for each op its element types and its function.
 //!
-//! Invariant: an op has a row here or a reason in [`absent`], never both.
+//! Invariant: every op has a class here or a reason why it has none ([`class`]).
 
 use polychip_ops::{Attributes, DType, DTypes, Op};
 
 use crate::error::Reason;
 use crate::row::Row;
 
+/// The file of rows that computes an op, or why there is none. It has no `_` arm: a new op does not compile until it
+/// stands here.
+fn class(op: Op) -> Result<fn(Op) -> Option<Row>, &'static str> {
+    use Op::*;
+    Ok(match op {
+        Abs | Acos | Acosh | Add | And | Asin | Asinh | Atan | Atanh | BitShift | BitwiseAnd | BitwiseNot
+        | BitwiseOr | BitwiseXor | Ceil | Clip | Cos | Cosh | Div | Erf | Exp | Floor | Log | Max | Mean
+        | Min | Mod | Mul | Neg | Not | Or | Pow | Reciprocal | Round | Sign | Sin | Sinh | Sqrt | Sub
+        | Sum | Tan | Tanh | Xor => crate::elementwise::row,
+        Celu | Elu | Gelu | HardSigmoid | HardSwish | LeakyRelu | Mish | PRelu | Relu | Selu | Shrink
+        | Sigmoid | Softplus | Softsign | SwiGLU | Swish | ThresholdedRelu => crate::activation::row,
+        Equal | Greater | GreaterOrEqual | IsInf | IsNaN | Less | LessOrEqual | Where => crate::compare::row,
+        BitCast | Cast | CastLike => crate::cast::row,
+        ArgMax | ArgMin | CumProd | CumSum | GlobalAveragePool | GlobalMaxPool | ReduceL1 | ReduceL2
+        | ReduceLogSum | ReduceLogSumExp | ReduceMax | ReduceMean | ReduceMin | ReduceProd | ReduceSum
+        | ReduceSumSquare => crate::reduce::row,
+        Det | Einsum | Gemm | MatMul => crate::matmul::row,
+        CausalConvWithState | Col2Im | Conv | ConvTranspose | DeformConv => crate::conv::row,
+        AveragePool | GlobalLpPool | LpPool | MaxPool | MaxRoiPool | MaxUnpool | RoiAlign => crate::pool::row,
+        BatchNormalization
+        | GroupNormalization
+        | InstanceNormalization
+        | LRN
+        | LayerNormalization
+        | LpNormalization
+        | MeanVarianceNormalization
+        | RMSNormalization => crate::norm::row,
+        Hardmax | LogSoftmax | NegativeLogLikelihoodLoss | Softmax | SoftmaxCrossEntropyLoss => {
+            crate::softmax::row
+        }
+        CenterCropPad | Concat | Constant | ConstantOfShape | DepthToSpace | Dropout | Expand | EyeLike
+        | Flatten | Identity | Pad | Range | Reshape | ReverseSequence | Shape | Size | Slice
+        | SpaceToDepth | Split | Squeeze | Tile | Transpose | Trilu | Unsqueeze => crate::shape::row,
+        Compress | Gather | GatherElements | GatherND | OneHot | Scatter | ScatterElements | ScatterND
+        | TensorScatter => crate::gather::row,
+        AffineGrid | GridSample | Resize | Upsample => crate::resize::row,
+        ConvInteger
+        | DequantizeLinear
+        | DynamicQuantizeLinear
+        | MatMulInteger
+        | QLinearConv
+        | QLinearMatMul
+        | QuantizeLinear => crate::quantise::row,
+        Attention | LinearAttention | RotaryEmbedding => crate::attention::row,
+        GRU | LSTM | RNN => crate::recurrent::row,
+        BlackmanWindow | DFT | HammingWindow | HannWindow | MelWeightMatrix | STFT => crate::signal::row,
+        NonZero | TopK | Unique => crate::sort::row,
+        NonMaxSuppression => crate::detect::row,
+        RegexFullMatch | StringConcat | StringNormalizer | StringSplit | TfIdfVectorizer => crate::text::row,
+        LabelEncoder | TreeEnsemble | TreeEnsembleRegressor => crate::ml::row,
+        ConcatFromSequence | Optional | OptionalGetElement | OptionalHasElement | SequenceAt
+        | SequenceConstruct | SequenceEmpty | SequenceErase | SequenceInsert | SequenceLength
+        | SplitToSequence => crate::sequence::row,
+        Custom => return Err("a custom op is known to its own device only"),
+        Bernoulli | Multinomial | RandomNormal | RandomNormalLike | RandomUniform | RandomUniformLike => {
+            return Err("random values have no reference: ONNX fixes no generator");
+        }
+        If | Loop | Scan | SequenceMap => {
+            return Err("a node with body graphs is not a single node's computation");
+        }
+        ImageDecoder => return Err("image files are decoded before the graph, not in it"),
+    })
+}
+
 /// The row of an op.
 pub(crate) fn row(op: Op) -> Option<Row> {
-    const CLASSES: &[fn(Op) -> Option<Row>] = &[
-        crate::elementwise::row,
-        crate::activation::row,
-        crate::compare::row,
-        crate::cast::row,
-        crate::reduce::row,
-        crate::matmul::row,
-        crate::conv::row,
-        crate::pool::row,
-        crate::norm::row,
-        crate::softmax::row,
-        crate::shape::row,
-        crate::gather::row,
-        crate::resize::row,
-        crate::quantise::row,
-        crate::attention::row,
-        crate::recurrent::row,
-        crate::signal::row,
-        crate::sort::row,
-        crate::detect::row,
-        crate::text::row,
-        crate::ml::row,
-        crate::sequence::row,
-    ];
-    CLASSES.iter().find_map(|class| class(op))
+    class(op).ok()?(op)
 }
 
 /// Why a node of this op, these attributes and these element types is not computed, if it is not.
@@ -63,18 +103,6 @@ pub(crate) fn refusal(
 
 /// Why an op has no row.
 fn absent(op: Op) -> &'static str {
-    match op {
-        Op::Custom => "a custom op is known to its own device only",
-        Op::Bernoulli
-        | Op::Multinomial
-        | Op::RandomNormal
-        | Op::RandomNormalLike
-        | Op::RandomUniform
-        | Op::RandomUniformLike => "random values have no reference: ONNX fixes no generator",
-        Op::If | Op::Loop | Op::Scan | Op::SequenceMap => {
-            "a node with body graphs is not a single node's computation"
-        }
-        Op::ImageDecoder => "image files are decoded before the graph, not in it",
-        _ => "no reference kernel computes it",
-    }
+    // its class has the row in a build with more features
+    class(op).err().unwrap_or("no reference kernel computes it")
 }

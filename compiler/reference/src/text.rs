@@ -5,9 +5,12 @@
 use polychip_cpu_kernels::reference::text::{self as kernel, Case, Ngrams, Weighting};
 #[cfg(feature = "regex")]
 use polychip_cpu_kernels::reference::{Error, Tensor};
+#[cfg(feature = "regex")]
+use polychip_ops::operator::RegexFullMatch;
+use polychip_ops::operator::{CaseChange, StringNormalizer, StringSplit, TfIdf, Weighting as Weighted};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
-use crate::call::{Call, Outputs, bad, one};
+use crate::call::{Call, Outputs, bad, one, sizes};
 use crate::row::{INDEX, Row, TEXT};
 
 #[cfg(feature = "regex")]
@@ -46,44 +49,48 @@ pub(crate) fn row(op: Op) -> Option<Row> {
 #[cfg(feature = "regex")]
 fn full_match(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
-    let pattern = pattern::whole(c.text(Attr::Pattern, "")).map_err(Error::new)?;
+    let node: RegexFullMatch = c.typed()?;
+    let pattern = pattern::whole(node.pattern.as_deref().unwrap_or("")).map_err(Error::new)?;
     let matches = x.strings()?.iter().map(|text| pattern.is_match(text)).collect();
     one(Tensor::from_bools(x.shape().to_vec(), matches))
 }
 
 fn split(c: &Call<'_>) -> Outputs {
-    let most = c
-        .attributes
-        .int(Attr::Maxsplit)
-        .and_then(|m| usize::try_from(m).ok());
-    let (pieces, counts) = kernel::split(c.input(0)?, c.attributes.str(Attr::Delimiter), most)?;
+    let node: StringSplit = c.typed()?;
+    let most = node.maxsplit.and_then(|most| usize::try_from(most).ok());
+    let (pieces, counts) = kernel::split(c.input(0)?, node.delimiter.as_deref(), most)?;
     Ok(vec![pieces, counts])
 }
 
 fn normalise(c: &Call<'_>) -> Outputs {
-    let case = match c.text(Attr::CaseChangeAction, "NONE") {
-        "NONE" => Case::Keep,
-        "LOWER" => Case::Lower,
-        "UPPER" => Case::Upper,
-        other => return bad(format!("case_change_action is {other:?}")),
+    let node: StringNormalizer = c.typed()?;
+    let case = match node.case {
+        CaseChange::None => Case::Keep,
+        CaseChange::Lower => Case::Lower,
+        CaseChange::Upper => Case::Upper,
     };
-    let sensitive = c.flag(Attr::IsCaseSensitive, false);
+    let stopwords: Vec<String> = node.stopwords.iter().map(ToString::to_string).collect();
     one(kernel::normalise(
         c.input(0)?,
         case,
-        sensitive,
-        &c.texts(Attr::Stopwords),
+        node.case_sensitive,
+        &stopwords,
     ))
 }
 
 fn ngrams(c: &Call<'_>) -> Outputs {
     let items: Vec<String> = match c.attributes.ints(Attr::PoolInt64s) {
         Some(v) if !v.is_empty() => v.iter().map(ToString::to_string).collect(),
-        _ => c.texts(Attr::PoolStrings),
+        _ => {
+            let strings = c.attributes.strings(Attr::PoolStrings).unwrap_or_default();
+            strings.iter().map(ToString::to_string).collect()
+        }
     };
-    let (Some(counts), Some(indexes)) = (c.sizes(Attr::NgramCounts)?, c.sizes(Attr::NgramIndexes)?) else {
-        return bad("attributes ngram_counts and ngram_indexes are wanted");
+    let list = |attr: Attr| match c.attributes.ints(attr) {
+        Some(list) => sizes(list),
+        None => bad(format!("attribute {attr} is missing")),
     };
+    let (counts, indexes) = (list(Attr::NgramCounts)?, list(Attr::NgramIndexes)?);
     // ngram_counts[n - 1] is where the n-grams of length n begin in the pool
     let mut pool = Vec::new();
     for (i, &begin) in counts.iter().enumerate() {
@@ -101,18 +108,15 @@ fn ngrams(c: &Call<'_>) -> Outputs {
             pool.push((gram.to_vec(), to));
         }
     }
+    let node: TfIdf = c.typed()?;
     let p = Ngrams {
-        lengths: (
-            c.required_size(Attr::MinGramLength)?,
-            c.required_size(Attr::MaxGramLength)?,
-        ),
-        max_skip: c.required_size(Attr::MaxSkipCount)?,
+        lengths: (node.min_length, node.max_length),
+        max_skip: node.max_skip,
         pool,
-        mode: match c.text(Attr::Mode, "") {
-            "TF" => Weighting::TermFrequency,
-            "IDF" => Weighting::Inverse,
-            "TFIDF" => Weighting::Both,
-            other => return bad(format!("mode is {other:?}, not TF, IDF or TFIDF")),
+        mode: match node.mode {
+            Weighted::TermFrequency => Weighting::TermFrequency,
+            Weighted::Inverse => Weighting::Inverse,
+            Weighted::Both => Weighting::Both,
         },
         weights: c
             .attributes

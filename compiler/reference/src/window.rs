@@ -4,10 +4,11 @@
 
 use polychip_cpu_kernels::reference::window::Window;
 use polychip_cpu_kernels::reference::{Error, Result};
-use polychip_ops::Attr;
+use polychip_ops::InferError;
 use polychip_ops::geometry::{self, Placement};
+use polychip_ops::operator::{TransposedSpec, WindowSpec};
 
-use crate::call::{Call, bad};
+use crate::call::{bad, sizes};
 
 fn resolved(window: geometry::Window, place: Placement) -> Window {
     Window {
@@ -32,37 +33,36 @@ pub(crate) fn spatial(shape: &[usize]) -> Result<&[usize]> {
     }
 }
 
+fn error(why: InferError) -> Error {
+    Error::new(why.to_string())
+}
+
 /// The window of a convolution or pool over `shape`; the kernel's sizes come from the weights, if there are
 /// any, else from the attribute.
-pub(crate) fn sliding(c: &Call<'_>, shape: &[usize], weights: Option<&[usize]>) -> Result<Window> {
+pub(crate) fn sliding(window: &WindowSpec, shape: &[usize], weights: Option<&[usize]>) -> Result<Window> {
     let spatial = spatial(shape)?;
-    let kernel = kernel(c, weights)?;
-    let window = geometry::Window::new(c.op, c.attributes, &kernel).map_err(|e| Error::new(e.to_string()))?;
-    let place = window.resolve(spatial).map_err(|e| Error::new(e.to_string()))?;
+    let window = window.over(&kernel(window, weights)?).map_err(error)?;
+    let place = window.resolve(spatial).map_err(error)?;
     Ok(resolved(window, place))
 }
 
 /// The window of a transposed convolution over `shape`.
-pub(crate) fn transposed(c: &Call<'_>, shape: &[usize], weights: &[usize]) -> Result<Window> {
+pub(crate) fn transposed(window: &TransposedSpec, shape: &[usize], weights: &[usize]) -> Result<Window> {
     let spatial = spatial(shape)?;
-    let kernel = kernel(c, Some(weights))?;
-    let window = geometry::TransposedWindow::new(c.op, c.attributes, &kernel)
-        .map_err(|e| Error::new(e.to_string()))?;
-    let place = window.resolve(spatial).map_err(|e| Error::new(e.to_string()))?;
+    let kernel = kernel(&window.window, Some(weights))?;
+    let window = window.over(&kernel).map_err(error)?;
+    let place = window.resolve(spatial).map_err(error)?;
     Ok(resolved(window.window, place))
 }
 
-fn kernel(c: &Call<'_>, weights: Option<&[usize]>) -> Result<Vec<usize>> {
-    let named = c.sizes(Attr::KernelShape)?;
-    match (weights, named) {
-        (Some(w), named) => {
-            let kernel = spatial(w)?.to_vec();
-            if named.as_ref().is_some_and(|n| *n != kernel) {
-                return bad(format!("kernel_shape {named:?} of weights {w:?}"));
-            }
-            Ok(kernel)
-        }
-        (None, Some(named)) => Ok(named),
-        (None, None) => bad("attribute kernel_shape is missing"),
+fn kernel(window: &WindowSpec, weights: Option<&[usize]>) -> Result<Vec<usize>> {
+    let named = sizes(&window.kernel_shape)?;
+    let Some(weights) = weights else {
+        return Ok(named);
+    };
+    let kernel = spatial(weights)?.to_vec();
+    if !named.is_empty() && named != kernel {
+        return bad(format!("kernel_shape {named:?} of weights {weights:?}"));
     }
+    Ok(kernel)
 }

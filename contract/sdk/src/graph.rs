@@ -22,7 +22,11 @@ use std::sync::Arc;
 
 use polychip_abi as abi;
 use polychip_abi::POLYCHIP_NO_INDEX;
-use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, BlockLayout, DType, Dim, Literal, Op, TensorType};
+use polychip_ops::operator::OperatorAttributes;
+use polychip_ops::{
+    Attr, AttrKey, AttrValue, Attributes, BlockLayout, DType, Dim, InferError, Literal, Op, Operator,
+    TensorType,
+};
 
 pub use constant::Constant;
 
@@ -303,6 +307,22 @@ impl<'a> NodeView<'a> {
             attributes.set(view.key(), view.value());
         }
         attributes
+    }
+
+    /// The op with its typed attributes, decoded from the flat ones; what is left out has the default of the op table.
+    ///
+    /// # Errors
+    /// Where the attributes do not fit the op, as those of a later contract.
+    pub fn operator(&self) -> Result<Operator, InferError> {
+        Operator::decode(self.op(), &self.attributes())
+    }
+
+    /// The typed attributes, where the op is known to have these.
+    ///
+    /// # Errors
+    /// As [`NodeView::operator`], and where the op has others.
+    pub fn typed<T: OperatorAttributes>(&self) -> Result<T, InferError> {
+        Operator::attributes(self.op(), &self.attributes())
     }
 
     /// An attribute of the ONNX list.

@@ -3,6 +3,7 @@
 //! Invariant: unknown extents count as 1, so that a cost always exists.
 
 use polychip_ops::Op;
+use polychip_ops::operator::Gemm;
 use polychip_sdk::{GraphView, NodeView};
 
 use crate::script::DeviceScript;
@@ -73,7 +74,7 @@ pub(crate) fn macs(graph: &GraphView<'_>, node: &NodeView<'_>) -> f64 {
         }
         Op::MatMul | Op::Gemm | Op::MatMulInteger | Op::QLinearMatMul => {
             let left = extents(graph, node.input(0));
-            let transposed = node.op() == Op::Gemm && node.int(polychip_ops::Attr::TransA).unwrap_or(0) != 0;
+            let transposed = node.typed::<Gemm>().is_ok_and(|gemm| gemm.trans_a);
             let inner = if transposed { left.first() } else { left.last() };
             outputs * inner.copied().unwrap_or(1.0)
         }

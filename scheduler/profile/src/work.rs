@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use polychip_graph::{Graph, Node, Tensor, TensorId};
-use polychip_ops::{Attr, Dim, Op};
+use polychip_ops::operator::Gemm;
+use polychip_ops::{Dim, Op};
 
 /// The work of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,7 +92,7 @@ fn macs(graph: &Graph, node: &Node) -> u64 {
         }
         Op::Gemm => {
             let a = shape(node.input(0));
-            let transposed = node.attributes.int(Attr::TransA).unwrap_or(0) != 0;
+            let transposed = node.typed::<Gemm>().is_ok_and(|gemm| gemm.trans_a);
             let k = if transposed { a.first() } else { a.last() };
             output.saturating_mul(k.copied().unwrap_or(1))
         }

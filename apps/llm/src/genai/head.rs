@@ -5,6 +5,7 @@
 //! longer.
 
 use polychip_graph::{Graph, Node, NodeId, TensorId};
+use polychip_ops::operator::Along;
 use polychip_ops::{Attr, Attributes, DType, Op};
 
 use super::tensors::{dims, is_float};
@@ -72,7 +73,7 @@ fn chosen(graph: &Graph, node: &Node, rows: usize) -> Option<(TensorId, usize)> 
         tensor.data.as_ref()?.to_literal(&tensor.ty)?.as_i64s()
     };
     let is_last = match choice.op {
-        Op::Gather => choice.attributes.int(Attr::Axis).unwrap_or(0) == 1 && ints(1)? == [-1],
+        Op::Gather => choice.typed::<Along>().ok()?.axis == 1 && ints(1)? == [-1],
         Op::Slice => {
             let ends = ints(2)?;
             let is_by_one = choice.input(4).is_none() || ints(4)? == [1];

@@ -4,7 +4,8 @@
 //! when a text reaches its end.
 
 use polychip_graph::{Graph, TensorId};
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::Along;
 
 use super::tensors::dims;
 use crate::{Error, Result};
@@ -38,7 +39,10 @@ pub(super) fn check(graph: &Graph, capacity: usize) -> Result<()> {
     for (_, node) in graph.nodes() {
         let (tables, index, axis): (&[usize], _, _) = match node.op {
             Op::RotaryEmbedding => (&[1, 2], 3, 0),
-            Op::Gather => (&[0], 1, node.attributes.int(Attr::Axis).unwrap_or(0)),
+            Op::Gather => match node.typed::<Along>() {
+                Ok(gather) => (&[0], 1, gather.axis),
+                Err(_) => continue,
+            },
             _ => continue,
         };
         if !node

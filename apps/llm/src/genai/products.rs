@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use half::{bf16, f16};
 use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, NodeId, TensorId};
+use polychip_ops::operator::{Dequantize, Transpose};
 use polychip_ops::{Attr, Attributes, DType, Op};
 
 use super::tensors::{dims, is_float};
@@ -60,12 +61,13 @@ fn made_by(graph: &Graph, id: TensorId, op: Op) -> Option<&Node> {
 /// The codes of a transposed matrix that is dequantized in blocks.
 fn codes(graph: &Graph, weights: TensorId, known: &Known) -> Option<Codes> {
     let transposed = made_by(graph, weights, Op::Transpose)?;
-    if transposed.attributes.ints(Attr::Perm)? != [1, 0] {
+    if transposed.typed::<Transpose>().ok()?.perm? != [1, 0] {
         return None;
     }
     let node = made_by(graph, transposed.input(0)?, Op::DequantizeLinear)?;
-    let block = usize::try_from(node.attributes.int(Attr::BlockSize)?).ok()?;
-    if node.attributes.int(Attr::Axis)? != 1 || block == 0 {
+    let dequantize: Dequantize = node.typed().ok()?;
+    let block = dequantize.block;
+    if dequantize.axis != 1 || block == 0 {
         return None;
     }
     let (codes, scales, zeros) = (node.input(0)?, node.input(1)?, node.input(2)?);

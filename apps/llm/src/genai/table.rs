@@ -8,7 +8,8 @@ use std::path::Path;
 use half::{bf16, f16};
 use polychip_graph::{Constant, Graph, Node, NodeId, TensorId};
 use polychip_host::ModelFolder;
-use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
+use polychip_ops::operator::{Along, Transpose};
+use polychip_ops::{AttrKey, AttrValue, DType, Op};
 
 use super::settings::Settings;
 use super::tensors::{MICROSOFT, is_float, shown};
@@ -96,13 +97,13 @@ impl Table {
         };
         let (values, dtype) = match node.op {
             Op::Gather => {
-                if node.attributes.int(Attr::Axis).unwrap_or(0) != 0 {
+                if node.typed::<Along>().is_ok_and(|gather| gather.axis != 0) {
                     return refuse("its axis must be 0");
                 }
                 let transposition = graph.producer(from).map(|id| graph.node(id));
                 let transposed = transposition.filter(|node| {
-                    node.op == Op::Transpose
-                        && node.attributes.ints(Attr::Perm).is_none_or(|perm| perm == [1, 0])
+                    let swaps = |transpose: Transpose| transpose.perm.is_none_or(|perm| perm == [1, 0]);
+                    node.typed().is_ok_and(swaps)
                 });
                 let (stored, transposed) = match transposed.and_then(|node| node.input(0)) {
                     Some(from) => (from, true),

@@ -4,7 +4,8 @@
 
 use polychip_gpu_kernels::{Concat, CumSum, OneHot, Pad, PadMode, Scalar, Tile, Trilu};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::{self, Along, Cumulative};
+use polychip_ops::{Op, axis};
 use polychip_sdk::Reason;
 
 use super::builder::Lowering;
@@ -32,7 +33,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
 fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<()> {
     let out = l.dims(y)?;
     let rank = out.len();
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let along = node.typed::<Along>()?.axis;
     let axis = axis::normalise(along, rank)
         .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))?;
     let inputs: Vec<TensorIndex> = node
@@ -113,16 +114,11 @@ fn join(
 fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let (dims, out) = (l.dims(x)?, l.dims(y)?);
     let rank = dims.len();
-    let mode = match node.attributes.str(Attr::Mode).unwrap_or("constant") {
-        "constant" => PadMode::Constant,
-        "reflect" => PadMode::Reflect,
-        "edge" => PadMode::Edge,
-        "wrap" => PadMode::Wrap,
-        other => {
-            return Err(Refusal::attribute(format!(
-                "Pad with mode '{other}' is not offered"
-            )));
-        }
+    let mode = match node.typed::<operator::Pad>()?.mode {
+        operator::PadMode::Constant => PadMode::Constant,
+        operator::PadMode::Reflect => PadMode::Reflect,
+        operator::PadMode::Edge => PadMode::Edge,
+        operator::PadMode::Wrap => PadMode::Wrap,
     };
     let pads = list(l, node, 1)?.ok_or_else(|| Refusal::constant("the pads come from the run"))?;
     let axes: Vec<usize> = match list(l, node, 3)? {
@@ -238,14 +234,14 @@ fn sums(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
         )));
     }
     let target = l.result(y, Layout::RowMajor)?;
-    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
+    let attributes: Cumulative = node.typed()?;
     let kernel = CumSum {
         scalar,
         outer,
         count,
         inner,
-        exclusive: flag(Attr::Exclusive),
-        reverse: flag(Attr::Reverse),
+        exclusive: attributes.exclusive,
+        reverse: attributes.reverse,
     };
     l.launch(&kernel, &[value, target])
 }
@@ -263,7 +259,7 @@ fn triangle(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -
     let kernel = Trilu {
         scalar: l.stored(value).scalar,
         shape: wide(dims),
-        upper: node.attributes.int(Attr::Upper).unwrap_or(1) != 0,
+        upper: node.typed::<operator::Trilu>()?.upper,
         diagonal,
     };
     l.launch(&kernel, &[value, target])
@@ -274,7 +270,7 @@ fn one_hot(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
     let Some(values) = node.input(2) else {
         return Err(Refusal::op("OneHot without values"));
     };
-    let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+    let along = node.typed::<Along>()?.axis;
     let axis = axis::normalise(along, out.len())
         .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {}", out.len())))?;
     let [outer, depth, inner] = around(out, axis);

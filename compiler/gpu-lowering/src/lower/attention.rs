@@ -3,7 +3,7 @@
 
 use polychip_gpu_kernels::{Attention, Mask, Past, PastCopy, Scalar, VisiblePast};
 use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
+use polychip_ops::{DType, Op, operator};
 
 use super::builder::Lowering;
 use super::tensor_forms::Permuted;
@@ -144,32 +144,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     else {
         return Err(Refusal::op("Attention without operands"));
     };
-    let attributes = &node.attributes;
-    // an attribute that this does not know (a window, say) may change the result
-    const KNOWN: &[Attr] = &[
-        Attr::IsCausal,
-        Attr::KvNumHeads,
-        Attr::QNumHeads,
-        Attr::QkMatmulOutputMode,
-        Attr::Scale,
-        Attr::Softcap,
-        Attr::SoftmaxPrecision,
-    ];
-    for (key, value) in attributes.iter() {
-        let known = match (key, value) {
-            (AttrKey::Known(Attr::LeftWindowSize | Attr::RightWindowSize), AttrValue::Int(size)) => {
-                *size == -1
-            }
-            (AttrKey::Known(Attr::Softcap), AttrValue::Float(cap)) => *cap == 0.0,
-            (AttrKey::Known(attr), _) => KNOWN.contains(attr),
-            _ => false,
-        };
-        if !known {
-            return Err(Refusal::attribute(format!(
-                "Attention with the attribute {} is not offered",
-                key.name()
-            )));
-        }
+    let attributes: operator::Attention = node.typed()?;
+    let windows = [attributes.left_window, attributes.right_window];
+    if windows.iter().any(|&size| size >= 0) || attributes.softcap != 0.0 {
+        return Err(Refusal::attribute(
+            "Attention with a window or a soft cap is not offered",
+        ));
     }
     if node.inputs.iter().skip(6).any(Option::is_some) || node.outputs.iter().skip(1).any(Option::is_some) {
         return Err(Refusal::op(
@@ -184,8 +164,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             )));
         }
     }
-    let count = |attr: Attr| attributes.int(attr).and_then(|n| usize::try_from(n).ok());
-    let (q_heads, kv_heads) = (count(Attr::QNumHeads), count(Attr::KvNumHeads));
+    let (q_heads, kv_heads) = (attributes.q_heads, attributes.kv_heads);
     let shapes = (|| {
         Some([
             heads(l.part.dims(q)?, q_heads)?,
@@ -212,7 +191,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         (None, None) => None,
         (Some(keys), Some(values)) => {
             let truths = node.input(3).filter(|&mask| l.part.real(mask) == DType::Bool);
-            let (Some(mask), 0) = (truths, attributes.int(Attr::IsCausal).unwrap_or(0)) else {
+            let (Some(mask), false) = (truths, attributes.causal) else {
                 return Err(Refusal::op(
                     "Attention with a cache is offered with a mask of truth values that says all",
                 ));
@@ -319,10 +298,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         keys: ks[2],
         depth: qs[3],
         value_depth: vs[3],
-        scale: attributes
-            .float(Attr::Scale)
-            .unwrap_or_else(|| 1.0 / (qs[3] as f32).sqrt()),
-        causal: (attributes.int(Attr::IsCausal).unwrap_or(0) != 0).then_some(0),
+        scale: attributes.scale.unwrap_or_else(|| 1.0 / (qs[3] as f32).sqrt()),
+        causal: attributes.causal.then_some(0),
         mask,
         heads_inside: inside || transposed,
         past,

@@ -5,7 +5,8 @@ use polychip_gpu_kernels::{
     Window,
 };
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, geometry};
+use polychip_ops::operator::TransposedSpec;
+use polychip_ops::{Op, Operator};
 use polychip_sdk::{EncodingKind, Reason};
 
 use super::builder::{Lowering, of_kernel};
@@ -180,22 +181,26 @@ impl Shape {
                 ),
             ));
         }
-        let groups = node.attributes.int(Attr::Group).unwrap_or(1);
-        let groups = u32::try_from(groups)
+        let (groups, (window, direction)) = match node.operator()? {
+            Operator::Conv(conv) => {
+                let (window, _) = image::window(&conv.window.over(&weights[2..])?, dims, out)?;
+                (conv.groups, (window, Direction::Forward))
+            }
+            Operator::ConvTranspose(conv) => {
+                let window = transposed(&conv.window, &weights[2..], dims, out)?;
+                (conv.groups, window)
+            }
+            _ => return Err(Refusal::op(node.op_name.clone())),
+        };
+        let groups = u32::try_from(groups.get())
             .ok()
-            .filter(|&groups| groups > 0)
             .ok_or_else(|| Refusal::attribute(format!("{groups} groups")))?;
         let image = image::image(dims)?;
         let channels_out = image::image(out)?.channels;
         let per_group = |channels: usize| channels as u64 / u64::from(groups);
-        let (window, direction, right) = if node.op == Op::Conv {
-            let (window, _) = image::window(node, &weights[2..], dims, out)?;
-            let right = weights[0] == out[1] && weights[1] as u64 == per_group(dims[1]);
-            (window, Direction::Forward, right)
-        } else {
-            let (window, direction) = transposed(node, &weights[2..], dims, out)?;
-            let right = weights[0] == dims[1] && weights[1] as u64 == per_group(out[1]);
-            (window, direction, right)
+        let right = match direction {
+            Direction::Forward => weights[0] == out[1] && weights[1] as u64 == per_group(dims[1]),
+            Direction::Transposed { .. } => weights[0] == dims[1] && weights[1] as u64 == per_group(out[1]),
         };
         if !right || dims[0] != out[0] {
             return Err(Refusal::shape(format!(
@@ -400,8 +405,13 @@ impl Shape {
 }
 
 /// The window of a transposed convolution.
-fn transposed(node: &Node, kernel: &[usize], dims: &[usize], out: &[usize]) -> Outcome<(Window, Direction)> {
-    let shape = geometry::TransposedWindow::new(node.op, &node.attributes, kernel)?;
+fn transposed(
+    window: &TransposedSpec,
+    kernel: &[usize],
+    dims: &[usize],
+    out: &[usize],
+) -> Outcome<(Window, Direction)> {
+    let shape = window.over(kernel)?;
     let placement = shape.resolve(&dims[2..])?;
     if placement.output != out[2..] {
         return Err(Refusal::shape(format!(

@@ -7,7 +7,8 @@
 
 use polychip_gpu_kernels::{Binary, Expression, Scalar, Unary};
 use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, DType, Op, broadcast};
+use polychip_ops::operator::{Alpha, GeluForm, Shift};
+use polychip_ops::{DType, Operator, broadcast};
 
 use super::builder::Lowering;
 use super::values::{is_float, scalar_of};
@@ -126,7 +127,6 @@ fn functions(expression: &Expression) -> usize {
 
 /// What a node computes of its inputs; nothing where it is of another family.
 fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcome<Option<Expression>> {
-    let float = |attr: Attr, default: f32| node.attributes.float(attr).unwrap_or(default);
     let real = |i: usize| node.input(i).map(|t| part.real(t));
     let to = node.output(0).map(|t| part.real(t));
     let input = |i: usize| {
@@ -145,20 +145,20 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
         }
         Ok(Some(sum))
     };
-    match node.op {
-        Op::Relu => unary(Unary::Relu),
-        Op::Neg => unary(Unary::Neg),
-        Op::Abs => unary(Unary::Abs),
-        Op::Sign => unary(Unary::Sign),
-        Op::Exp => unary(Unary::Exp),
-        Op::Log => unary(Unary::Log),
-        Op::Sqrt => unary(Unary::Sqrt),
-        Op::Reciprocal => unary(Unary::Reciprocal),
-        Op::Erf => unary(Unary::Erf),
-        Op::Sigmoid => unary(Unary::Sigmoid),
-        Op::Tanh => unary(Unary::Tanh),
-        Op::HardSwish => unary(Unary::HardSwish),
-        Op::Mish => {
+    match node.operator()? {
+        Operator::Relu => unary(Unary::Relu),
+        Operator::Neg => unary(Unary::Neg),
+        Operator::Abs => unary(Unary::Abs),
+        Operator::Sign => unary(Unary::Sign),
+        Operator::Exp => unary(Unary::Exp),
+        Operator::Log => unary(Unary::Log),
+        Operator::Sqrt => unary(Unary::Sqrt),
+        Operator::Reciprocal => unary(Unary::Reciprocal),
+        Operator::Erf => unary(Unary::Erf),
+        Operator::Sigmoid => unary(Unary::Sigmoid),
+        Operator::Tanh => unary(Unary::Tanh),
+        Operator::HardSwish => unary(Unary::HardSwish),
+        Operator::Mish => {
             // tanh(log(1 + n)) of n = exp(x) is n (n + 2) / (n (n + 2) + 2), which loses nothing where n is small
             let x = input(0)?;
             let n = x.clone().clip(None, Some(20.0)).unary(Unary::Exp);
@@ -168,56 +168,49 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
                 .binary(Binary::Div, product.with(Binary::Add, 2.0));
             Ok(Some(x.binary(Binary::Mul, share)))
         }
-        Op::Softplus => unary(Unary::Softplus),
-        Op::Softsign => unary(Unary::Softsign),
-        Op::Floor => unary(Unary::Floor),
-        Op::Ceil => unary(Unary::Ceil),
-        Op::Round => unary(Unary::Round),
-        Op::Sin => unary(Unary::Sin),
-        Op::Cos => unary(Unary::Cos),
-        Op::Tan => unary(Unary::Tan),
-        Op::Asin => unary(Unary::Asin),
-        Op::Acos => unary(Unary::Acos),
-        Op::Atan => unary(Unary::Atan),
-        Op::Sinh => unary(Unary::Sinh),
-        Op::Cosh => unary(Unary::Cosh),
-        Op::Asinh => unary(Unary::Asinh),
-        Op::Acosh => unary(Unary::Acosh),
-        Op::Atanh => unary(Unary::Atanh),
-        Op::Not => unary(Unary::Not),
-        Op::BitwiseNot => unary(Unary::BitwiseNot),
-        Op::IsNaN => unary(Unary::IsNan),
-        Op::IsInf => {
-            let detect = |attr| node.attributes.int(attr).unwrap_or(1) != 0;
-            match (detect(Attr::DetectPositive), detect(Attr::DetectNegative)) {
-                (true, true) => unary(Unary::IsInf),
-                (true, false) => unary(Unary::IsPositiveInf),
-                (false, true) => unary(Unary::IsNegativeInf),
-                (false, false) => Err(Refusal::attribute("IsInf of nothing")),
-            }
-        }
-        Op::Gelu => match node.attributes.str(Attr::Approximate).unwrap_or("none") {
-            "tanh" => unary(Unary::GeluTanh),
-            _ => unary(Unary::Gelu),
+        Operator::Softplus => unary(Unary::Softplus),
+        Operator::Softsign => unary(Unary::Softsign),
+        Operator::Floor => unary(Unary::Floor),
+        Operator::Ceil => unary(Unary::Ceil),
+        Operator::Round => unary(Unary::Round),
+        Operator::Sin => unary(Unary::Sin),
+        Operator::Cos => unary(Unary::Cos),
+        Operator::Tan => unary(Unary::Tan),
+        Operator::Asin => unary(Unary::Asin),
+        Operator::Acos => unary(Unary::Acos),
+        Operator::Atan => unary(Unary::Atan),
+        Operator::Sinh => unary(Unary::Sinh),
+        Operator::Cosh => unary(Unary::Cosh),
+        Operator::Asinh => unary(Unary::Asinh),
+        Operator::Acosh => unary(Unary::Acosh),
+        Operator::Atanh => unary(Unary::Atanh),
+        Operator::Not => unary(Unary::Not),
+        Operator::BitwiseNot => unary(Unary::BitwiseNot),
+        Operator::IsNaN => unary(Unary::IsNan),
+        Operator::IsInf(own) => match (own.positive, own.negative) {
+            (true, true) => unary(Unary::IsInf),
+            (true, false) => unary(Unary::IsPositiveInf),
+            (false, true) => unary(Unary::IsNegativeInf),
+            (false, false) => Err(Refusal::attribute("IsInf of nothing")),
         },
-        Op::LeakyRelu => Ok(Some(input(0)?.leaky_relu(float(Attr::Alpha, 0.01)))),
-        Op::Elu => Ok(Some(input(0)?.with(Binary::Elu, float(Attr::Alpha, 1.0)))),
-        Op::Celu => Ok(Some(input(0)?.with(Binary::Celu, float(Attr::Alpha, 1.0)))),
-        Op::Selu => Ok(Some(
-            input(0)?.selu(float(Attr::Alpha, 1.673_263_2), float(Attr::Gamma, 1.050_701)),
-        )),
-        Op::ThresholdedRelu => Ok(Some(
-            input(0)?.with(Binary::ThresholdedRelu, float(Attr::Alpha, 1.0)),
-        )),
-        Op::HardSigmoid => Ok(Some(
-            input(0)?.hard_sigmoid(float(Attr::Alpha, 0.2), float(Attr::Beta, 0.5)),
-        )),
-        Op::Swish => match float(Attr::Alpha, 1.0) {
+        Operator::Gelu(own) => match own.form {
+            GeluForm::Tanh => unary(Unary::GeluTanh),
+            GeluForm::Exact => unary(Unary::Gelu),
+        },
+        Operator::LeakyRelu(Alpha { alpha }) => Ok(Some(input(0)?.leaky_relu(alpha))),
+        Operator::Elu(Alpha { alpha }) => Ok(Some(input(0)?.with(Binary::Elu, alpha))),
+        Operator::Celu(Alpha { alpha }) => Ok(Some(input(0)?.with(Binary::Celu, alpha))),
+        Operator::Selu(own) => Ok(Some(input(0)?.selu(own.alpha, own.gamma))),
+        Operator::ThresholdedRelu(Alpha { alpha }) => {
+            Ok(Some(input(0)?.with(Binary::ThresholdedRelu, alpha)))
+        }
+        Operator::HardSigmoid(own) => Ok(Some(input(0)?.hard_sigmoid(own.alpha, own.beta))),
+        Operator::Swish(Alpha { alpha }) => match alpha {
             1.0 => unary(Unary::Silu),
             alpha => Ok(Some(input(0)?.with(Binary::Swish, alpha))),
         },
-        Op::Shrink => {
-            let (limit, bias) = (float(Attr::Lambd, 0.5), float(Attr::Bias, 0.0));
+        Operator::Shrink(own) => {
+            let (limit, bias) = (own.lambda, own.bias);
             if real(0).is_none_or(|real| !is_float(real)) {
                 return Err(Refusal::dtype("Shrink of integers is not offered"));
             }
@@ -230,7 +223,7 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
                 below.select(lifted, Expression::Constant(0.0)),
             )))
         }
-        Op::Clip => {
+        Operator::Clip => {
             let mut x = input(0)?;
             for (i, function) in [(1, Binary::Max), (2, Binary::Min)] {
                 if node.input(i).is_some() {
@@ -239,19 +232,19 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
             }
             Ok(Some(x))
         }
-        Op::Add => binary(Binary::Add),
-        Op::Sub => binary(Binary::Sub),
-        Op::Mul => binary(Binary::Mul),
-        Op::Div => binary(Binary::Div),
-        Op::PRelu => binary(Binary::PRelu),
-        Op::Min => fold(Binary::Min),
-        Op::Max => fold(Binary::Max),
-        Op::Sum => fold(Binary::Add),
-        Op::Mean => {
+        Operator::Add => binary(Binary::Add),
+        Operator::Sub => binary(Binary::Sub),
+        Operator::Mul => binary(Binary::Mul),
+        Operator::Div => binary(Binary::Div),
+        Operator::PRelu => binary(Binary::PRelu),
+        Operator::Min => fold(Binary::Min),
+        Operator::Max => fold(Binary::Max),
+        Operator::Sum => fold(Binary::Add),
+        Operator::Mean => {
             let count = inputs.len() as f32;
             Ok(fold(Binary::Add)?.map(|sum| sum.with(Binary::Div, count)))
         }
-        Op::Pow => match (real(0), real(1)) {
+        Operator::Pow => match (real(0), real(1)) {
             (Some(base), Some(exponent)) if is_float(base) => {
                 let exponent = if is_float(exponent) {
                     input(1)?
@@ -262,30 +255,30 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
             }
             _ => Err(Refusal::dtype("Pow of integers is not offered")),
         },
-        Op::Mod => {
-            let truncates = node.attributes.int(Attr::Fmod).unwrap_or(0) != 0;
+        Operator::Mod(own) => {
+            let truncates = own.fmod;
             if !truncates && real(0).is_some_and(is_float) {
                 return Err(Refusal::attribute("Mod of floats with fmod 0 is not offered"));
             }
             binary(if truncates { Binary::FMod } else { Binary::Mod })
         }
-        Op::Equal => binary(Binary::Equal),
-        Op::Less => binary(Binary::Less),
-        Op::LessOrEqual => binary(Binary::LessOrEqual),
-        Op::Greater => binary(Binary::Greater),
-        Op::GreaterOrEqual => binary(Binary::GreaterOrEqual),
-        Op::And => binary(Binary::And),
-        Op::Or => binary(Binary::Or),
-        Op::Xor => binary(Binary::Xor),
-        Op::BitwiseAnd => binary(Binary::BitwiseAnd),
-        Op::BitwiseOr => binary(Binary::BitwiseOr),
-        Op::BitwiseXor => binary(Binary::BitwiseXor),
-        Op::BitShift => binary(match node.attributes.str(Attr::Direction) {
-            Some("LEFT") => Binary::ShiftLeft,
-            _ => Binary::ShiftRight,
+        Operator::Equal => binary(Binary::Equal),
+        Operator::Less => binary(Binary::Less),
+        Operator::LessOrEqual => binary(Binary::LessOrEqual),
+        Operator::Greater => binary(Binary::Greater),
+        Operator::GreaterOrEqual => binary(Binary::GreaterOrEqual),
+        Operator::And => binary(Binary::And),
+        Operator::Or => binary(Binary::Or),
+        Operator::Xor => binary(Binary::Xor),
+        Operator::BitwiseAnd => binary(Binary::BitwiseAnd),
+        Operator::BitwiseOr => binary(Binary::BitwiseOr),
+        Operator::BitwiseXor => binary(Binary::BitwiseXor),
+        Operator::BitShift(own) => binary(match own.direction {
+            Shift::Left => Binary::ShiftLeft,
+            Shift::Right => Binary::ShiftRight,
         }),
-        Op::Where => Ok(Some(input(0)?.select(input(1)?, input(2)?))),
-        Op::Cast | Op::CastLike => {
+        Operator::Where => Ok(Some(input(0)?.select(input(1)?, input(2)?))),
+        Operator::Cast(_) | Operator::CastLike(_) => {
             let from = real(0).and_then(scalar_of);
             let into = to.and_then(scalar_of);
             let (Some(_), Some(into)) = (from, into) else {

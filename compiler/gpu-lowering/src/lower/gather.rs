@@ -5,7 +5,8 @@
 
 use polychip_gpu_kernels::{Gather, GatherElements, GatherNd, Scalar, ScatterElements, ScatterNd};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::{Along, ScatterReduction};
+use polychip_ops::{Op, Operator, axis};
 
 use super::builder::Lowering;
 use super::map::wide;
@@ -24,7 +25,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         return Ok(false);
     }
     let dims = l.dims(x)?;
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let (along, batch, reduction) = match node.operator()? {
+        Operator::Gather(Along { axis }) | Operator::GatherElements(Along { axis }) => (axis, 0, None),
+        Operator::GatherND(own) => (0, own.batch_dims, None),
+        Operator::ScatterElements(own) => (own.axis, 0, Some(own.reduction)),
+        Operator::ScatterND(own) => (0, 0, Some(own.reduction)),
+        _ => return Ok(false),
+    };
     let axis = axis::normalise(along, dims.len().max(1))
         .filter(|&axis| axis < dims.len())
         .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {}", dims.len())))?;
@@ -37,7 +44,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         )));
     }
     let places = l.dims(indices)?;
-    if matches!(node.op, Op::ScatterElements | Op::ScatterND) {
+    if let Some(reduction) = reduction {
+        if reduction != ScatterReduction::None {
+            return Err(Refusal::attribute(format!(
+                "{} with reduction '{}' is not offered",
+                node.op_name,
+                reduction.text()
+            )));
+        }
         scatter(l, node, x, axis, (at, index, places), y)?;
         return Ok(true);
     }
@@ -71,13 +85,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             l.launch(&kernel, &values)?;
         }
         _ => {
-            let batch = node.attributes.int(Attr::BatchDims).unwrap_or(0);
             let kernel = GatherNd {
                 scalar,
                 shape: wide(dims),
                 indices: wide(places),
-                batch: usize::try_from(batch)
-                    .map_err(|_| Refusal::attribute(format!("batch_dims is {batch}")))?,
+                batch,
                 index,
             };
             l.launch(&kernel, &values)?;
@@ -94,13 +106,6 @@ fn scatter(
     (at, index, places): (ValueId, Scalar, &[usize]),
     y: TensorIndex,
 ) -> Outcome<()> {
-    let reduction = node.attributes.str(Attr::Reduction).unwrap_or("none");
-    if reduction != "none" {
-        return Err(Refusal::attribute(format!(
-            "{} with reduction '{reduction}' is not offered",
-            node.op_name
-        )));
-    }
     let Some(updates) = node.input(2) else {
         return Err(Refusal::op(format!("{} without updates", node.op_name)));
     };

@@ -1,7 +1,7 @@
 //! Images and windows of nodes as the kernels take them: an image of one axis has height 1.
 
 use polychip_gpu_kernels::{Image, Window};
-use polychip_lowering::{Node, Outcome, Refusal};
+use polychip_lowering::{Outcome, Refusal};
 use polychip_ops::geometry;
 use polychip_sdk::Reason;
 
@@ -27,14 +27,8 @@ pub(super) fn image(dims: &[usize]) -> Outcome<Image> {
     })
 }
 
-/// The window of a node over the spatial extents of `dims`, which must give those of `out`.
-pub(super) fn window(
-    node: &Node,
-    kernel: &[usize],
-    dims: &[usize],
-    out: &[usize],
-) -> Outcome<(Window, bool)> {
-    let shape = geometry::Window::new(node.op, &node.attributes, kernel)?;
+/// A window over the spatial extents of `dims`, which must give those of `out`.
+pub(super) fn window(shape: &geometry::Window, dims: &[usize], out: &[usize]) -> Outcome<(Window, bool)> {
     let (Some(spatial), Some(out)) = (dims.get(2..), out.get(2..)) else {
         return Err(Refusal::new(Reason::Rank, format!("a window over {dims:?}")));
     };

@@ -4,7 +4,8 @@ use polychip_gpu_kernels::{
     BatchAxis, Binary, Broadcast, Gemm, GemmInt8, GemmTile, Quants, Right, Scalar, pack_b,
 };
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, BlockLayout, Op, broadcast};
+use polychip_ops::operator;
+use polychip_ops::{BlockLayout, Op, broadcast};
 use polychip_sdk::{Encoding, EncodingKind};
 
 use super::builder::{Lowering, of_kernel};
@@ -57,8 +58,10 @@ struct Shape {
     own_b: usize,
 }
 
-fn flag(node: &Node, attr: Attr) -> bool {
-    node.op == Op::Gemm && node.attributes.int(attr).unwrap_or(0) != 0
+/// Factors and orders of a product.
+fn factors(node: &Node) -> Outcome<operator::Gemm> {
+    let none = || Refusal::op(node.op_name.clone());
+    node.operator()?.product().ok_or_else(none)
 }
 
 fn small(size: usize) -> Outcome<u32> {
@@ -80,7 +83,8 @@ impl Shape {
         if b.len() == 1 {
             b.push(1);
         }
-        let (transposed_a, transposed_b) = (flag(node, Attr::TransA), flag(node, Attr::TransB));
+        let gemm = factors(node)?;
+        let (transposed_a, transposed_b) = (gemm.trans_a, gemm.trans_b);
         let pick = |dims: &[usize], transposed: bool| {
             let [rows, columns] = [dims[dims.len() - 2], dims[dims.len() - 1]];
             if transposed {
@@ -357,8 +361,7 @@ fn summand(l: &mut Lowering<'_>, end: &mut EpilogueBuilder, node: &Node, y: Tens
     if node.op != Op::Gemm {
         return Ok(());
     }
-    let factor = |attr| node.attributes.float(attr).unwrap_or(1.0);
-    let (alpha, beta) = (factor(Attr::Alpha), factor(Attr::Beta));
+    let operator::Gemm { alpha, beta, .. } = factors(node)?;
     if alpha != 1.0 {
         end.change(|sum| sum.with(Binary::Mul, alpha));
     }

@@ -4,7 +4,8 @@
 
 use polychip_gpu_kernels::Scalar;
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::{BlockMode, Blocks, Shape, Split, Transpose};
+use polychip_ops::{Op, axis};
 
 use super::builder::Lowering;
 use super::map;
@@ -81,14 +82,12 @@ fn sizes(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<bool> {
     let Some(x) = node.input(0) else { return Ok(false) };
     let (dims, out) = (l.dims(x)?, l.dims(y)?);
     let rank = dims.len() as i64;
-    let bound = |attr, default: i64| {
-        let at = node.attributes.int(attr).unwrap_or(default);
-        (if at < 0 { at + rank } else { at }).clamp(0, rank) as usize
-    };
+    let bound = |at: i64| (if at < 0 { at + rank } else { at }).clamp(0, rank) as usize;
     let values: Vec<i64> = if node.op == Op::Size {
         vec![dims.iter().product::<usize>() as i64]
     } else {
-        let (start, end) = (bound(Attr::Start, 0), bound(Attr::End, rank));
+        let own: Shape = node.typed()?;
+        let (start, end) = (bound(own.start), bound(own.end.unwrap_or(rank)));
         dims.get(start..end)
             .unwrap_or(&[])
             .iter()
@@ -123,8 +122,8 @@ fn view(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
 
 /// The permutation of a Transpose.
 pub(super) fn permutation(node: &Node, rank: usize) -> Outcome<Vec<usize>> {
-    let order = match node.attributes.ints(Attr::Perm) {
-        Some(perm) => axis::normalise_all(perm, rank),
+    let order = match node.typed::<Transpose>()?.perm {
+        Some(perm) => axis::normalise_all(&perm, rank),
         None => Some((0..rank).rev().collect()),
     };
     order
@@ -264,7 +263,7 @@ fn cut(
 fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
     let rank = dims.len();
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let along = node.typed::<Split>()?.axis;
     let axis = axis::normalise(along, rank)
         .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))?;
     let sizes: Vec<u64> = match list(l, node, 1)? {
@@ -303,32 +302,24 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
     let (&[n, c, h, w], &[_, out_c, out_h, out_w]) = (l.dims(x)?, l.dims(y)?) else {
         return Err(Refusal::shape(format!("{} of other than rank 4", node.op_name)));
     };
-    let b = node
-        .attributes
-        .int(Attr::Blocksize)
-        .and_then(|b| usize::try_from(b).ok())
-        .filter(|&b| b > 0)
-        .ok_or_else(|| Refusal::attribute("a block size below 1"))?;
-    let mode = node.attributes.str(Attr::Mode).unwrap_or("DCR");
-    let wrong = || Refusal::attribute(format!("{} with mode '{mode}' is not offered", node.op_name));
+    let blocks: Blocks = node.typed()?;
+    let b = blocks.size.get();
     let (shape, order) = if node.op == Op::SpaceToDepth {
         if out_h.checked_mul(b) != Some(h) || out_w.checked_mul(b) != Some(w) {
             return Err(Refusal::shape(format!("blocks of {b} in {h} x {w}")));
         }
-        let order = match mode {
-            "DCR" => [0, 3, 5, 1, 2, 4],
-            "CRD" => [0, 1, 3, 5, 2, 4],
-            _ => return Err(wrong()),
+        let order = match blocks.mode {
+            BlockMode::Dcr => [0, 3, 5, 1, 2, 4],
+            BlockMode::Crd => [0, 1, 3, 5, 2, 4],
         };
         ([n, c, out_h, b, out_w, b], order)
     } else {
         if b.checked_mul(b).and_then(|bb| bb.checked_mul(out_c)) != Some(c) {
             return Err(Refusal::shape(format!("{c} channels in blocks of {b}")));
         }
-        match mode {
-            "DCR" => ([n, b, b, out_c, h, w], [0, 3, 4, 1, 5, 2]),
-            "CRD" => ([n, out_c, b, b, h, w], [0, 1, 4, 2, 5, 3]),
-            _ => return Err(wrong()),
+        match blocks.mode {
+            BlockMode::Dcr => ([n, b, b, out_c, h, w], [0, 3, 4, 1, 5, 2]),
+            BlockMode::Crd => ([n, out_c, b, b, h, w], [0, 1, 4, 2, 5, 3]),
         }
     };
     let kind = carried(l, x, y);

@@ -2,9 +2,12 @@
 //!
 //! Invariant: sums are in f32 in the kernels, whatever the storage.
 
+use std::num::NonZeroUsize;
+
 use polychip_gpu_kernels::{Binary, Expression, GroupNorm, LayerNorm, LpNorm, Lrn, Softmax, Unary};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::{self, BatchNorm, LpNorm as UnitLength, Norm};
+use polychip_ops::{Op, Operator, axis};
 
 use super::builder::Lowering;
 use super::map::{self, Operand};
@@ -40,26 +43,28 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     if node.outputs.iter().skip(1).any(Option::is_some) {
         return Err(Refusal::op(format!("{} with more than one output", node.op_name)));
     }
-    match node.op {
-        Op::LayerNormalization | Op::RMSNormalization => rows(l, node, x, y)?,
-        Op::InstanceNormalization | Op::GroupNormalization => groups(l, node, x, y)?,
-        Op::BatchNormalization => batch(l, node, x, y)?,
-        Op::LpNormalization => unit(l, node, x, y)?,
-        Op::LRN => response(l, node, x, y)?,
-        _ => softmax(l, node, x, y)?,
+    match node.operator()? {
+        Operator::LayerNormalization(own) | Operator::RMSNormalization(own) => rows(l, node, own, x, y)?,
+        Operator::InstanceNormalization(own) => groups(l, node, (None, own.epsilon), x, y)?,
+        Operator::GroupNormalization(own) => groups(l, node, (Some(own.groups), own.epsilon), x, y)?,
+        Operator::BatchNormalization(own) => batch(l, node, own, x, y)?,
+        Operator::LpNormalization(own) => unit(l, own, x, y)?,
+        Operator::LRN(own) => response(l, own, x, y)?,
+        Operator::Softmax(own) => softmax(l, (own.axis, false), x, y)?,
+        Operator::LogSoftmax(own) => softmax(l, (own.axis, true), x, y)?,
+        _ => return Ok(false),
     }
     Ok(true)
 }
 
-fn along(node: &Node, default: i64, rank: usize) -> Outcome<usize> {
-    let along = node.attributes.int(Attr::Axis).unwrap_or(default);
+fn along(along: i64, rank: usize) -> Outcome<usize> {
     axis::normalise(along, rank)
         .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))
 }
 
-fn softmax(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+fn softmax(l: &mut Lowering<'_>, (axis, log): (i64, bool), x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
-    let axis = along(node, -1, dims.len())?;
+    let axis = along(axis, dims.len())?;
     let [outer, count, inner] = around(dims, axis);
     let from = l.rows(x)?;
     let target = l.result(y, Layout::RowMajor)?;
@@ -68,7 +73,7 @@ fn softmax(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         outer,
         count,
         inner,
-        log: node.op == Op::LogSoftmax,
+        log,
     };
     l.launch(&kernel, &[from, target])
 }
@@ -93,9 +98,10 @@ fn parameters(
     Ok((values, access))
 }
 
-fn rows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+fn rows(l: &mut Lowering<'_>, node: &Node, own: Norm, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let epsilon = own.epsilon;
     let dims = l.dims(x)?;
-    let axis = along(node, -1, dims.len())?;
+    let axis = along(own.axis, dims.len())?;
     let count: usize = dims[axis..].iter().product();
     let outer: usize = dims[..axis].iter().product();
     let given: Vec<TensorIndex> = [node.input(1), node.input(2)].into_iter().flatten().collect();
@@ -120,7 +126,7 @@ fn rows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
         scalar: l.stored(from).scalar,
         rows: outer as u64,
         count: count as u64,
-        epsilon: node.attributes.float(Attr::Epsilon).unwrap_or(1e-5),
+        epsilon,
         rms: node.op == Op::RMSNormalization,
         bias: given.len() > 1,
         access,
@@ -131,7 +137,13 @@ fn rows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     l.launch(&kernel, &all)
 }
 
-fn groups(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+fn groups(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    (groups, epsilon): (Option<NonZeroUsize>, f32),
+    x: TensorIndex,
+    y: TensorIndex,
+) -> Outcome<()> {
     let dims = l.dims(x)?;
     let (Some(scale), Some(bias)) = (node.input(1), node.input(2)) else {
         return Err(Refusal::op(format!("{} without scale or bias", node.op_name)));
@@ -145,15 +157,12 @@ fn groups(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
             return Err(Refusal::shape(format!("a scale or bias for {channels} channels")));
         }
     }
-    let groups = if node.op == Op::InstanceNormalization {
-        channels as u64
-    } else {
-        let groups = node.attributes.int(Attr::NumGroups).unwrap_or(1);
-        u64::try_from(groups)
-            .ok()
-            .filter(|&groups| groups > 0 && (channels as u64).is_multiple_of(groups))
-            .ok_or_else(|| Refusal::attribute(format!("{groups} groups of {channels} channels")))?
-    };
+    let groups = groups.map_or(channels, NonZeroUsize::get);
+    if groups == 0 || !channels.is_multiple_of(groups) {
+        return Err(Refusal::attribute(format!(
+            "{groups} groups of {channels} channels"
+        )));
+    }
     let layout = kept(l, x)?;
     let from = l.get(x, layout, Storage::Real)?;
     let (values, access) = parameters(l, &[scale, bias])?;
@@ -162,20 +171,20 @@ fn groups(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
         scalar: l.stored(from).scalar,
         images: dims[0] as u64,
         channels: channels as u64,
-        groups,
+        groups: groups as u64,
         places: dims[2..].iter().product::<usize>() as u64,
         channels_last: layout == Layout::ChannelsLast,
-        epsilon: node.attributes.float(Attr::Epsilon).unwrap_or(1e-5),
+        epsilon,
         access,
     };
     l.launch(&kernel, &[from, values[0], values[1], target])
 }
 
 /// `(x - mean) / sqrt(variance + epsilon) * scale + bias`, per channel.
-fn batch(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+fn batch(l: &mut Lowering<'_>, node: &Node, own: BatchNorm, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
     let rank = dims.len();
-    if node.attributes.int(Attr::TrainingMode).unwrap_or(0) != 0 || rank < 2 {
+    if own.training || rank < 2 {
         return Err(Refusal::attribute(
             "BatchNormalization that trains is not offered",
         ));
@@ -193,9 +202,8 @@ fn batch(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> O
         let value = l.rows(tensor)?;
         operands.push(Operand::along(value, 1, rank));
     }
-    let epsilon = node.attributes.float(Attr::Epsilon).unwrap_or(1e-5);
     let [scale, bias, mean, variance] = [1, 2, 3, 4].map(Expression::Operand);
-    let spread = variance.with(Binary::Add, epsilon).unary(Unary::Sqrt);
+    let spread = variance.with(Binary::Add, own.epsilon).unary(Unary::Sqrt);
     let expression = Expression::Operand(0)
         .binary(Binary::Sub, mean)
         .binary(Binary::Mul, scale.binary(Binary::Div, spread))
@@ -204,11 +212,11 @@ fn batch(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> O
     map::launch(l, &expression, &operands, dims, layout, target)
 }
 
-fn unit(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+fn unit(l: &mut Lowering<'_>, own: UnitLength, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
-    let axis = along(node, -1, dims.len())?;
+    let axis = along(own.axis, dims.len())?;
     let [outer, count, inner] = around(dims, axis);
-    let p = node.attributes.int(Attr::P).unwrap_or(2);
+    let p = own.p;
     let p = u32::try_from(p)
         .ok()
         .filter(|p| (1..=2).contains(p))
@@ -225,19 +233,11 @@ fn unit(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     l.launch(&kernel, &[from, target])
 }
 
-fn response(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+fn response(l: &mut Lowering<'_>, own: operator::Lrn, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
     if dims.len() < 3 {
         return Err(Refusal::shape(format!("LRN of {dims:?}")));
     }
-    let size = node
-        .attributes
-        .int(Attr::Size)
-        .and_then(|size| u64::try_from(size).ok());
-    let size = size
-        .filter(|&size| size > 0)
-        .ok_or_else(|| Refusal::attribute("LRN without a size"))?;
-    let float = |attr, default| node.attributes.float(attr).unwrap_or(default);
     let layout = kept(l, x)?;
     let from = l.get(x, layout, Storage::Real)?;
     let target = l.result(y, layout)?;
@@ -247,10 +247,10 @@ fn response(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -
         channels: dims[1] as u64,
         places: dims[2..].iter().product::<usize>() as u64,
         channels_last: layout == Layout::ChannelsLast,
-        size,
-        alpha: float(Attr::Alpha, 1e-4),
-        beta: float(Attr::Beta, 0.75),
-        bias: float(Attr::Bias, 1.0),
+        size: own.size.get() as u64,
+        alpha: own.alpha,
+        beta: own.beta,
+        bias: own.bias,
     };
     l.launch(&kernel, &[from, target])
 }

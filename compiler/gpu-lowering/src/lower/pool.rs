@@ -2,7 +2,7 @@
 
 use polychip_gpu_kernels::{GlobalPool, Pool, PoolKind, Scalar};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op};
+use polychip_ops::{Op, Operator};
 
 use super::builder::Lowering;
 use super::image;
@@ -33,20 +33,15 @@ fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         return Err(Refusal::op("the indices of MaxPool are not offered"));
     }
     let (dims, out) = (l.dims(x)?, l.dims(y)?);
-    let kernel: Vec<usize> = node
-        .attributes
-        .ints(Attr::KernelShape)
-        .unwrap_or(&[])
-        .iter()
-        .map(|&size| usize::try_from(size).unwrap_or(0))
-        .collect();
-    let (window, ceil) = image::window(node, &kernel, dims, out)?;
-    let kind = if node.op == Op::MaxPool {
-        PoolKind::Max
-    } else {
-        let count_padding = node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0;
-        PoolKind::Average { count_padding }
+    let (stated, kind) = match node.operator()? {
+        Operator::MaxPool(pool) => (pool.window, PoolKind::Max),
+        Operator::AveragePool(pool) => {
+            let count_padding = pool.count_include_pad;
+            (pool.window, PoolKind::Average { count_padding })
+        }
+        _ => return Err(Refusal::op(node.op_name.clone())),
     };
+    let (window, ceil) = image::window(&stated.stated()?, dims, out)?;
     // the largest integer encodes the largest real, where both have one encoding
     let carries = kind == PoolKind::Max && l.part.tensors[x].encoding == l.part.tensors[y].encoding;
     let element = if carries { Storage::Stored } else { Storage::Real };

@@ -2,7 +2,7 @@
 
 use polychip_gpu_kernels::{Binary, Expression, Scalar, Unary};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::{Op, Operator, axis};
 
 use super::builder::Lowering;
 use super::map::{self, Operand};
@@ -17,8 +17,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     };
     let dims = l.dims(x)?;
     let rank = dims.len();
-    let blocks = node.attributes.int(Attr::BlockSize).unwrap_or(0);
-    if blocks != 0 {
+    let (wanted, block) = match node.operator()? {
+        Operator::QuantizeLinear(own) => (own.axis, own.block),
+        Operator::DequantizeLinear(own) => (own.axis, own.block),
+        _ => return Ok(false),
+    };
+    if block != 0 {
         return Err(Refusal::attribute("scales per block are not offered"));
     }
     // these two see the stored integers, whatever encodings say
@@ -43,7 +47,6 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         if own.iter().product::<usize>() == 1 {
             return Ok(Operand::single(value, rank));
         }
-        let wanted = node.attributes.int(Attr::Axis).unwrap_or(1);
         let axis = axis::normalise(wanted, rank)
             .filter(|&axis| own == &dims[axis..=axis])
             .ok_or_else(|| {

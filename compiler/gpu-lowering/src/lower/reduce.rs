@@ -2,7 +2,7 @@
 
 use polychip_gpu_kernels::{ArgReduce, PoolKind, Reduce, Reduction, Scalar};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::{Op, axis, operator};
 
 use super::builder::Lowering;
 use super::map::wide;
@@ -39,12 +39,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             Some(t) => Some(l.part.integers(t).ok_or_else(|| {
                 Refusal::constant(format!("the axes of {} come from the run", node.op_name))
             })?),
-            None => node.attributes.ints(Attr::Axes).map(<[i64]>::to_vec),
+            None => None,
         };
     let axes: Vec<usize> = match listed.filter(|axes| !axes.is_empty()) {
         Some(axes) => axis::normalise_all(&axes, rank)
             .ok_or_else(|| Refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
-        None if node.attributes.int(Attr::NoopWithEmptyAxes).unwrap_or(0) != 0 => {
+        None if node.typed::<operator::Reduce>()?.noop_with_empty_axes => {
             return Err(Refusal::attribute("a reduction of nothing"));
         }
         None => (0..rank).collect(),
@@ -109,7 +109,8 @@ fn place_of_extreme(l: &mut Lowering<'_>, node: &Node) -> Outcome<()> {
         return Err(Refusal::op(format!("{} without operands", node.op_name)));
     };
     let dims = l.dims(x)?;
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let own: operator::ArgReduce = node.typed()?;
+    let along = own.axis;
     let axis = axis::normalise(along, dims.len())
         .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {}", dims.len())))?;
     let from = l.rows(x)?;
@@ -130,7 +131,7 @@ fn place_of_extreme(l: &mut Lowering<'_>, node: &Node) -> Outcome<()> {
         shape: wide(dims),
         axis,
         largest: node.op == Op::ArgMax,
-        last: node.attributes.int(Attr::SelectLastIndex).unwrap_or(0) != 0,
+        last: own.last,
         index: l.stored(target).scalar,
     };
     l.launch(&kernel, &[from, target])

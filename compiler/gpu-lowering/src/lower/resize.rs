@@ -2,7 +2,8 @@
 
 use polychip_gpu_kernels::{Coordinates, Interpolation, Resize, ResizeAxis, Rounding, Scalar};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::{self, AspectRatio};
+use polychip_ops::{Op, axis};
 
 use super::builder::{Lowering, of_kernel};
 use super::image;
@@ -20,36 +21,32 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             "a Resize from {dims:?} to {out:?} is not offered"
         )));
     }
-    let attributes = &node.attributes;
-    let text = |attr, default: &'static str| attributes.str(attr).unwrap_or(default).to_owned();
+    let attributes: operator::Resize = node.typed()?;
     let wrong = |what: &str, value: &str| {
         Err(Refusal::attribute(format!(
             "Resize with {what} '{value}' is not offered"
         )))
     };
-    let policy = text(Attr::KeepAspectRatioPolicy, "stretch");
-    let coordinates = match text(Attr::CoordinateTransformationMode, "half_pixel").as_str() {
-        "half_pixel" => Coordinates::HalfPixel,
-        "half_pixel_symmetric" => Coordinates::HalfPixelSymmetric,
-        "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
-        "align_corners" => Coordinates::AlignCorners,
-        "asymmetric" => Coordinates::Asymmetric,
-        "tf_crop_and_resize" => Coordinates::TfCropAndResize,
-        other => return wrong("coordinates", other),
+    let coordinates = match attributes.coordinates {
+        operator::Coordinates::HalfPixel => Coordinates::HalfPixel,
+        operator::Coordinates::HalfPixelSymmetric => Coordinates::HalfPixelSymmetric,
+        operator::Coordinates::PytorchHalfPixel => Coordinates::PytorchHalfPixel,
+        operator::Coordinates::AlignCorners => Coordinates::AlignCorners,
+        operator::Coordinates::Asymmetric => Coordinates::Asymmetric,
+        operator::Coordinates::TfCropAndResize => Coordinates::TfCropAndResize,
+        other @ operator::Coordinates::TfHalfPixelForNn => return wrong("coordinates", other.text()),
     };
-    let interpolation = match text(Attr::Mode, "nearest").as_str() {
-        "nearest" => Interpolation::Nearest(match text(Attr::NearestMode, "round_prefer_floor").as_str() {
-            "round_prefer_floor" => Rounding::RoundPreferFloor,
-            "round_prefer_ceil" => Rounding::RoundPreferCeil,
-            "floor" => Rounding::Floor,
-            "ceil" => Rounding::Ceil,
-            other => return wrong("nearest mode", other),
+    let interpolation = match attributes.interpolation {
+        operator::Interpolation::Nearest => Interpolation::Nearest(match attributes.rounding {
+            operator::Rounding::RoundPreferFloor => Rounding::RoundPreferFloor,
+            operator::Rounding::RoundPreferCeil => Rounding::RoundPreferCeil,
+            operator::Rounding::Floor => Rounding::Floor,
+            operator::Rounding::Ceil => Rounding::Ceil,
         }),
-        "linear" => Interpolation::Linear,
-        "cubic" => Interpolation::Cubic(attributes.float(Attr::CubicCoeffA).unwrap_or(-0.75)),
-        other => return wrong("mode", other),
+        operator::Interpolation::Linear => Interpolation::Linear,
+        operator::Interpolation::Cubic => Interpolation::Cubic(attributes.cubic),
     };
-    let axes: Vec<usize> = match attributes.ints(Attr::Axes) {
+    let axes: Vec<usize> = match &attributes.axes {
         None => (0..rank).collect(),
         Some(axes) => axis::normalise_all(axes, rank)
             .ok_or_else(|| Refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
@@ -67,8 +64,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             .ok_or_else(|| Refusal::constant(format!("input {input} of Resize comes from the run")))
     };
     let (region, scales, sizes) = (numbers(l, 1)?, numbers(l, 2)?, numbers(l, 3)?);
-    if policy != "stretch" && sizes.is_some() {
-        return wrong("the policy", &policy);
+    if attributes.aspect != AspectRatio::Ignored && sizes.is_some() {
+        return wrong("the policy", attributes.aspect.text());
     }
     let of_axis = |axis: usize| -> Outcome<ResizeAxis> {
         let output = u32::try_from(out[axis]).map_err(|_| Refusal::shape("an extent beyond 32 bits"))?;
@@ -105,9 +102,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         axes: along,
         interpolation,
         coordinates,
-        antialias: attributes.int(Attr::Antialias).unwrap_or(0) != 0,
-        exclude_outside: attributes.int(Attr::ExcludeOutside).unwrap_or(0) != 0,
-        extrapolation: attributes.float(Attr::ExtrapolationValue).unwrap_or(0.0),
+        antialias: attributes.antialias,
+        exclude_outside: attributes.exclude_outside,
+        extrapolation: attributes.extrapolation,
         scalar,
     })?;
     Ok(true)

@@ -2,7 +2,7 @@
 
 use polychip_gpu_kernels::{Access, Rotary, Scalar};
 use polychip_lowering::{Layout, Node, Outcome, Refusal};
-use polychip_ops::{Attr, Op};
+use polychip_ops::{Op, operator};
 
 use super::builder::Lowering;
 use super::values::is_float;
@@ -24,14 +24,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             dtype.name()
         )));
     }
-    let count = |attr| usize::try_from(node.attributes.int(attr).unwrap_or(0)).unwrap_or(0);
-    let heads = count(Attr::NumHeads);
+    let own: operator::Rotary = node.typed()?;
+    let heads = own.heads.unwrap_or(0);
     let (batch, heads, rows, size, inside) = match *l.dims(x)? {
         [batch, heads, rows, size] => (batch, heads, rows, size, false),
         [batch, rows, width] if heads > 0 && width % heads == 0 => (batch, heads, rows, width / heads, true),
         ref dims => return Err(Refusal::shape(format!("RotaryEmbedding of {dims:?}"))),
     };
-    let rotated = match count(Attr::RotaryEmbeddingDim) {
+    let rotated = match own.rotated {
         0 => size,
         some => some,
     };
@@ -72,7 +72,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         rows: rows as u64,
         size: size as u64,
         rotated: rotated as u64,
-        interleaved: node.attributes.int(Attr::Interleaved).unwrap_or(0) != 0,
+        interleaved: own.interleaved,
         heads_inside: inside,
         cached: tables[..tables.len() - 1].iter().product::<usize>() as u64,
         positions,

@@ -11,7 +11,8 @@
 
 use std::sync::Arc;
 
-use polychip_ops::{Attr, Attributes, Op};
+use polychip_ops::operator::OperatorAttributes;
+use polychip_ops::{Attr, Attributes, InferError, Op, Operator};
 
 use crate::{Graph, TensorId};
 
@@ -81,6 +82,22 @@ impl Node {
     pub fn with(mut self, attributes: Attributes) -> Node {
         self.attributes = attributes;
         self
+    }
+
+    /// The op with its typed attributes, what is left out by the defaults of the op table.
+    ///
+    /// # Errors
+    /// Where the attributes do not fit the op, as a word that ONNX does not have.
+    pub fn operator(&self) -> Result<Operator, InferError> {
+        Operator::decode(self.op, &self.attributes)
+    }
+
+    /// The typed attributes, where the op is known to have these.
+    ///
+    /// # Errors
+    /// As [`Node::operator`], and where the op has others.
+    pub fn typed<T: OperatorAttributes>(&self) -> Result<T, InferError> {
+        Operator::attributes(self.op, &self.attributes)
     }
 
     /// Input `index`, if it is there.

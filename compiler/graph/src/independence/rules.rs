@@ -6,7 +6,8 @@
 //!
 //! Not here: how a rule is stated (`step`), rules with something to say (`rules/…`).
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::operator::{Dequantize, Quantize};
+use polychip_ops::{Op, Operator};
 
 use crate::independence::pair::{Pair, Proof, Relation};
 use crate::independence::step::{PREFIX, Step, Verdict, broadcasts};
@@ -166,8 +167,13 @@ fn quantise(step: &Step<'_>) -> Verdict {
     let axes = step.prefix(0)?;
     step.same_from(1)?;
     if step.prefix(1)?.iter().any(|axis| !axis.is_one()) {
-        step.must(step.int(Attr::BlockSize, 0) == 0)?;
-        let axis = step.axis(Attr::Axis, 1, axes.len())?;
+        let (axis, block) = match step.node.operator() {
+            Ok(Operator::DequantizeLinear(Dequantize { axis, block, .. })) => (axis, block),
+            Ok(Operator::QuantizeLinear(Quantize { axis, block, .. })) => (axis, block),
+            _ => return step.mixes(),
+        };
+        step.must(block == 0)?;
+        let axis = step.axis(axis, axes.len())?;
         step.prefix_but(0, &[axis])?;
     }
     PREFIX

@@ -2,7 +2,8 @@
 //!
 //! Invariant: an input that is asked for is proved, or the rule ends with whose fault it is.
 
-use polychip_ops::{Attr, axis};
+use polychip_ops::axis;
+use polychip_ops::operator::OperatorAttributes;
 
 use crate::independence::pair::{Axis, Pair, Proof, Relation};
 use crate::{Node, NodeId, TensorId};
@@ -134,14 +135,14 @@ impl<'a> Step<'a> {
         tensor.is_some_and(|tensor| tensor.ty.dtype.is_int())
     }
 
-    /// An integer attribute, the value of the op's row where the node has none.
-    pub(super) fn int(&self, attr: Attr, default: i64) -> i64 {
-        self.node.attributes.int(attr).unwrap_or(default)
+    /// The typed attributes, where the op is known to have these.
+    pub(super) fn typed<T: OperatorAttributes>(&self) -> Result<T, NodeId> {
+        self.some(self.node.typed().ok())
     }
 
-    /// The axis that an attribute names.
-    pub(super) fn axis(&self, attr: Attr, default: i64, rank: usize) -> Result<usize, NodeId> {
-        self.some(axis::normalise(self.int(attr, default), rank))
+    /// An axis, counted from the front.
+    pub(super) fn axis(&self, axis: i64, rank: usize) -> Result<usize, NodeId> {
+        self.some(axis::normalise(axis, rank))
     }
 }
 

@@ -5,7 +5,8 @@
 //! 2. A size common to both branches of an If is known; one that differs is not. A branch that breaks
 //!    a rule is one that can never run: it is an error only where no other branch is left.
 
-use polychip_ops::{Attr, DType, Dim, Inferred, Op, TensorType, Value};
+use polychip_ops::operator::Scan;
+use polychip_ops::{DType, Dim, Inferred, Op, TensorType, Value};
 
 use super::{Values, assign, describe, value_of};
 use crate::{Container, Error, Graph, Node, NodeId, TensorId};
@@ -233,25 +234,20 @@ fn infer_map(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known>
 }
 
 fn infer_scan(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known>, Error> {
-    let scans = node
-        .attributes
-        .int(Attr::NumScanInputs)
-        .and_then(|count| usize::try_from(count).ok());
-    let Some((scans, states)) = scans.and_then(|scans| Some((scans, node.inputs.len().checked_sub(scans)?)))
-    else {
+    let scan = node.typed::<Scan>().ok();
+    let counts = scan.and_then(|scan| {
+        let states = node.inputs.len().checked_sub(scan.scan_inputs)?;
+        Some((scan, states))
+    });
+    let Some((attributes, states)) = counts else {
         return Err(Error::inference(format!(
             "node {}: num_scan_inputs is missing or more than the {} inputs",
             describe(graph, node),
             node.inputs.len()
         )));
     };
-    let axis_of = |attr: Attr, index: usize, rank: usize| {
-        let axis = node
-            .attributes
-            .ints(attr)
-            .and_then(|axes| axes.get(index))
-            .copied()
-            .unwrap_or(0);
+    let axis_of = |axes: &[i64], index: usize, rank: usize| {
+        let axis = axes.get(index).copied().unwrap_or(0);
         let axis = if axis < 0 {
             axis.checked_add(i64::try_from(rank).ok()?)?
         } else {
@@ -267,7 +263,7 @@ fn infer_scan(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known
             .input(index)
             .map_or_else(Known::unknown, |t| Known::of(graph, t));
         if let (Some(scan), Some(shape)) = (index.checked_sub(states), &mut known.ty.shape) {
-            let axis = axis_of(Attr::ScanInputAxes, scan, shape.len()).ok_or_else(|| {
+            let axis = axis_of(&attributes.input_axes, scan, shape.len()).ok_or_else(|| {
                 Error::inference(format!(
                     "node {}: scan input {scan} of {} dimensions has no such axis to scan",
                     describe(graph, node),
@@ -280,13 +276,13 @@ fn infer_scan(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known
         }
         formals.push(known);
     }
-    debug_assert_eq!(formals.len(), states + scans);
+    debug_assert_eq!(formals.len(), states + attributes.scan_inputs);
     let (found, _) = settle(&mut formals, 0, 0, states, run)?;
     let mut outputs: Vec<Known> = formals[..states].to_vec();
     for (index, found) in found.iter().skip(states).enumerate() {
         let mut scan = found.clone();
         if let Some(shape) = &mut scan.ty.shape
-            && let Some(axis) = axis_of(Attr::ScanOutputAxes, index, shape.len() + 1)
+            && let Some(axis) = axis_of(&attributes.output_axes, index, shape.len() + 1)
         {
             shape.insert(axis, length.clone());
         } else {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: only containers, element types and ranks are inferred; lengths are not.
 
-use polychip_ops::{Attr, DType, Op, TensorType};
+use polychip_ops::operator::SequenceEmpty;
+use polychip_ops::{DType, Op, TensorType};
 
 use crate::{Container, Error, Graph, NodeId, Tensor, TensorId};
 
@@ -18,12 +19,8 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId) -> Result<bool, Error> {
     let unranked = |tensor: &Tensor| TensorType::unranked(tensor.ty.dtype);
     let found: Option<(TensorType, Container)> = match node.op {
         Op::SequenceEmpty => {
-            let code = node.attributes.int(Attr::Dtype).unwrap_or(1);
-            let dtype = u32::try_from(code)
-                .ok()
-                .and_then(DType::from_code)
-                .unwrap_or(DType::F32);
-            Some((TensorType::unranked(dtype), Container::Sequence))
+            let empty: SequenceEmpty = node.typed().map_err(|why| Error::inference(why.to_string()))?;
+            Some((TensorType::unranked(empty.element()), Container::Sequence))
         }
         Op::SequenceConstruct => first.map(|tensor| {
             let same = node.reads().all(|id| graph.tensor(id).ty == tensor.ty);

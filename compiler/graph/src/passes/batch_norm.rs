@@ -13,6 +13,7 @@
 //!
 //! Not here: a BatchNormalization behind anything else, which stays as it is.
 
+use polychip_ops::operator::{BatchNorm, ConvTranspose, Gemm};
 use polychip_ops::{Attr, AttrValue, Op};
 
 use super::pattern;
@@ -110,7 +111,7 @@ fn layout(graph: &Graph, node: &Node) -> Option<Layout> {
         }
         Op::ConvTranspose => {
             // weights are [in, out / groups, kernel…], groups along the first axis
-            let groups = usize::try_from(node.attributes.int(Attr::Group).unwrap_or(1)).ok()?;
+            let groups = node.typed::<ConvTranspose>().ok()?.groups.get();
             let count = *shape.get(1)?;
             let inner = polychip_ops::axis::product(&shape[2..])?;
             let slice = all.checked_div(groups)?;
@@ -122,7 +123,7 @@ fn layout(graph: &Graph, node: &Node) -> Option<Layout> {
             })
         }
         Op::Gemm if shape.len() == 2 => {
-            let transposed = node.attributes.int(Attr::TransB).unwrap_or(0) != 0;
+            let transposed = node.typed::<Gemm>().ok()?.trans_b;
             let (channels, inner) = if transposed {
                 (shape[0], shape[1])
             } else {
@@ -140,12 +141,11 @@ fn layout(graph: &Graph, node: &Node) -> Option<Layout> {
 }
 
 fn normalisation(graph: &Graph, node: &Node, channels: Option<usize>) -> Option<Affine> {
-    if node.attributes.int(Attr::TrainingMode).unwrap_or(0) != 0
-        || node.outputs.iter().skip(1).any(Option::is_some)
-    {
+    let norm: BatchNorm = node.typed().ok()?;
+    if norm.training || node.outputs.iter().skip(1).any(Option::is_some) {
         return None;
     }
-    let epsilon = f64::from(pattern::float(node, Attr::Epsilon, 1e-5));
+    let epsilon = f64::from(norm.epsilon);
     let channels = channels.or(graph.tensor(node.input(1)?).ty.elements())?;
     let parameter = |index: usize| {
         let values = pattern::floats(graph, node.input(index)?)?;
@@ -206,10 +206,10 @@ fn apply(graph: &mut Graph, id: NodeId, before: NodeId, layout: &Layout, affine:
     let weights = product.input(1)?;
     let dtype = graph.tensor(weights).ty.dtype;
     let (alpha, beta) = match product.op {
-        Op::Gemm => (
-            f64::from(pattern::float(&product, Attr::Alpha, 1.0)),
-            f64::from(pattern::float(&product, Attr::Beta, 1.0)),
-        ),
+        Op::Gemm => {
+            let gemm: Gemm = product.typed().ok()?;
+            (f64::from(gemm.alpha), f64::from(gemm.beta))
+        }
         _ => (1.0, 1.0),
     };
     let old_bias = match product.input(2) {

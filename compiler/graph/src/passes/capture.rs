@@ -5,7 +5,8 @@
 //!
 //! Not here: the folding that follows (`fold`), bodies that replace their node (`branch`).
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::Scan;
 
 use super::pattern::through_identities;
 use crate::{Body, Capture, Error, Graph, Node, NodeId, TensorId};
@@ -29,7 +30,7 @@ fn states(node: &Node) -> Option<(usize, usize, usize)> {
     match node.op {
         Op::Loop => Some((2, 1, node.inputs.len().checked_sub(2)?)),
         Op::Scan => {
-            let scanned = usize::try_from(node.attributes.int(Attr::NumScanInputs)?).ok()?;
+            let scanned = node.typed::<Scan>().ok()?.scan_inputs;
             Some((0, 0, node.inputs.len().checked_sub(scanned)?))
         }
         _ => None,

@@ -10,7 +10,7 @@
 
 mod budget;
 
-use polychip_ops::{Attr, DType, Dim, Literal, Op};
+use polychip_ops::{DType, Dim, Literal, Op, operator};
 
 pub(super) use budget::Budget;
 
@@ -120,8 +120,7 @@ fn shape_of(graph: &Graph, node: &Node) -> Option<Literal> {
         return Some(Literal::scalar_i64(i64::try_from(tensor.ty.elements()?).ok()?));
     }
     let rank = i64::try_from(shape.len()).ok()?;
-    let place = |attr: Attr, default: i64| {
-        let value = node.attributes.int(attr).unwrap_or(default);
+    let place = |value: i64| {
         let value = if value < 0 {
             value.saturating_add(rank)
         } else {
@@ -129,7 +128,8 @@ fn shape_of(graph: &Graph, node: &Node) -> Option<Literal> {
         };
         usize::try_from(value.clamp(0, rank)).ok()
     };
-    let (start, end) = (place(Attr::Start, 0)?, place(Attr::End, rank)?);
+    let node: operator::Shape = node.typed().ok()?;
+    let (start, end) = (place(node.start)?, place(node.end.unwrap_or(rank))?);
     let sizes: Option<Vec<i64>> = shape[start..end.max(start)]
         .iter()
         .map(|dim| i64::try_from(dim.known()?).ok())

@@ -12,6 +12,7 @@
 //! 2. A shape that is only a bound is never taken for equal.
 //! 3. A node that rounds to another encoding than it reads stays.
 
+use polychip_ops::operator::{Gemm, Transpose};
 use polychip_ops::{Attr, Op};
 
 use super::pattern;
@@ -86,8 +87,8 @@ fn neutral(graph: &Graph, node: &Node, y: TensorId) -> Option<TensorId> {
 
 fn permutation(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.tensor(node.input(0)?).ty.rank()?;
-    match node.attributes.ints(Attr::Perm) {
-        Some(perm) if perm.len() == rank => polychip_ops::axis::normalise_all(perm, rank),
+    match node.typed::<Transpose>().ok()?.perm {
+        Some(perm) if perm.len() == rank => polychip_ops::axis::normalise_all(&perm, rank),
         Some(_) => None,
         None => Some((0..rank).rev().collect()),
     }
@@ -133,7 +134,7 @@ pub(super) fn bypass(graph: &mut Graph, id: NodeId, from: TensorId) -> bool {
 /// Gives a node that is a special case the simpler op's name.
 fn rename(graph: &mut Graph, id: NodeId) -> bool {
     let node = graph.node(id);
-    if node.op == Op::Gemm && node.input(2).is_some() && node.attributes.float(Attr::Beta) == Some(0.0) {
+    if node.input(2).is_some() && node.typed::<Gemm>().is_ok_and(|gemm| gemm.beta == 0.0) {
         // nothing comes of C, not of an infinity in it either
         graph.edit_node(id, |node| node.inputs.truncate(2));
         return true;

@@ -7,8 +7,8 @@
 //!
 //! Not here: ConvTranspose, whose `auto_pad` follows from the size of its output.
 
-use polychip_ops::geometry::Window;
-use polychip_ops::{Attr, Attributes, Op};
+use polychip_ops::operator::AutoPad;
+use polychip_ops::{Attr, Attributes, Op, Operator};
 
 use crate::{Error, Graph, Node};
 
@@ -26,31 +26,26 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
 
 /// The node's attributes with pads in the place of the word.
 fn written_out(graph: &Graph, node: &Node) -> Option<Attributes> {
-    let attributes = &node.attributes;
-    let word = attributes.str(Attr::AutoPad)?;
-    let ceil = attributes.int(Attr::CeilMode).unwrap_or(0) != 0;
-    if ceil || !matches!(word, "SAME_UPPER" | "SAME_LOWER" | "VALID") {
+    let window = match node.operator().ok()? {
+        Operator::Conv(conv) => conv.window,
+        Operator::MaxPool(pool) => pool.window,
+        Operator::AveragePool(pool) => pool.window,
+        Operator::LpPool(pool) => pool.window,
+        _ => return None,
+    };
+    if window.ceil || window.auto_pad == AutoPad::NotSet {
         return None;
     }
     let shape = |input: usize| graph.tensor(node.input(input)?).ty.sizes();
     let spatial = shape(0)?.get(2..)?.to_vec();
-    let kernel: Vec<usize> = match node.op {
-        Op::Conv => shape(1)?.get(2..)?.to_vec(),
-        Op::MaxPool | Op::AveragePool | Op::LpPool => {
-            let sizes = attributes.ints(Attr::KernelShape)?.iter();
-            sizes
-                .map(|&size| usize::try_from(size).ok())
-                .collect::<Option<_>>()?
-        }
-        _ => return None,
+    let window = match node.op {
+        Op::Conv => window.over(shape(1)?.get(2..)?),
+        _ => window.stated(),
     };
-    let placement = Window::new(node.op, attributes, &kernel)
-        .ok()?
-        .resolve(&spatial)
-        .ok()?;
+    let placement = window.ok()?.resolve(&spatial).ok()?;
     let pads = placement.begin.iter().chain(&placement.end);
     let pads: Vec<i64> = pads.map(|&pad| i64::try_from(pad).ok()).collect::<Option<_>>()?;
-    let mut written = attributes.clone();
+    let mut written = node.attributes.clone();
     written.remove(&Attr::AutoPad.into());
     Some(written.with_ints(Attr::Pads, &pads))
 }

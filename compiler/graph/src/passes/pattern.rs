@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use polychip_ops::{Attr, AttrValue, DType, Dim, Literal, Op, TensorType};
+use polychip_ops::operator::Reduce;
+use polychip_ops::{DType, Dim, Literal, Op, TensorType};
 
 use crate::{Constant, Graph, Node, NodeId, Tensor, TensorId};
 
@@ -141,7 +142,7 @@ pub(super) fn reduced_axes(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
         None => Vec::new(),
     };
     if axes.is_empty() {
-        let all = node.attributes.int(Attr::NoopWithEmptyAxes).unwrap_or(0) == 0;
+        let all = !node.typed::<Reduce>().ok()?.noop_with_empty_axes;
         return Some(if all { (0..rank).collect() } else { Vec::new() });
     }
     let mut axes = polychip_ops::axis::normalise_all(&axes, rank)?;
@@ -263,14 +264,6 @@ pub(super) fn replace_region(
     }
     node.decomposition = Some(Box::new(inner));
     graph.add_node(node)
-}
-
-/// A float attribute, or this value where the node does not carry it.
-pub(super) fn float(node: &Node, attr: Attr, default: f32) -> f32 {
-    match node.attributes.get(attr) {
-        Some(AttrValue::Float(value)) => *value,
-        _ => default,
-    }
 }
 
 /// The sizes of a tensor from this axis on, if all are known and no bounds.

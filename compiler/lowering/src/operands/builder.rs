@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::{DType, Op};
 
 use super::constant;
 use super::info::{Info, kept};
@@ -559,24 +559,9 @@ pub(super) fn widened(shape: &[usize], rank: usize) -> Vec<usize> {
     [vec![1; rank.saturating_sub(shape.len())], shape.to_vec()].concat()
 }
 
-/// An integer attribute, or what ONNX takes where it is left out.
-pub fn int(node: &Node, attr: Attr, default: i64) -> i64 {
-    node.attributes.int(attr).unwrap_or(default)
-}
-
-/// A number, likewise.
-pub(super) fn float(node: &Node, attr: Attr, default: f32) -> f32 {
-    node.attributes.float(attr).unwrap_or(default)
-}
-
-/// A word, likewise.
-pub(super) fn word<'n>(node: &'n Node, attr: Attr, default: &'n str) -> &'n str {
-    node.attributes.str(attr).unwrap_or(default)
-}
-
-/// The axis attribute, from the front.
-pub(super) fn axis(node: &Node, default: i64, rank: usize) -> Outcome<usize> {
-    axes_of(&[int(node, Attr::Axis, default)], rank).map(|axes| axes[0])
+/// An axis from the front.
+pub(super) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
+    axes_of(&[axis], rank).map(|axes| axes[0])
 }
 
 /// Axes from the front.

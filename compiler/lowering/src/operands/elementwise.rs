@@ -4,9 +4,10 @@
 //! 1. Operands are brought to one order of axes.
 //! 2. Where a chip fixes the encoding of a result, the node's own is had by a conversion behind.
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::operator::{Alpha, HardSigmoid, Mod};
+use polychip_ops::{Op, Operator};
 
-use super::builder::{Domain, Lower, float, int, widened};
+use super::builder::{Domain, Lower, widened};
 use super::program::{Kind, OperandId, Quant};
 use crate::{Layout, Node, Outcome, Refusal, TensorIndex};
 
@@ -34,15 +35,14 @@ impl Lower<'_> {
     }
 
     pub(super) fn unary(&mut self, node: &Node, order: Layout, domain: Domain) -> Outcome<()> {
-        let default = match node.op {
-            Op::Elu => [1.0, 0.0],
-            Op::HardSigmoid => [0.2, 0.5],
-            _ => [0.01, 0.0],
+        let numbers = match node.operator()? {
+            Operator::HardSigmoid(HardSigmoid { alpha, beta }) => [alpha, beta],
+            Operator::Celu(Alpha { alpha })
+            | Operator::Elu(Alpha { alpha })
+            | Operator::LeakyRelu(Alpha { alpha })
+            | Operator::ThresholdedRelu(Alpha { alpha }) => [alpha, 0.0],
+            _ => [0.0; 2],
         };
-        let numbers = [
-            float(node, Attr::Alpha, default[0]),
-            float(node, Attr::Beta, default[1]),
-        ];
         let from = self.read(self.input(node, 0)?, order)?;
         let to = self.output(node)?;
         if self.vendor.has(node.op) {
@@ -75,7 +75,7 @@ impl Lower<'_> {
     pub(super) fn binary(&mut self, node: &Node, order: Layout, domain: Domain) -> Outcome<()> {
         let kind = match node.op {
             Op::Sum => Kind::Binary(Op::Add),
-            Op::Mod => Kind::Remainder(int(node, Attr::Fmod, 0) != 0),
+            Op::Mod => Kind::Remainder(node.typed::<Mod>()?.fmod),
             op => Kind::Binary(op),
         };
         let to = self.output(node)?;
@@ -221,7 +221,7 @@ impl Lower<'_> {
 
     /// x × sigmoid(x): the sigmoid between has no encoding, so floats only.
     pub(super) fn swish(&mut self, node: &Node, order: Layout, domain: Domain) -> Outcome<()> {
-        if !matches!(domain, Domain::Float(_)) || float(node, Attr::Alpha, 1.0) != 1.0 {
+        if !matches!(domain, Domain::Float(_)) || node.typed::<Alpha>()?.alpha != 1.0 {
             return Err(Refusal::encoding(
                 "Swish of quantised tensors or with alpha: the sigmoid between has no encoding",
             ));

@@ -5,10 +5,11 @@
 //! 2. A last window that only begins inside the image (`ceil_mode`) is had by padding more behind.
 
 use polychip_ops::geometry::{Placement, Window};
-use polychip_ops::{Attr, Attributes, Op};
+use polychip_ops::operator::{BlockMode, Blocks, GridSample, Interpolation, Lrn, Resize};
+use polychip_ops::{Op, Operator};
 use polychip_sdk::Reason;
 
-use super::builder::{Lower, float, int, word};
+use super::builder::Lower;
 use super::program::{Kind, OperandId, Place, Resampling};
 use crate::{Layout, Node, Outcome, Refusal, TensorIndex};
 
@@ -89,18 +90,15 @@ impl Lower<'_> {
         let to = self.output(node)?;
         let (image, shape) = self.image(node)?;
         let average = matches!(node.op, Op::AveragePool | Op::GlobalAveragePool);
-        let window = if matches!(node.op, Op::GlobalMaxPool | Op::GlobalAveragePool) {
-            Window::new(node.op, &Attributes::new(), &shape[2..])?
-        } else {
-            let kernel = node.attributes.ints(Attr::KernelShape).unwrap_or(&[]);
-            let kernel: Vec<usize> = kernel.iter().map(|&size| size.max(0) as usize).collect();
-            Window::new(node.op, &node.attributes, &kernel)?
+        let (window, columns, counted) = match node.operator()? {
+            Operator::MaxPool(pool) => (pool.window.stated()?, pool.column_major, false),
+            Operator::AveragePool(pool) => (pool.window.stated()?, false, pool.count_include_pad),
+            _ => (Window::whole(node.op, &shape[2..])?, false, false),
         };
         let mut placed = window.resolve(&shape[2..])?;
-        if window.dilations.iter().any(|&dilation| dilation != 1) || int(node, Attr::StorageOrder, 0) != 0 {
+        if window.dilations.iter().any(|&dilation| dilation != 1) || columns {
             return Err(Refusal::attribute("dilations or a storage order of a pool"));
         }
-        let counted = average && int(node, Attr::CountIncludePad, 0) != 0;
         for (axis, &size) in shape[2..].iter().enumerate().filter(|_| window.ceil) {
             let reach = (placed.output[axis] - 1) * window.strides[axis] + window.kernel[axis];
             let end = reach.saturating_sub(size + placed.begin[axis]);
@@ -132,37 +130,38 @@ impl Lower<'_> {
                 format!("Resize of {} axes", from.len()),
             ));
         }
-        if from[..2] != wanted[..2] || int(node, Attr::Antialias, 0) != 0 {
+        let resize: Resize = node.typed()?;
+        if from[..2] != wanted[..2] || resize.antialias {
             return Err(Refusal::attribute(
                 "Resize of batch or channels, or with antialias",
             ));
         }
-        self.exact_scales(node, from, wanted)?;
-        let mode = word(node, Attr::Mode, "nearest");
-        if !matches!(mode, "linear" | "nearest") {
-            return Err(Refusal::attribute(format!("Resize with {mode}")));
+        self.exact_scales(node, resize.axes.as_deref(), from, wanted)?;
+        let mode = resize.interpolation;
+        if mode == Interpolation::Cubic {
+            return Err(Refusal::attribute(format!("Resize with {}", mode.text())));
         }
         let kind = Kind::Resize(Resampling {
-            linear: mode == "linear",
-            centres: word(node, Attr::CoordinateTransformationMode, "half_pixel").to_owned(),
-            rounding: word(node, Attr::NearestMode, "round_prefer_floor").to_owned(),
-            exclude: int(node, Attr::ExcludeOutside, 0) != 0,
+            linear: mode == Interpolation::Linear,
+            centres: resize.coordinates,
+            rounding: resize.rounding,
+            exclude: resize.exclude_outside,
             whole: (2..4).all(|axis| wanted[axis].is_multiple_of(from[axis])),
         });
         let image = self.read(tensor, Layout::ChannelsLast)?;
-        match mode == "nearest" || !self.vendor.traits().requantises {
+        match mode == Interpolation::Nearest || !self.vendor.traits().requantises {
             true => self.image_moved(kind, &[image], to),
             false => self.image_result(kind, &[image], to),
         }
     }
 
     /// Chips derive scales from the sizes: refuses others.
-    fn exact_scales(&self, node: &Node, from: &[usize], to: &[usize]) -> Outcome<()> {
+    fn exact_scales(&self, node: &Node, axes: Option<&[i64]>, from: &[usize], to: &[usize]) -> Outcome<()> {
         let Some(scales) = node.input(2).filter(|_| node.input(3).is_none()) else {
             return Ok(());
         };
         let scales = self.reals(scales)?;
-        let axes: Vec<usize> = match node.attributes.ints(Attr::Axes) {
+        let axes: Vec<usize> = match axes {
             Some(axes) => super::builder::axes_of(axes, 4)?,
             None => (0..4).collect(),
         };
@@ -179,12 +178,8 @@ impl Lower<'_> {
 
     /// DepthToSpace and SpaceToDepth.
     pub(super) fn blocks(&mut self, node: &Node) -> Outcome<()> {
-        let size = int(node, Attr::Blocksize, 1).max(1) as usize;
-        let columns = match word(node, Attr::Mode, "DCR") {
-            "DCR" => false,
-            "CRD" => true,
-            other => return Err(Refusal::attribute(format!("mode {other}"))),
-        };
+        let blocks: Blocks = node.typed()?;
+        let (size, columns) = (blocks.size.get(), blocks.mode == BlockMode::Crd);
         let image = self.read(self.input(node, 0)?, Layout::ChannelsLast)?;
         self.image_moved(Kind::Blocks(node.op, size, columns), &[image], self.output(node)?)
     }
@@ -196,22 +191,19 @@ impl Lower<'_> {
         }
         let image = self.read(tensor, Layout::ChannelsLast)?;
         let grid = self.read(grid, Layout::RowMajor)?;
-        let kind = Kind::GridSample(
-            word(node, Attr::Mode, "linear").to_owned(),
-            word(node, Attr::PaddingMode, "zeros").to_owned(),
-            int(node, Attr::AlignCorners, 0) != 0,
-        );
+        let sample: GridSample = node.typed()?;
+        let kind = Kind::GridSample(sample.interpolation, sample.outside, sample.align_corners);
         self.result(kind, &[image, grid], self.output(node)?, Layout::ChannelsLast)
     }
 
     pub(super) fn lrn(&mut self, node: &Node) -> Outcome<()> {
-        let size = int(node, Attr::Size, 1);
-        if size < 1 || size % 2 == 0 {
+        let lrn: Lrn = node.typed()?;
+        let size = lrn.size.get();
+        if size % 2 == 0 {
             return Err(Refusal::attribute(format!("size {size} is even")));
         }
         let (image, _) = self.image(node)?;
-        let numbers = [(Attr::Alpha, 1e-4), (Attr::Beta, 0.75), (Attr::Bias, 1.0)];
-        let numbers = numbers.map(|(attr, default)| float(node, attr, default));
-        self.image_result(Kind::Lrn(size as usize, numbers), &[image], self.output(node)?)
+        let numbers = [lrn.alpha, lrn.beta, lrn.bias];
+        self.image_result(Kind::Lrn(size, numbers), &[image], self.output(node)?)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Not here: the plan of a part made from that (`layout::planned`).
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{Along, ArgReduce, Reduce, Transpose};
 
 use super::info::Info;
 use super::vendor::Vendor;
@@ -37,18 +38,17 @@ pub(super) fn layout_preference(node: &Node, infos: &[Outcome<Info>], vendor: &d
         | Op::GroupNormalization
         | Op::BatchNormalization => (LAST, LAST),
         Op::Softmax | Op::LogSoftmax if vendor.traits().softmax_last => {
-            match polychip_ops::axis::normalise(node.attributes.int(Attr::Axis).unwrap_or(-1), axes) {
+            let along = node.typed::<Along>().ok();
+            match along.and_then(|along| polychip_ops::axis::normalise(along.axis, axes)) {
                 Some(1) if axes >= 3 => (LAST, LAST),
                 _ => (ROW, ROW),
             }
         }
-        Op::ArgMax | Op::ArgMin if node.attributes.int(Attr::Keepdims) == Some(0) => (ROW, ROW),
-        _ if OpClass::of(node.op) == OpClass::Reduction && node.attributes.int(Attr::Keepdims) == Some(0) => {
-            match rank(node.output(0)) {
-                0..=2 => (Want::Planned, ROW),
-                _ => (ROW, ROW),
-            }
-        }
+        Op::ArgMax | Op::ArgMin if node.typed::<ArgReduce>().is_ok_and(|arg| !arg.keepdims) => (ROW, ROW),
+        _ if node.typed::<Reduce>().is_ok_and(|reduce| !reduce.keepdims) => match rank(node.output(0)) {
+            0..=2 => (Want::Planned, ROW),
+            _ => (ROW, ROW),
+        },
         Op::Transpose => transposition(node, axes),
         Op::Tile | Op::Expand if rank(node.output(0)) != axes => (ROW, ROW),
         Op::Reshape
@@ -64,7 +64,11 @@ pub(super) fn layout_preference(node: &Node, infos: &[Outcome<Info>], vendor: &d
 
 /// A transposition of the model is none between the two orders it leads from and to: names of axes change.
 fn transposition(node: &Node, rank: usize) -> (Want, Want) {
-    let perm = node.attributes.ints(Attr::Perm).unwrap_or(&[]);
+    let perm = node
+        .typed::<Transpose>()
+        .ok()
+        .and_then(|transpose| transpose.perm);
+    let perm = perm.unwrap_or_default();
     let (row, last) = (Layout::RowMajor, Layout::ChannelsLast);
     let is = |to: Vec<usize>| rank >= 3 && perm.iter().map(|&axis| axis as usize).eq(to);
     if is(row.to(last, rank)) {

@@ -2,9 +2,12 @@
 //!
 //! Invariant: moved integers keep their encoding; where the result has another one, a conversion follows.
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::operator::{
+    Along, GatherNd, Pad, ScatterElements, ScatterNd, ScatterReduction, Split, Transpose,
+};
+use polychip_ops::{Op, Operator};
 
-use super::builder::{Domain, Lower, axes_of, axis, int, of_rank, widened, word};
+use super::builder::{Domain, Lower, axes_of, axis, of_rank, widened};
 use super::constant;
 use super::program::{Kind, OperandId, Quant, Type};
 use crate::layout::plan::Want;
@@ -19,7 +22,7 @@ impl Lower<'_> {
     pub(super) fn transpose(&mut self, node: &Node) -> Outcome<()> {
         let tensor = self.input(node, 0)?;
         let rank = self.rank(tensor)?;
-        let perm: Vec<usize> = match node.attributes.ints(Attr::Perm) {
+        let perm: Vec<usize> = match node.typed::<Transpose>()?.perm {
             Some(perm) => perm.iter().map(|&axis| axis as usize).collect(),
             None => (0..rank).rev().collect(),
         };
@@ -50,7 +53,7 @@ impl Lower<'_> {
             let id = self.operand_of(input, order, rank, domain)?;
             inputs.push(self.converted(id, info.ty, &info.quant));
         }
-        let place = of_rank(order, rank).place(axis(node, 0, rank)?, rank);
+        let place = of_rank(order, rank).place(axis(node.typed::<Along>()?.axis, rank)?, rank);
         self.result(Kind::Concat(place), &inputs, to, order)
     }
 
@@ -58,7 +61,7 @@ impl Lower<'_> {
         let tensor = self.input(node, 0)?;
         let rank = self.rank(tensor)?;
         let order = of_rank(order, rank);
-        let axis = axis(node, 0, rank)?;
+        let axis = axis(node.typed::<Split>()?.axis, rank)?;
         let from = self.read(tensor, order)?;
         let place = order.place(axis, rank);
         let mut pieces = Vec::new();
@@ -138,7 +141,7 @@ impl Lower<'_> {
         let (tensor, to) = (self.input(node, 0)?, self.output(node)?);
         let rank = self.rank(tensor)?;
         let order = of_rank(order, rank);
-        let mode = word(node, Attr::Mode, "constant");
+        let mode = node.typed::<Pad>()?.mode;
         let pads = self.ints(self.input(node, 1)?)?;
         let axes = match node.input(3) {
             Some(axes) => self.ints(axes)?,
@@ -160,7 +163,7 @@ impl Lower<'_> {
         if amounts.iter().all(|&amount| amount == (0, 0)) {
             return self.settle(from, to, order);
         }
-        self.moved(Kind::Pad(mode.to_owned(), amounts, value), &[from], to, order)
+        self.moved(Kind::Pad(mode, amounts, value), &[from], to, order)
     }
 
     /// Tile and Expand: whole repetitions.
@@ -222,14 +225,17 @@ impl Lower<'_> {
     }
 
     pub(super) fn scatter(&mut self, node: &Node) -> Outcome<()> {
-        let reduction = word(node, Attr::Reduction, "none");
-        if reduction != "none" {
-            return Err(Refusal::attribute(format!("reduction {reduction}")));
+        let (tuples, axis_of, reduction) = match node.operator()? {
+            Operator::ScatterElements(ScatterElements { axis, reduction }) => (false, axis, reduction),
+            Operator::ScatterND(ScatterNd { reduction }) => (true, 0, reduction),
+            _ => return Err(Refusal::op(node.op_name.clone())),
+        };
+        if reduction != ScatterReduction::None {
+            return Err(Refusal::attribute(format!("reduction {}", reduction.text())));
         }
         let data = self.input(node, 0)?;
         let shape = self.shape(data)?;
-        let tuples = node.op == Op::ScatterND;
-        let axis = if tuples { 0 } else { axis(node, 0, shape.len())? };
+        let axis = if tuples { 0 } else { axis(axis_of, shape.len())? };
         let places = self.indices(self.input(node, 1)?, shape, tuples, axis)?;
         let from = self.read(data, Layout::RowMajor)?;
         let updates = self.read(self.input(node, 2)?, Layout::RowMajor)?;
@@ -248,8 +254,8 @@ impl Lower<'_> {
         let shape = self.shape(data)?;
         let tuples = node.op == Op::GatherND;
         let axis = match tuples {
-            true => int(node, Attr::BatchDims, 0).max(0) as usize,
-            false => axis(node, 0, shape.len())?,
+            true => node.typed::<GatherNd>()?.batch_dims,
+            false => axis(node.typed::<Along>()?.axis, shape.len())?,
         };
         let places = self.indices(indices, shape, tuples, axis)?;
         let from = self.read(data, Layout::RowMajor)?;

@@ -3,9 +3,10 @@
 //! Invariant: scale and shift are constants. Beside quantised data, a scale of floats is quantised over its own range to
 //! the chip's type for that, and a shift to 32 bits.
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::operator::{BatchNorm, GroupNorm, InstanceNorm, Norm};
+use polychip_ops::{Op, Operator};
 
-use super::builder::{Domain, Lower, axis, float, int};
+use super::builder::{Domain, Lower, axis};
 use super::program::{Kind, OperandId, Type};
 use crate::{Layout, Node, Outcome, Refusal, TensorIndex};
 
@@ -42,7 +43,8 @@ impl Lower<'_> {
         let to = self.output(node)?;
         let (tensor, scale) = (self.input(node, 0)?, self.input(node, 1)?);
         let shape = self.shape(tensor)?;
-        let axis = axis(node, -1, shape.len())?;
+        let norm: Norm = node.typed()?;
+        let axis = axis(norm.axis, shape.len())?;
         let inner = &shape[axis..];
         let layer = node.op == Op::LayerNormalization;
         if !layer && axis + 1 != shape.len() {
@@ -57,7 +59,7 @@ impl Lower<'_> {
         let from = self.read(tensor, Layout::RowMajor)?;
         let scale = self.scale(scale, inner, domain)?;
         let shift = self.shift(node.input(2).filter(|_| layer), inner, domain)?;
-        let kind = Kind::Norm(node.op, (axis..shape.len()).collect(), 1, epsilon(node));
+        let kind = Kind::Norm(node.op, (axis..shape.len()).collect(), 1, norm.epsilon);
         self.result(kind, &[from, scale, shift], to, Layout::RowMajor)
     }
 
@@ -67,15 +69,20 @@ impl Lower<'_> {
         let dims = [self.shape(learned)?.iter().product()];
         let scale = self.scale(learned, &dims, domain)?;
         let shift = self.shift(node.input(2), &dims, domain)?;
-        let groups = int(node, Attr::NumGroups, 1).max(1) as usize;
-        let kind = Kind::Norm(node.op, Vec::new(), groups, epsilon(node));
+        let (groups, epsilon) = match node.operator()? {
+            Operator::GroupNormalization(GroupNorm { groups, epsilon, .. }) => (groups.get(), epsilon),
+            Operator::InstanceNormalization(InstanceNorm { epsilon }) => (1, epsilon),
+            _ => return Err(Refusal::op(node.op_name.clone())),
+        };
+        let kind = Kind::Norm(node.op, Vec::new(), groups, epsilon);
         self.image_result(kind, &[image, scale, shift], self.output(node)?)
     }
 
     /// One multiply and add per channel, by known statistics.
     pub(super) fn batch_norm(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
         let to = self.output(node)?;
-        if int(node, Attr::TrainingMode, 0) != 0 {
+        let norm: BatchNorm = node.typed()?;
+        if norm.training {
             return Err(Refusal::attribute("training_mode 1"));
         }
         let tensor = self.input(node, 0)?;
@@ -88,7 +95,7 @@ impl Lower<'_> {
         }
         let channels = learned[0].len();
         let factor: Vec<f32> = (0..channels)
-            .map(|channel| learned[0][channel] / (learned[3][channel] + epsilon(node)).sqrt())
+            .map(|channel| learned[0][channel] / (learned[3][channel] + norm.epsilon).sqrt())
             .collect();
         let shift: Vec<f32> = (0..channels)
             .map(|channel| learned[1][channel] - learned[2][channel] * factor[channel])
@@ -107,8 +114,4 @@ impl Lower<'_> {
         let scaled = self.like(Kind::Binary(Op::Mul), &[from, factor], &dims);
         self.result(Kind::Binary(Op::Add), &[scaled, shift], to, Layout::ChannelsLast)
     }
-}
-
-fn epsilon(node: &Node) -> f32 {
-    float(node, Attr::Epsilon, 1e-5)
 }

@@ -4,11 +4,11 @@
 //! 1. Images are channels last; the axes of filters stand as the chip wants them.
 //! 2. Weights of a fully connected layer are `[units, in]`; its input and output have two axes.
 
-use polychip_ops::geometry::{TransposedWindow, Window};
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{Conv, ConvTranspose, Gemm};
 use polychip_sdk::{Encoding, Reason};
 
-use super::builder::{Domain, Lower, float, int, widened};
+use super::builder::{Domain, Lower, widened};
 use super::image::{place, two};
 use super::program::{Kind, OperandId};
 use crate::{Layout, Node, Outcome, Refusal, TensorIndex};
@@ -37,9 +37,10 @@ impl Lower<'_> {
         let (image, shape) = self.image(node)?;
         let image = self.vendor.widened(self, image, self.info(to)?.ty)?;
         let kernel = self.filter_shape(node, weights)?;
-        let window = Window::new(node.op, &node.attributes, &self.shape(weights)?[2..])?;
+        let conv: Conv = node.typed()?;
+        let window = conv.window.over(&self.shape(weights)?[2..])?;
         let placed = window.resolve(&shape[2..])?;
-        let group = int(node, Attr::Group, 1).max(1) as usize;
+        let group = conv.groups.get();
         let depthwise = group == shape[1] && kernel[1] == 1 && group > 1;
         let order = filter("oihw", self.vendor.traits().filters[usize::from(depthwise)]);
         let weights = self.weights(weights, &kernel, &order, 0, self.ty(image), encoding, 1.0)?;
@@ -68,9 +69,10 @@ impl Lower<'_> {
         let weights = self.input(node, 1)?;
         let kernel = self.filter_shape(node, weights)?;
         let spatial = &self.shape(weights)?[2..];
-        let window = TransposedWindow::new(node.op, &node.attributes, spatial)?;
+        let conv: ConvTranspose = node.typed()?;
+        let window = conv.window.over(spatial)?;
         let placed = window.resolve(&shape[2..])?;
-        let group = int(node, Attr::Group, 1).max(1) as usize;
+        let group = conv.groups.get();
         if window.window.dilations.iter().any(|&dilation| dilation != 1) {
             return Err(Refusal::attribute("dilations of a transposed convolution"));
         }
@@ -127,8 +129,8 @@ impl Lower<'_> {
     }
 
     pub(super) fn gemm(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
-        let factors = (float(node, Attr::Alpha, 1.0), float(node, Attr::Beta, 1.0));
-        let flags = [Attr::TransA, Attr::TransB].map(|attr| int(node, attr, 0) != 0);
+        let gemm: Gemm = node.typed()?;
+        let (factors, flags) = ((gemm.alpha, gemm.beta), [gemm.trans_a, gemm.trans_b]);
         let sum = node.input(2);
         let (left, right, to) = (self.input(node, 0)?, self.input(node, 1)?, self.output(node)?);
         let units = self.shape(to)?[1];

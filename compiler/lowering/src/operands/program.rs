@@ -8,6 +8,7 @@
 //! Not here: how nodes become steps (the files beside this one), what a vendor calls them (each plugin's `encode`).
 
 use polychip_ops::Op;
+use polychip_ops::operator::{Coordinates, Interpolation, Outside, PadMode, Rounding};
 
 use crate::TensorIndex;
 
@@ -162,15 +163,15 @@ pub struct Place {
     pub pads: [(usize, usize); 2],
 }
 
-/// How an image is resampled, in ONNX's words.
+/// How an image is resampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resampling {
     /// Between pixels; else the nearest.
     pub linear: bool,
     /// `coordinate_transformation_mode`.
-    pub centres: String,
+    pub centres: Coordinates,
     /// `nearest_mode`.
-    pub rounding: String,
+    pub rounding: Rounding,
     /// `exclude_outside`.
     pub exclude: bool,
     /// Whether each extent becomes a multiple of itself.
@@ -181,7 +182,8 @@ impl Resampling {
     /// For a refusal.
     pub fn words(&self) -> String {
         let mode = if self.linear { "linear" } else { "nearest" };
-        format!("Resize with {mode}, {}, {}", self.centres, self.rounding)
+        let (centres, rounding) = (self.centres.text(), self.rounding.text());
+        format!("Resize with {mode}, {centres}, {rounding}")
     }
 }
 
@@ -210,8 +212,8 @@ pub enum Kind {
     Split(usize, Vec<usize>),
     /// Where each axis begins and ends, and its step.
     Slice([Vec<usize>; 3]),
-    /// ONNX's mode, amounts before and behind, and the real that fills.
-    Pad(String, Vec<(usize, usize)>, f32),
+    /// What stands outside, amounts before and behind, and the real that fills.
+    Pad(PadMode, Vec<(usize, usize)>, f32),
     /// So many times.
     Tile(Vec<usize>),
     /// Gather, GatherElements: along an axis; GatherND: behind so many axes.
@@ -246,8 +248,8 @@ pub enum Kind {
     Unit(usize),
     /// Data, scale and shift of a normalisation over axes or groups, with its epsilon.
     Norm(Op, Vec<usize>, usize, f32),
-    /// Mode, padding mode, and whether corners are aligned.
-    GridSample(String, String, bool),
+    /// How samples are interpolated, what stands outside, and whether corners are aligned.
+    GridSample(Interpolation, Outside, bool),
     /// Size, alpha, beta, bias.
     Lrn(usize, [f32; 3]),
 }

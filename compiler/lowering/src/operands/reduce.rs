@@ -1,8 +1,9 @@
 //! Reductions, selections and running sums along axes, and softmax.
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{Along, ArgReduce, Cumulative, LpNorm, Reduce, TopK};
 
-use super::builder::{Domain, Lower, axes_of, axis, int, of_rank};
+use super::builder::{Domain, Lower, axes_of, axis, of_rank};
 use super::program::{Kind, OperandId, Quant, Type};
 use crate::{Layout, Node, Outcome, Refusal, TensorIndex};
 
@@ -10,7 +11,7 @@ impl Lower<'_> {
     pub(super) fn softmax(&mut self, node: &Node, order: Layout) -> Outcome<()> {
         let (tensor, to) = (self.input(node, 0)?, self.output(node)?);
         let rank = self.rank(tensor)?;
-        let axis = axis(node, -1, rank)?;
+        let axis = axis(node.typed::<Along>()?.axis, rank)?;
         let last = self.vendor.traits().softmax_last;
         let order = match last {
             true if axis == 1 => of_rank(Layout::ChannelsLast, rank),
@@ -45,13 +46,14 @@ impl Lower<'_> {
     pub(super) fn reduce(&mut self, node: &Node, order: Layout, domain: Domain) -> Outcome<()> {
         let (tensor, to) = (self.input(node, 0)?, self.output(node)?);
         let rank = self.rank(tensor)?;
-        let keep = int(node, Attr::Keepdims, 1) != 0;
-        let axes = match (node.input(1), node.attributes.ints(Attr::Axes)) {
-            (Some(axes), _) => self.ints(axes)?,
-            (None, axes) => axes.unwrap_or(&[]).to_vec(),
+        let attributes: Reduce = node.typed()?;
+        let keep = attributes.keepdims;
+        let axes = match node.input(1) {
+            Some(axes) => self.ints(axes)?,
+            None => Vec::new(),
         };
         let none = rank == 0 && !self.vendor.traits().drops_axes;
-        if none || axes.is_empty() && int(node, Attr::NoopWithEmptyAxes, 0) != 0 {
+        if none || axes.is_empty() && attributes.noop_with_empty_axes {
             return Err(Refusal::attribute("a reduction of no axes"));
         }
         let axes = match axes[..] {
@@ -100,13 +102,14 @@ impl Lower<'_> {
     }
 
     pub(super) fn arg(&mut self, node: &Node, order: Layout) -> Outcome<()> {
-        if int(node, Attr::SelectLastIndex, 0) != 0 {
+        let arg: ArgReduce = node.typed()?;
+        if arg.last {
             return Err(Refusal::attribute("select_last_index 1"));
         }
         let (tensor, to) = (self.input(node, 0)?, self.output(node)?);
         let rank = self.rank(tensor)?;
-        let axis = axis(node, 0, rank)?;
-        let keep = int(node, Attr::Keepdims, 1) != 0;
+        let axis = axis(arg.axis, rank)?;
+        let keep = arg.keepdims;
         let order = match (keep, axis) {
             (true, _) => of_rank(order, rank),
             (false, 1) => of_rank(Layout::ChannelsLast, rank),
@@ -124,7 +127,8 @@ impl Lower<'_> {
             self.output_at(node, 1)?,
         );
         let rank = self.rank(tensor)?;
-        let axis = axis(node, -1, rank)?;
+        let top: TopK = node.typed()?;
+        let axis = axis(top.axis, rank)?;
         let k = self.ints(self.input(node, 1)?)?;
         let k = k.first().and_then(|&k| u32::try_from(k).ok());
         let k = k.ok_or_else(|| Refusal::attribute("k is no number of elements"))?;
@@ -137,7 +141,7 @@ impl Lower<'_> {
         dims.swap(axis, rank - 1);
         let out = self.inner("top", self.ty(from), self.quant(from), &dims);
         let places = self.inner("places", Type::Int32, Quant::None, &dims);
-        let kind = Kind::TopK(k, int(node, Attr::Largest, 1) != 0);
+        let kind = Kind::TopK(k, top.largest);
         self.step(kind, &[from], &[out, places]);
         let (out, places) = (self.transposed(out, &swap), self.transposed(places, &swap));
         self.settle(out, values, Layout::RowMajor)?;
@@ -146,14 +150,14 @@ impl Lower<'_> {
 
     /// Division by the length of vectors along an axis.
     pub(super) fn lp_normalise(&mut self, node: &Node, order: Layout) -> Outcome<()> {
-        let p = int(node, Attr::P, 2);
-        if p != 2 {
-            return Err(Refusal::attribute(format!("p {p}")));
+        let norm: LpNorm = node.typed()?;
+        if norm.p != 2 {
+            return Err(Refusal::attribute(format!("p {}", norm.p)));
         }
         let tensor = self.input(node, 0)?;
         let rank = self.rank(tensor)?;
         let order = of_rank(order, rank);
-        let place = order.place(axis(node, -1, rank)?, rank);
+        let place = order.place(axis(norm.axis, rank)?, rank);
         let from = self.read(tensor, order)?;
         self.result(Kind::Unit(place), &[from], self.output(node)?, order)
     }
@@ -165,8 +169,8 @@ impl Lower<'_> {
         let along = self.ints(self.input(node, 1)?)?;
         let axis = axes_of(&along[..along.len().min(1)], rank)?;
         let place = order.place(axis.first().copied().unwrap_or(0), rank);
-        let flag = |attr| int(node, attr, 0) != 0;
-        let kind = Kind::CumSum(place, flag(Attr::Exclusive), flag(Attr::Reverse));
+        let sum: Cumulative = node.typed()?;
+        let kind = Kind::CumSum(place, sum.exclusive, sum.reverse);
         let from = self.read(tensor, order)?;
         self.result(kind, &[from], self.output(node)?, order)
     }

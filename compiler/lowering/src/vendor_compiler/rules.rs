@@ -3,7 +3,10 @@
 //!
 //! Invariant: the first reason that is true is given.
 
-use polychip_ops::{Attr, AttrValue, DType, Op};
+use polychip_ops::operator::{
+    AspectRatio, AutoPad, Coordinates, GeluForm, Interpolation, Rounding, WindowSpec,
+};
+use polychip_ops::{Attr, DType, Op, Operator};
 use polychip_sdk::{
     CompileOptions, EncodingKind, EncodingView, Error, GraphView, NodeView, Precision, Reason, Result,
     TensorView,
@@ -197,21 +200,17 @@ pub fn refuse(reason: Reason, detail: impl Into<String>) -> Outcome {
 fn attributes(graph: &GraphView<'_>, node: &NodeView<'_>) -> Outcome {
     let shape = |tensor: Option<u32>| tensor.and_then(|tensor| graph.tensor(tensor).shape());
     let rank = shape(node.input(0)).map_or(0, |shape| shape.len());
-    let missed = |attr: Attr| refuse(Reason::Attribute, attr.name());
-    let needs = |attr: Attr, holds: bool| if holds { Ok(()) } else { missed(attr) };
-    let is = |attr: Attr, value: i64| needs(attr, node.int(attr).is_none_or(|found| found == value));
-    let ones = |attr: Attr| {
-        needs(
-            attr,
-            node.ints(attr).is_none_or(|all| all.iter().all(|&one| one == 1)),
-        )
+    let needs = |attr: Attr, holds: bool| {
+        if holds {
+            Ok(())
+        } else {
+            refuse(Reason::Attribute, attr.name())
+        }
     };
-    let text = |attr: Attr| match node.attribute(attr).map(|attribute| attribute.value()) {
-        Some(AttrValue::String(text)) => Some(text.to_string()),
-        _ => None,
+    let operator = match node.operator() {
+        Ok(operator) => operator,
+        Err(error) => return refuse(Reason::Attribute, error.to_string()),
     };
-    let one_of =
-        |attr: Attr, known: &[&str]| needs(attr, text(attr).is_none_or(|found| known.contains(&&*found)));
     let planes = |op: &str| match rank {
         4 => Ok(()),
         rank => refuse(
@@ -219,75 +218,89 @@ fn attributes(graph: &GraphView<'_>, node: &NodeView<'_>) -> Outcome {
             format!("rank {rank}; {op} is offered on planes, rank 4"),
         ),
     };
-    match node.op() {
-        Op::Conv | Op::ConvTranspose => {
+    // the padding is written out, no dilations, no last window past the image
+    let window = |window: &WindowSpec| {
+        needs(Attr::AutoPad, window.auto_pad == AutoPad::NotSet)?;
+        needs(Attr::Dilations, window.dilations.iter().all(|&one| one == 1))?;
+        needs(Attr::CeilMode, !window.ceil)
+    };
+    let pooled = || match node.output(1) {
+        None => Ok(()),
+        Some(_) => refuse(Reason::Attribute, "places of the greatest elements"),
+    };
+    match operator {
+        Operator::Conv(conv) => {
             planes(node.op_name())?;
-            one_of(Attr::AutoPad, &["NOTSET"])?;
-            needs(
-                Attr::OutputShape,
-                node.ints(Attr::OutputShape).is_none_or(<[_]>::is_empty),
-            )
+            needs(Attr::AutoPad, conv.window.auto_pad == AutoPad::NotSet)
         }
-        Op::MaxPool | Op::AveragePool => {
+        Operator::ConvTranspose(conv) => {
             planes(node.op_name())?;
-            one_of(Attr::AutoPad, &["NOTSET"])?;
-            ones(Attr::Dilations)?;
-            is(Attr::CeilMode, 0)?;
-            is(Attr::StorageOrder, 0)?;
-            is(Attr::CountIncludePad, 0)?;
-            match node.output(1) {
-                None => Ok(()),
-                Some(_) => refuse(Reason::Attribute, "places of the greatest elements"),
-            }
+            needs(Attr::AutoPad, conv.window.window.auto_pad == AutoPad::NotSet)?;
+            needs(Attr::OutputShape, conv.window.output_shape.is_empty())
         }
-        Op::GlobalAveragePool | Op::GlobalMaxPool | Op::DepthToSpace => planes(node.op_name()),
-        Op::BatchNormalization => {
-            is(Attr::TrainingMode, 0)?;
+        Operator::MaxPool(pool) => {
+            planes(node.op_name())?;
+            window(&pool.window)?;
+            needs(Attr::StorageOrder, !pool.column_major)?;
+            pooled()
+        }
+        Operator::AveragePool(pool) => {
+            planes(node.op_name())?;
+            window(&pool.window)?;
+            needs(Attr::CountIncludePad, !pool.count_include_pad)?;
+            pooled()
+        }
+        Operator::GlobalAveragePool | Operator::GlobalMaxPool | Operator::DepthToSpace(_) => {
             planes(node.op_name())
         }
-        Op::LayerNormalization => match node.output(1).or(node.output(2)) {
-            None => is(Attr::Axis, -1).or_else(|_| is(Attr::Axis, rank as i64 - 1)),
+        Operator::BatchNormalization(norm) => {
+            needs(Attr::TrainingMode, !norm.training)?;
+            planes(node.op_name())
+        }
+        Operator::LayerNormalization(norm) => match node.output(1).or(node.output(2)) {
+            None => needs(Attr::Axis, [-1, rank as i64 - 1].contains(&norm.axis)),
             Some(_) => refuse(Reason::Attribute, "means and deviations as outputs"),
         },
-        Op::Gelu => {
-            one_of(Attr::Approximate, &["none"])?;
+        Operator::Gelu(gelu) => {
+            needs(Attr::Approximate, gelu.form == GeluForm::Exact)?;
             match node.decomposition() {
                 Some(_) => Ok(()),
                 None => refuse(Reason::Op, "Gelu that the model does not write out"),
             }
         }
-        Op::Max | Op::Min => match node.inputs().len() {
+        Operator::Max | Operator::Min => match node.inputs().len() {
             2 => Ok(()),
             count => refuse(Reason::Shape, format!("{count} inputs, two are offered")),
         },
-        Op::Gemm => needs(
-            Attr::TransA,
-            node.int(Attr::TransA).is_none_or(|transposed| transposed == 0),
-        ),
-        Op::Reshape => is(Attr::Allowzero, 0),
-        Op::ReduceMean | Op::ReduceMax | Op::ReduceMin | Op::ReduceSum => is(Attr::NoopWithEmptyAxes, 0),
-        Op::Resize => {
+        Operator::Gemm(gemm) => needs(Attr::TransA, !gemm.trans_a),
+        Operator::Reshape(reshape) => needs(Attr::Allowzero, !reshape.allow_zero),
+        Operator::ReduceMean(reduce)
+        | Operator::ReduceMax(reduce)
+        | Operator::ReduceMin(reduce)
+        | Operator::ReduceSum(reduce) => needs(Attr::NoopWithEmptyAxes, !reduce.noop_with_empty_axes),
+        Operator::Resize(resize) => {
             planes("Resize")?;
-            is(Attr::Antialias, 0)?;
-            one_of(Attr::KeepAspectRatioPolicy, &["stretch"])?;
-            needs(Attr::Axes, node.ints(Attr::Axes).is_none_or(<[_]>::is_empty))?;
-            let how = [
-                text(Attr::Mode).unwrap_or_else(|| "nearest".to_owned()),
-                text(Attr::CoordinateTransformationMode).unwrap_or_else(|| "half_pixel".to_owned()),
-                text(Attr::NearestMode).unwrap_or_else(|| "round_prefer_floor".to_owned()),
-            ];
-            let held = planes_only(graph, node);
-            match [&*how[0], &*how[1], &*how[2]] {
-                _ if !held => refuse(Reason::Shape, "images and channels change in number"),
-                ["nearest", "asymmetric", "floor"] | ["nearest", "half_pixel", "round_prefer_floor"] => {
-                    Ok(())
-                }
-                [
-                    "linear",
-                    "half_pixel" | "pytorch_half_pixel" | "align_corners" | "asymmetric",
+            needs(Attr::Antialias, !resize.antialias)?;
+            needs(Attr::KeepAspectRatioPolicy, resize.aspect == AspectRatio::Ignored)?;
+            needs(Attr::Axes, resize.axes.is_none_or(|axes| axes.is_empty()))?;
+            if !planes_only(graph, node) {
+                return refuse(Reason::Shape, "images and channels change in number");
+            }
+            match (resize.interpolation, resize.coordinates, resize.rounding) {
+                (Interpolation::Nearest, Coordinates::Asymmetric, Rounding::Floor)
+                | (Interpolation::Nearest, Coordinates::HalfPixel, Rounding::RoundPreferFloor)
+                | (
+                    Interpolation::Linear,
+                    Coordinates::HalfPixel
+                    | Coordinates::PytorchHalfPixel
+                    | Coordinates::AlignCorners
+                    | Coordinates::Asymmetric,
                     _,
-                ] => Ok(()),
-                how => refuse(Reason::Attribute, how.join(" ")),
+                ) => Ok(()),
+                (mode, coordinates, rounding) => {
+                    let how = [mode.text(), coordinates.text(), rounding.text()];
+                    refuse(Reason::Attribute, how.join(" "))
+                }
             }
         }
         _ => Ok(()),

@@ -1,6 +1,7 @@
 //! What a node's work is, for rooflines.
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::Gemm;
 use polychip_sdk::{GraphView, NodeView};
 
 /// Multiply-adds, and bytes to and from memory.
@@ -42,8 +43,8 @@ pub fn work(graph: &GraphView<'_>, node: &NodeView<'_>, real_bytes: u64) -> Work
             return Work { macs, bytes };
         }
         (Op::MatMul, Some(from), _) => from.last().copied().unwrap_or(0),
-        (Op::Gemm, Some(from), _) => match node.int(Attr::TransA) {
-            Some(1) => from.first().copied().unwrap_or(0),
+        (Op::Gemm, Some(from), _) => match node.typed::<Gemm>() {
+            Ok(gemm) if gemm.trans_a => from.first().copied().unwrap_or(0),
             _ => from.last().copied().unwrap_or(0),
         },
         _ => 0,

@@ -8,8 +8,8 @@
 
 use crate::infer::fact::{InferInput, Inferred};
 use crate::{
-    Attr, AttrKey, Attributes, DType, Dim, Element, ErrorKind, InferError, Literal, MAX_RANK, Op, OpSpec,
-    Port, PortKind, TensorType, Value, axis, broadcast,
+    Attr, Attributes, DType, Dim, Element, ErrorKind, InferError, Literal, MAX_RANK, Op, OpSpec, Port,
+    PortKind, TensorType, Value, axis, broadcast,
 };
 
 pub(super) type Result<T> = std::result::Result<T, InferError>;
@@ -113,7 +113,7 @@ impl<'a> Call<'a> {
         };
         call.check_arity("inputs", inputs.len(), spec.input_arity())?;
         call.check_arity("outputs", outputs, spec.output_arity())?;
-        call.check_attributes()?;
+        spec.check(attributes)?;
         for (index, input) in inputs.iter().enumerate() {
             let Some(port) = spec.input(index) else { continue };
             match input {
@@ -138,29 +138,6 @@ impl<'a> Call<'a> {
             None => format!("{least} or more"),
         };
         bail!(self, Arity, "has {count} {what}, takes {range}")
-    }
-
-    fn check_attributes(&self) -> Result<()> {
-        for (key, value) in self.attributes.iter() {
-            let spec = match key {
-                AttrKey::Known(attr) => self.spec.attribute(*attr),
-                AttrKey::Custom(_) => None,
-            };
-            match spec {
-                None => bail!(self, Attribute, "has no attribute '{key}'"),
-                Some(spec) if !spec.kind.admits(value) => {
-                    bail!(self, Attribute, "attribute '{key}' is not {}", spec.kind.name())
-                }
-                Some(_) => {}
-            }
-        }
-        for spec in self.spec.attributes {
-            let held = spec.kind != crate::AttrKind::Graph;
-            if spec.required && held && self.attributes.get(spec.attr).is_none() {
-                bail!(self, Attribute, "attribute '{}' is missing", spec.attr);
-            }
-        }
-        Ok(())
     }
 
     fn check_dtype(&mut self, index: usize, port: &'static Port, dtype: DType) -> Result<()> {

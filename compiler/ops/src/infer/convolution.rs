@@ -3,8 +3,8 @@
 //! Invariant: channels, groups, weights and biases agree, or are not all known.
 //! Not here: where the windows lie (`geometry`).
 
-use crate::geometry::{TransposedWindow, Window};
 use crate::infer::call::{Call, Out, Result, bad_input, bail, unknown};
+use crate::operator::{transposed_window, window};
 use crate::{Attr, Dim, Op, axis};
 
 pub(super) fn infer(call: &Call<'_>) -> Result<Vec<Out>> {
@@ -86,7 +86,11 @@ pub(super) fn plain(call: &Call<'_>, image: usize, weights: usize, bias: usize) 
     let mut shape = vec![batch, features];
     match (x, kernel) {
         (Some(x), Some(kernel)) => {
-            shape.extend(Window::new(call.op, call.attributes, &kernel)?.output_dims(&x[2..])?);
+            shape.extend(
+                window(call.op, call.attributes)?
+                    .over(&kernel)?
+                    .output_dims(&x[2..])?,
+            );
         }
         _ => shape.extend(unknown(rank - 2)),
     }
@@ -144,7 +148,7 @@ fn transpose(call: &Call<'_>) -> Result<Vec<Out>> {
     let mut shape = vec![x.map_or(Dim::Unknown, |x| x[0].clone()), features];
     match (x, kernel) {
         (Some(x), Some(kernel)) => {
-            let window = TransposedWindow::new(call.op, call.attributes, &kernel)?;
+            let window = transposed_window(call.op, call.attributes)?.over(&kernel)?;
             shape.extend(window.output_dims(&x[2..])?);
         }
         _ => shape.extend(unknown(rank - 2)),
@@ -204,7 +208,7 @@ fn col2im(call: &Call<'_>) -> Result<Vec<Out>> {
     };
     let known = |dims: &[Dim]| dims.iter().map(Dim::known).collect::<Option<Vec<_>>>();
     if let (Some(image), Some(block)) = (known(&image), known(&block)) {
-        let window = Window::new(call.op, call.attributes, &block)?;
+        let window = window(call.op, call.attributes)?.over(&block)?;
         let placed = window.resolve(&image)?;
         let blocks = axis::product(&placed.output).ok_or_else(|| call.overflow())?;
         if x[2].differs(&Dim::Known(blocks)) {

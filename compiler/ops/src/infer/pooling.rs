@@ -3,8 +3,9 @@
 //! Invariant: batch and channels stay, but for pools over regions, where the regions are the batch.
 //! Not here: where the windows lie (`geometry`).
 
-use crate::geometry::{Window, sizes};
+use crate::geometry::sizes;
 use crate::infer::call::{Call, Out, Result, bad_input, bail, unknown};
+use crate::operator::{transposed_window, window};
 use crate::{Attr, DType, Dim, Op};
 
 pub(super) fn infer(call: &Call<'_>) -> Result<Vec<Out>> {
@@ -21,7 +22,7 @@ fn windows(call: &Call<'_>) -> Result<Vec<Out>> {
     let stated = call.attributes.ints(Attr::KernelShape).unwrap_or_default();
     let axes = call.dims(0).map_or(stated.len(), |dims| dims.len() - 2);
     let kernel = sizes(call.op, Attr::KernelShape, stated, axes, 1)?;
-    let window = Window::new(call.op, call.attributes, &kernel)?;
+    let window = window(call.op, call.attributes)?.over(&kernel)?;
     let shape = match call.dims(0) {
         Some(dims) => {
             let mut shape = dims[..2].to_vec();
@@ -101,7 +102,7 @@ fn unpool(call: &Call<'_>) -> Result<Vec<Out>> {
     let stated = call.attributes.ints(Attr::KernelShape).unwrap_or_default();
     let axes = call.dims(0).map_or(stated.len(), |dims| dims.len() - 2);
     let kernel = sizes(call.op, Attr::KernelShape, stated, axes, 1)?;
-    let window = crate::geometry::TransposedWindow::new(call.op, call.attributes, &kernel)?;
+    let window = transposed_window(call.op, call.attributes)?.over(&kernel)?;
     let Some(dims) = call.dims(0) else {
         return Ok(vec![Out::dims(unknown(axes + 2))]);
     };

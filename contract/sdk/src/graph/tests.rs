@@ -267,6 +267,28 @@ fn structs_of_older_and_later_builds_are_read() {
 }
 
 #[test]
+fn flat_attributes_decode_to_a_typed_operator() {
+    let mut fixture = Fixture::new();
+    let error = fixture.view().unwrap().node(0).operator().unwrap_err();
+    assert_eq!(error.to_string(), "MatMul: has no attribute 'axes'");
+    // the attributes of one op: what is left out has the default of the op table
+    fixture.nodes[0].op = Op::CenterCropPad.code();
+    fixture.nodes[0].attributes = &raw const fixture.attributes[1];
+    fixture.nodes[0].attribute_count = 1;
+    let graph = fixture.view().unwrap();
+    let Ok(Operator::CenterCropPad(crop)) = graph.node(0).operator() else {
+        panic!("{:?}", graph.node(0).operator());
+    };
+    assert_eq!(crop.axes.as_deref(), Some(&AXES[..]));
+    fixture.nodes[0].op = Op::LayerNormalization.code();
+    fixture.nodes[0].attribute_count = 0;
+    let graph = fixture.view().unwrap();
+    let norm: polychip_ops::operator::Norm = graph.node(0).typed().unwrap();
+    assert_eq!((norm.axis, norm.epsilon), (-1, 1e-5));
+    assert!(graph.node(0).typed::<polychip_ops::operator::Gemm>().is_err());
+}
+
+#[test]
 fn op_of_a_later_contract_is_custom() {
     let mut fixture = Fixture::new();
     fixture.nodes[0].op = 60_000;

@@ -8,7 +8,7 @@
 //! Not here: which operations a node becomes (`dispatch`, and the file of each op class).
 
 use polychip_lowering::{Node, Outcome, Part, Refusal, Tensor, TensorIndex};
-use polychip_ops::{Attr, DType};
+use polychip_ops::DType;
 use polychip_sdk::Reason;
 
 use crate::program::{Arg, Operation, Program, Type, Value, ValueId};
@@ -379,16 +379,6 @@ impl<'a> Lower<'a> {
 /// Extents, places or counts as arguments.
 pub(super) fn ints(values: &[usize]) -> Vec<i32> {
     values.iter().map(|&value| value as i32).collect()
-}
-
-/// An integer attribute, or what ONNX takes where it is left out.
-pub(super) fn int(node: &Node, attr: Attr, default: i64) -> i64 {
-    node.attributes.int(attr).unwrap_or(default)
-}
-
-/// A number attribute, or what ONNX takes where it is left out.
-pub(super) fn float(node: &Node, attr: Attr, default: f32) -> f32 {
-    node.attributes.float(attr).unwrap_or(default)
 }
 
 /// An axis counted from the front.

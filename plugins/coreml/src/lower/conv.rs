@@ -3,10 +3,13 @@
 //! Invariant: padding is always given in numbers, and only as much behind an image as its last window reaches.
 
 use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
-use polychip_ops::geometry::{Placement, TransposedWindow, Window};
-use polychip_ops::{Attr, Op};
+use polychip_ops::geometry::{Placement, Window};
+use polychip_ops::operator::{
+    BlockMode, Blocks, Conv, ConvTranspose, Coordinates, Interpolation, Resize, Rounding,
+};
+use polychip_ops::{Op, Operator};
 
-use super::builder::{Args, Lower, int, ints};
+use super::builder::{Args, Lower, ints};
 use crate::program::{Arg, ValueId};
 
 /// Padding as Core ML takes it: before and after, axis by axis.
@@ -63,7 +66,8 @@ impl Lower<'_> {
         let (weights, output) = (self.input(node, 1)?, self.output(node)?);
         let filters = self.shape(weights)?.to_vec();
         same_axes(&filters, &shape)?;
-        let window = Window::new(node.op, &node.attributes, &filters[2..])?;
+        let conv: Conv = node.typed()?;
+        let window = conv.window.over(&filters[2..])?;
         let placement = window.resolve(&shape[2..])?;
         let end = behind(&window, &placement, &shape[2..]);
         let x = self.read(input)?;
@@ -76,7 +80,7 @@ impl Lower<'_> {
             ("pad_type", Arg::Text("custom")),
             ("pad", pairs(&placement.begin, &end)),
             ("dilations", Arg::Ints(ints(&window.dilations))),
-            ("groups", Arg::Int(int(node, Attr::Group, 1) as i32)),
+            ("groups", Arg::Int(conv.groups.get() as i32)),
         ]);
         let (ty, dims) = (self.ty_of(x), self.dims(output)?);
         let out = self.op("conv", args, ty, &dims);
@@ -88,8 +92,9 @@ impl Lower<'_> {
         let (weights, output) = (self.input(node, 1)?, self.output(node)?);
         let filters = self.shape(weights)?.to_vec();
         same_axes(&filters, &shape)?;
-        let groups = int(node, Attr::Group, 1);
-        let window = TransposedWindow::new(node.op, &node.attributes, &filters[2..])?;
+        let conv: ConvTranspose = node.typed()?;
+        let groups = conv.groups.get();
+        let window = conv.window.over(&filters[2..])?;
         if window.output_padding.iter().any(|&padding| padding != 0) {
             let words = format!("output_padding {:?}", window.output_padding);
             return Err(Refusal::attribute(words));
@@ -108,7 +113,7 @@ impl Lower<'_> {
         let [factor, of_bias] = self.factors(input, output)?;
         let weight = self.filters(weights, &filters, factor)?;
         let mut args = vec![("x", Arg::Value(x)), ("weight", Arg::Value(weight))];
-        self.bias(node, &mut args, filters[1] * groups.max(1) as usize, of_bias)?;
+        self.bias(node, &mut args, filters[1] * groups, of_bias)?;
         args.extend([
             ("strides", Arg::Ints(ints(&window.strides))),
             ("pad_type", Arg::Text("custom")),
@@ -124,16 +129,19 @@ impl Lower<'_> {
     pub(super) fn pool(&mut self, node: &Node) -> Outcome<()> {
         let (input, shape) = self.image(node)?;
         let output = self.output(node)?;
-        let kernel = node.attributes.ints(Attr::KernelShape).unwrap_or_default();
-        let kernel: Vec<usize> = kernel.iter().map(|&size| size.max(0) as usize).collect();
-        let window = Window::new(node.op, &node.attributes, &kernel)?;
+        let (spec, counts) = match node.operator()? {
+            Operator::AveragePool(pool) => (pool.window, pool.count_include_pad),
+            Operator::MaxPool(pool) => (pool.window, false),
+            _ => return Err(Refusal::op(node.op_name.clone())),
+        };
+        let window = spec.stated()?;
+        let kernel = window.kernel.clone();
         if window.dilations.iter().any(|&dilation| dilation != 1) {
             return Err(Refusal::attribute(format!("dilations {:?}", window.dilations)));
         }
         let placement = window.resolve(&shape[2..])?;
         let end = behind(&window, &placement, &shape[2..]);
         let average = node.op == Op::AveragePool;
-        let counts = average && int(node, Attr::CountIncludePad, 0) != 0;
         let padded = |end: &[usize]| placement.begin.iter().chain(end).any(|&pad| pad != 0);
         if counts
             && window.ceil
@@ -192,17 +200,14 @@ impl Lower<'_> {
         let (input, shape) = self.image(node)?;
         let output = self.output(node)?;
         let to = self.shape(output)?.to_vec();
-        let attributes = &node.attributes;
-        let mode = attributes.str(Attr::Mode).unwrap_or("nearest");
-        let places = attributes
-            .str(Attr::CoordinateTransformationMode)
-            .unwrap_or("half_pixel");
-        let rounding = attributes.str(Attr::NearestMode).unwrap_or("round_prefer_floor");
+        let resize: Resize = node.typed()?;
         let exact = matches!(
-            (places, rounding),
-            ("asymmetric", "floor") | ("half_pixel", "round_prefer_floor")
+            (resize.coordinates, resize.rounding),
+            (Coordinates::Asymmetric, Rounding::Floor) | (Coordinates::HalfPixel, Rounding::RoundPreferFloor)
         );
-        if mode != "nearest" || !exact {
+        if resize.interpolation != Interpolation::Nearest || !exact {
+            let (mode, places) = (resize.interpolation.text(), resize.coordinates.text());
+            let rounding = resize.rounding.text();
             return Err(Refusal::attribute(format!("mode {mode}, {places}, {rounding}")));
         }
         let whole = shape.len() == 4
@@ -242,20 +247,17 @@ impl Lower<'_> {
         if shape.len() != 4 {
             return Err(Refusal::shape(format!("an image of {shape:?}")));
         }
-        let (kind, size) = match (node.op, node.attributes.str(Attr::Mode).unwrap_or("DCR")) {
-            (Op::SpaceToDepth, "DCR" | "CRD") => ("space_to_depth", "block_size"),
-            (_, "DCR") => ("depth_to_space", "block_size"),
-            (_, "CRD") => ("pixel_shuffle", "upscale_factor"),
-            (_, other) => return Err(Refusal::attribute(format!("mode {other}"))),
+        let blocks: Blocks = node.typed()?;
+        let (kind, size) = match (node.op, blocks.mode) {
+            (Op::SpaceToDepth, _) => ("space_to_depth", "block_size"),
+            (_, BlockMode::Dcr) => ("depth_to_space", "block_size"),
+            (_, BlockMode::Crd) => ("pixel_shuffle", "upscale_factor"),
         };
         let x: ValueId = self.read(input)?;
-        let args = vec![
-            ("x", Arg::Value(x)),
-            (size, Arg::Int(int(node, Attr::Blocksize, 1) as i32)),
-        ];
+        let args = vec![("x", Arg::Value(x)), (size, Arg::Int(blocks.size.get() as i32))];
         let (ty, dims) = (self.ty_of(x), self.dims(output)?);
         let mut out = self.op(kind, args, ty, &dims);
-        if node.op == Op::SpaceToDepth && node.attributes.str(Attr::Mode) == Some("CRD") {
+        if node.op == Op::SpaceToDepth && blocks.mode == BlockMode::Crd {
             // a block's places inside each channel, not around them (`pixel_unshuffle` would do it, of an unsigned factor)
             let places = dims[1] / shape[1];
             let apart = self.reshaped(out, &[dims[0], places, shape[1], dims[2], dims[3]]);

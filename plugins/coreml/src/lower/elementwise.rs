@@ -1,9 +1,10 @@
 //! Nodes whose elements depend on one element of each input.
 
 use polychip_lowering::{Node, Outcome, Refusal};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{Alpha, GeluForm};
+use polychip_ops::{DType, Op, Operator};
 
-use super::builder::{Args, Lower, float};
+use super::builder::{Args, Lower};
 use crate::program::{Arg, Type, ValueId};
 
 /// Ops that are one operation without parameters.
@@ -104,28 +105,27 @@ impl Lower<'_> {
         let x = self.read(input)?;
         let real = |value: f32| Arg::Real(ty, value);
         let one = |name, value| vec![(name, real(value))];
-        let out = match node.op {
-            op if plain(op).is_some() => self.like(plain(op).unwrap_or("identity"), x, Args::new()),
-            Op::Log => self.like("log", x, one("epsilon", 0.0)),
-            Op::LeakyRelu => self.like("leaky_relu", x, one("alpha", float(node, Attr::Alpha, 0.01))),
-            Op::Elu => self.like("elu", x, one("alpha", float(node, Attr::Alpha, 1.0))),
-            Op::Neg => {
+        let out = match node.operator()? {
+            operator if plain(operator.op()).is_some() => {
+                self.like(plain(node.op).unwrap_or("identity"), x, Args::new())
+            }
+            Operator::Log => self.like("log", x, one("epsilon", 0.0)),
+            Operator::LeakyRelu(Alpha { alpha }) => self.like("leaky_relu", x, one("alpha", alpha)),
+            Operator::Elu(Alpha { alpha }) => self.like("elu", x, one("alpha", alpha)),
+            Operator::Neg => {
                 let minus = self.scalar(ty, -1.0);
                 self.two("mul", x, minus)?
             }
-            Op::Reciprocal => {
+            Operator::Reciprocal => {
                 let one = self.scalar(ty, 1.0);
                 self.two("real_div", one, x)?
             }
-            Op::HardSigmoid => {
-                let (alpha, beta) = (float(node, Attr::Alpha, 0.2), float(node, Attr::Beta, 0.5));
-                self.like(
-                    "sigmoid_hard",
-                    x,
-                    vec![("alpha", real(alpha)), ("beta", real(beta))],
-                )
-            }
-            Op::HardSwish => {
+            Operator::HardSigmoid(sigmoid) => self.like(
+                "sigmoid_hard",
+                x,
+                vec![("alpha", real(sigmoid.alpha)), ("beta", real(sigmoid.beta))],
+            ),
+            Operator::HardSwish => {
                 // x / 6 + 0.5 would be off by a sixth's rounding to 16 bits where the gate closes
                 let (three, sixth) = (self.scalar(ty, 3.0), self.scalar(ty, 1.0 / 6.0));
                 let shifted = self.two("add", x, three)?;
@@ -133,8 +133,7 @@ impl Lower<'_> {
                 let gate = self.two("mul", gate, sixth)?;
                 self.two("mul", x, gate)?
             }
-            Op::Swish => {
-                let alpha = float(node, Attr::Alpha, 1.0);
+            Operator::Swish(Alpha { alpha }) => {
                 if alpha == 1.0 {
                     self.like("silu", x, Args::new())
                 } else {
@@ -144,27 +143,25 @@ impl Lower<'_> {
                     self.two("mul", x, gate)?
                 }
             }
-            Op::Mish => {
+            Operator::Mish => {
                 let soft = self.like("softplus", x, Args::new());
                 let gate = self.like("tanh", soft, Args::new());
                 self.two("mul", x, gate)?
             }
-            Op::Selu => {
-                let alpha = float(node, Attr::Alpha, 1.673_263_2);
-                let gamma = self.scalar(ty, float(node, Attr::Gamma, 1.050_701));
-                let elu = self.like("elu", x, one("alpha", alpha));
+            Operator::Selu(selu) => {
+                let gamma = self.scalar(ty, selu.gamma);
+                let elu = self.like("elu", x, one("alpha", selu.alpha));
                 self.two("mul", elu, gamma)?
             }
-            Op::Gelu => {
-                let mode = match node.attributes.str(Attr::Approximate).unwrap_or("none") {
-                    "none" => "EXACT",
-                    "tanh" => "TANH_APPROXIMATION",
-                    other => return Err(Refusal::attribute(format!("approximate {other}"))),
+            Operator::Gelu(gelu) => {
+                let mode = match gelu.form {
+                    GeluForm::Exact => "EXACT",
+                    GeluForm::Tanh => "TANH_APPROXIMATION",
                 };
                 self.like("gelu", x, vec![("mode", Arg::Text(mode))])
             }
-            Op::Clip => self.clip(node, x, ty)?,
-            Op::PRelu => {
+            Operator::Clip => self.clip(node, x, ty)?,
+            Operator::PRelu => {
                 let slope = self.input(node, 1)?;
                 let (shape, of) = (self.shape(input)?, self.shape(slope)?);
                 let channels = shape.get(1).copied().unwrap_or(0);

@@ -1,9 +1,9 @@
 //! Nodes that only move elements.
 
 use polychip_lowering::{Node, Outcome, Refusal};
-use polychip_ops::Attr;
+use polychip_ops::operator::{Along, Pad, PadMode, Split, Transpose};
 
-use super::builder::{Lower, int, ints, place};
+use super::builder::{Lower, ints, place};
 use crate::program::{Arg, Type};
 
 impl Lower<'_> {
@@ -18,7 +18,7 @@ impl Lower<'_> {
         let (input, output) = (self.input(node, 0)?, self.output(node)?);
         let x = self.read(input)?;
         let rank = self.dims_of(x).len();
-        let perm: Vec<usize> = match node.attributes.ints(Attr::Perm) {
+        let perm: Vec<usize> = match node.typed::<Transpose>()?.perm {
             Some(perm) if perm.len() == rank => perm.iter().map(|&axis| axis as usize).collect(),
             _ => (0..rank).rev().collect(),
         };
@@ -32,7 +32,7 @@ impl Lower<'_> {
     pub(super) fn concat(&mut self, node: &Node) -> Outcome<()> {
         let output = self.output(node)?;
         let dims = self.dims(output)?;
-        let axis = place(int(node, Attr::Axis, 0), dims.len())?;
+        let axis = place(node.typed::<Along>()?.axis, dims.len())?;
         let mut ids = Vec::new();
         for tensor in node.inputs.iter().copied().flatten() {
             ids.push(self.read(tensor)?);
@@ -53,7 +53,7 @@ impl Lower<'_> {
     pub(super) fn split(&mut self, node: &Node) -> Outcome<()> {
         let input = self.input(node, 0)?;
         let x = self.read(input)?;
-        let axis = place(int(node, Attr::Axis, 0), self.dims_of(x).len())?;
+        let axis = place(node.typed::<Split>()?.axis, self.dims_of(x).len())?;
         let missing = || Refusal::attribute("a Split with an unused output");
         let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
         let outputs = outputs.ok_or_else(missing)?;
@@ -151,11 +151,11 @@ impl Lower<'_> {
                 amounts[2 * axis + side] = u16::try_from(pad).map_err(words)?.into();
             }
         }
-        let mode = match node.attributes.str(Attr::Mode).unwrap_or("constant") {
-            "constant" => "constant",
-            "reflect" => "reflect",
-            "edge" => "replicate",
-            other => return Err(Refusal::attribute(format!("mode {other}"))),
+        let mode = match node.typed::<Pad>()?.mode {
+            PadMode::Constant => "constant",
+            PadMode::Reflect => "reflect",
+            PadMode::Edge => "replicate",
+            PadMode::Wrap => return Err(Refusal::attribute("mode wrap")),
         };
         if mode != "constant" {
             // other modes pad the last two axes only
@@ -209,7 +209,7 @@ impl Lower<'_> {
         let (data, indices, output) = (self.input(node, 0)?, self.input(node, 1)?, self.output(node)?);
         let x = self.read(data)?;
         let dims = self.dims_of(x).to_vec();
-        let axis = place(int(node, Attr::Axis, 0), dims.len())?;
+        let axis = place(node.typed::<Along>()?.axis, dims.len())?;
         let size = dims[axis] as i64;
         let mut places = Vec::new();
         for index in self.integers(indices)? {

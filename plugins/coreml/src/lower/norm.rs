@@ -3,9 +3,10 @@
 //! Invariant: a reduction keeps its axes, each of one element; who wants them gone reshapes.
 
 use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{Along, BatchNorm, InstanceNorm, Norm, Reduce};
 
-use super::builder::{Args, Lower, float, int, ints, place};
+use super::builder::{Args, Lower, ints, place};
 use crate::program::{Arg, ValueId};
 
 impl Lower<'_> {
@@ -39,10 +40,10 @@ impl Lower<'_> {
         let rank = self.dims(input)?.len();
         let axes = match node.input(1) {
             Some(axes) => self.integers(axes)?,
-            None => node.attributes.ints(Attr::Axes).unwrap_or_default().to_vec(),
+            None => Vec::new(),
         };
         let x = self.read(input)?;
-        if axes.is_empty() && int(node, Attr::NoopWithEmptyAxes, 0) != 0 {
+        if axes.is_empty() && node.typed::<Reduce>()?.noop_with_empty_axes {
             return Err(Refusal::attribute("noop_with_empty_axes 1"));
         }
         let mut places: Vec<usize> = axes
@@ -61,7 +62,7 @@ impl Lower<'_> {
     pub(super) fn softmax(&mut self, node: &Node) -> Outcome<()> {
         let (input, output) = (self.input(node, 0)?, self.output(node)?);
         self.floats(input)?;
-        let axis = place(int(node, Attr::Axis, -1), self.dims(input)?.len())?;
+        let axis = place(node.typed::<Along>()?.axis, self.dims(input)?.len())?;
         let x = self.read(input)?;
         let out = if node.op == Op::Softmax {
             self.like("softmax", x, vec![("axis", Arg::Int(axis as i32))])
@@ -91,7 +92,8 @@ impl Lower<'_> {
         let (input, output) = (self.input(node, 0)?, self.output(node)?);
         let ty = self.floats(input)?;
         let dims = self.dims(input)?;
-        let axis = place(int(node, Attr::Axis, -1), dims.len())?;
+        let norm: Norm = node.typed()?;
+        let axis = place(norm.axis, dims.len())?;
         let x = self.read(input)?;
         let axes: Vec<usize> = (axis..dims.len()).collect();
         let mut args: Args = vec![("axes", Arg::Ints(ints(&axes)))];
@@ -100,7 +102,7 @@ impl Lower<'_> {
                 args.push((name, self.learned(tensor, &dims[axis..])?));
             }
         }
-        args.push(("epsilon", Arg::Real(ty, float(node, Attr::Epsilon, 1e-5))));
+        args.push(("epsilon", Arg::Real(ty, norm.epsilon)));
         let out = self.like("layer_norm", x, args);
         self.settle(output, out)
     }
@@ -109,12 +111,13 @@ impl Lower<'_> {
         let (input, output) = (self.input(node, 0)?, self.output(node)?);
         let ty = self.floats(input)?;
         let dims = self.dims(input)?;
-        let axis = place(int(node, Attr::Axis, -1), dims.len())?;
+        let norm: Norm = node.typed()?;
+        let axis = place(norm.axis, dims.len())?;
         let axes: Vec<usize> = (axis..dims.len()).collect();
         let x = self.read(input)?;
         let square = self.two("mul", x, x)?;
         let mean = self.reduced("reduce_mean", square, &axes);
-        let epsilon = self.scalar(ty, float(node, Attr::Epsilon, 1e-5));
+        let epsilon = self.scalar(ty, norm.epsilon);
         let sum = self.two("add", mean, epsilon)?;
         let root = self.like("sqrt", sum, Args::new());
         let normal = self.two("real_div", x, root)?;
@@ -136,7 +139,7 @@ impl Lower<'_> {
         let args = vec![
             ("gamma", self.learned(scale, &dims[1..2])?),
             ("beta", self.learned(shift, &dims[1..2])?),
-            ("epsilon", Arg::Real(ty, float(node, Attr::Epsilon, 1e-5))),
+            ("epsilon", Arg::Real(ty, node.typed::<InstanceNorm>()?.epsilon)),
         ];
         let out = self.like("instance_norm", x, args);
         self.settle(output, out)
@@ -146,7 +149,8 @@ impl Lower<'_> {
         let (input, output) = (self.input(node, 0)?, self.output(node)?);
         let ty = self.floats(input)?;
         let dims = self.dims(input)?;
-        if !(3..=5).contains(&dims.len()) || int(node, Attr::TrainingMode, 0) != 0 {
+        let norm: BatchNorm = node.typed()?;
+        if !(3..=5).contains(&dims.len()) || norm.training {
             return Err(Refusal::shape(format!("an image of {dims:?}, or in training")));
         }
         let x = self.read(input)?;
@@ -155,7 +159,7 @@ impl Lower<'_> {
             let tensor = self.input(node, place)?;
             args.push((name, self.learned(tensor, &dims[1..2])?));
         }
-        args.push(("epsilon", Arg::Real(ty, float(node, Attr::Epsilon, 1e-5))));
+        args.push(("epsilon", Arg::Real(ty, norm.epsilon)));
         let out = self.like("batch_norm", x, args);
         self.settle(output, out)
     }

@@ -1,9 +1,9 @@
 //! Matrix products.
 
 use polychip_lowering::{Node, Outcome, Refusal};
-use polychip_ops::Attr;
+use polychip_ops::operator::Gemm;
 
-use super::builder::{Lower, float, int};
+use super::builder::Lower;
 use crate::program::{Arg, ValueId};
 
 impl Lower<'_> {
@@ -21,8 +21,9 @@ impl Lower<'_> {
     pub(super) fn gemm(&mut self, node: &Node) -> Outcome<()> {
         let (left, right, output) = (self.input(node, 0)?, self.input(node, 1)?, self.output(node)?);
         let ty = self.floats(left)?;
-        let (alpha, beta) = (float(node, Attr::Alpha, 1.0), float(node, Attr::Beta, 1.0));
-        let (turn_x, turn_y) = (int(node, Attr::TransA, 0) != 0, int(node, Attr::TransB, 0) != 0);
+        let gemm: Gemm = node.typed()?;
+        let (alpha, beta) = (gemm.alpha, gemm.beta);
+        let (turn_x, turn_y) = (gemm.trans_a, gemm.trans_b);
         let dims = self.dims(output)?;
         let sum = node.input(2);
         let row = |l: &Self, tensor| {

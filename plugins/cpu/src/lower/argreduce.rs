@@ -4,7 +4,8 @@
 
 use polychip_cpu_kernels::argreduce::{self, ArgRule};
 use polychip_cpu_kernels::elementwise_int::{Fold, fold};
-use polychip_ops::{Attr, DType, Op, axis};
+use polychip_ops::operator::{Along, ArgReduce, EyeLike, Reduce};
+use polychip_ops::{DType, Op, axis};
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
@@ -43,18 +44,16 @@ pub(super) fn around(dims: &[usize], along: i64) -> Option<[usize; 3]> {
     ])
 }
 
-pub(super) fn flag(node: &Node, attr: Attr) -> bool {
-    node.attributes.int(attr).unwrap_or(0) != 0
-}
-
 fn arg(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
-    let Some(shape) = around(l.shape(x)?, along).filter(|shape| shape[1] > 0) else {
+    let Ok(attributes) = node.typed::<ArgReduce>() else {
+        return Ok(false);
+    };
+    let Some(shape) = around(l.shape(x)?, attributes.axis).filter(|shape| shape[1] > 0) else {
         return Ok(false);
     };
     let rule = ArgRule {
         largest: node.op == Op::ArgMax,
-        last: flag(node, Attr::SelectLastIndex),
+        last: attributes.last,
     };
     let isa = l.isa;
     macro_rules! of {
@@ -82,7 +81,9 @@ fn arg(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Res
 }
 
 fn hardmax(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+    let Ok(Along { axis: along }) = node.typed() else {
+        return Ok(false);
+    };
     let (true, Some(shape)) = (l.all_f32(node), around(l.shape(x)?, along)) else {
         return Ok(false);
     };
@@ -105,7 +106,10 @@ fn one_hot(l: &mut Lowering<'_>, node: &Node, indices: TensorIndex, y: TensorInd
     let Some(values) = node.input(2) else {
         return Ok(false);
     };
-    let Some(shape) = around(l.shape(y)?, node.attributes.int(Attr::Axis).unwrap_or(-1)) else {
+    let Ok(Along { axis: along }) = node.typed() else {
+        return Ok(false);
+    };
+    let Some(shape) = around(l.shape(y)?, along) else {
         return Ok(false);
     };
     let dtype = l.dtype(values);
@@ -159,7 +163,9 @@ fn eye(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Result<bool> {
     let &[_, columns] = l.shape(y)? else {
         return Ok(false);
     };
-    let diagonal = node.attributes.int(Attr::K).unwrap_or(0);
+    let Ok(EyeLike { k: diagonal, .. }) = node.typed() else {
+        return Ok(false);
+    };
     let dtype = l.dtype(y);
     let one: [u8; 8] = match dtype {
         DType::F32 => u64::from(1f32.to_bits()).to_le_bytes(),
@@ -209,10 +215,14 @@ fn reduce(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
             Some(axes) => axes,
             None => return Ok(false),
         },
-        None => node.attributes.ints(Attr::Axes).unwrap_or(&[]).to_vec(),
+        None => Vec::new(),
     };
     let all = axes.is_empty();
-    if all && flag(node, Attr::NoopWithEmptyAxes) {
+    if all
+        && !node
+            .typed::<Reduce>()
+            .is_ok_and(|reduce| !reduce.noop_with_empty_axes)
+    {
         return Ok(false);
     }
     let Some(mut axes) = axis::normalise_all(&axes, dims.len()) else {

@@ -8,7 +8,8 @@ use polychip_cpu_kernels::attention::{AttentionParams, AttentionPlan, HeadStride
 use polychip_cpu_kernels::convert;
 use polychip_cpu_kernels::gemm::Elements;
 use polychip_lowering::Layout;
-use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op, axis, broadcast};
+use polychip_ops::operator::{Attention, Transpose};
+use polychip_ops::{DType, Op, axis, broadcast};
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, kernel_error, storage_of};
@@ -63,21 +64,7 @@ struct Supported {
 
 /// The parameters of an attention, if the kernel supports it.
 fn supported(part: &Part, node: &Node) -> Option<Supported> {
-    let attributes = &node.attributes;
-    // an attribute that this does not know may change the result
-    const KNOWN: &[Attr] = &[
-        Attr::IsCausal,
-        Attr::KvNumHeads,
-        Attr::LeftWindowSize,
-        Attr::QNumHeads,
-        Attr::QkMatmulOutputMode,
-        Attr::RightWindowSize,
-        Attr::Scale,
-        Attr::Softcap,
-        Attr::SoftmaxPrecision,
-    ];
-    let known =
-        |(key, _): (&AttrKey, &AttrValue)| matches!(key, AttrKey::Known(attr) if KNOWN.contains(attr));
+    let attributes: Attention = node.typed().ok()?;
     // lengths of what is no padding, and products that are wanted themselves
     let more =
         node.inputs.iter().skip(6).any(Option::is_some) || node.outputs.iter().skip(3).any(Option::is_some);
@@ -89,22 +76,19 @@ fn supported(part: &Part, node: &Node) -> Option<Supported> {
         .chain(pasts)
         .chain(presents);
     let mut tensors = node.inputs.iter().enumerate().filter(|(i, _)| *i != 3);
-    if node.op != Op::Attention
-        || more
+    if more
         || pasts[0].is_some() != pasts[1].is_some()
-        || !attributes.iter().all(known)
         || !tensors.all(|(_, t)| t.is_none_or(|t| stands_for_f32(part, t)))
         || !node.outputs.iter().flatten().all(|&t| stands_for_f32(part, t))
         || is_behind && !plain.flatten().all(|t| part.plain_f32(t))
     {
         return None;
     }
-    let count = |attr: Attr| attributes.int(attr).and_then(|n| usize::try_from(n).ok());
-    let heads = |tensor: TensorIndex, attr: Attr| Heads::new(part.dims(tensor)?, count(attr));
-    let q = heads(node.input(0)?, Attr::QNumHeads)?;
-    let k = heads(node.input(1)?, Attr::KvNumHeads)?;
-    let v = heads(node.input(2)?, Attr::KvNumHeads)?;
-    let y = heads(node.output(0)?, Attr::QNumHeads)?;
+    let heads = |tensor: TensorIndex, count: Option<usize>| Heads::new(part.dims(tensor)?, count);
+    let q = heads(node.input(0)?, attributes.q_heads)?;
+    let k = heads(node.input(1)?, attributes.kv_heads)?;
+    let v = heads(node.input(2)?, attributes.kv_heads)?;
+    let y = heads(node.output(0)?, attributes.q_heads)?;
     let before = match pasts[0] {
         Some(past) => *part.dims(past)?.get(2)?,
         None => 0,
@@ -146,8 +130,7 @@ fn supported(part: &Part, node: &Node) -> Option<Supported> {
             })
         }
     };
-    let causal = attributes.int(Attr::IsCausal).unwrap_or(0) != 0;
-    let scale = attributes.float(Attr::Scale);
+    let window = |size: i64| usize::try_from(size).ok();
     let params = AttentionParams {
         batch: q.batch,
         heads: q.heads,
@@ -161,14 +144,14 @@ fn supported(part: &Part, node: &Node) -> Option<Supported> {
         v: v.strides,
         mask,
         out: y.strides,
-        scale: scale.unwrap_or_else(|| 1.0 / (q.size as f32).sqrt()),
-        softcap: attributes.float(Attr::Softcap).unwrap_or(0.0),
+        scale: attributes.scale.unwrap_or_else(|| 1.0 / (q.size as f32).sqrt()),
+        softcap: attributes.softcap,
         past: before,
-        left: count(Attr::LeftWindowSize),
-        right: if causal {
+        left: window(attributes.left_window),
+        right: if attributes.causal {
             Some(0)
         } else {
-            count(Attr::RightWindowSize)
+            window(attributes.right_window)
         },
     };
     let joined = is_behind.then_some(before);
@@ -189,7 +172,7 @@ pub(super) fn covers(part: &Part, node: &Node) -> bool {
 pub(super) fn swaps_heads(part: &Part, node: &Node) -> Option<TensorIndex> {
     let (x, y) = (node.input(0)?, node.output(0)?);
     let swaps = node.op == Op::Transpose
-        && node.attributes.ints(Attr::Perm) == Some(&[0, 2, 1, 3])
+        && node.typed::<Transpose>().ok()?.perm.as_deref() == Some(&[0, 2, 1, 3])
         && is_unrounded(part, x)
         && is_unrounded(part, y)
         && part.dims(x)?.len() == 4;

@@ -9,7 +9,8 @@ mod nbits;
 use std::sync::Arc;
 
 use polychip_cpu_kernels::quantised::{self, BlockPlan, BlockProduct, run_all};
-use polychip_ops::{Attr, BlockLayout, Op};
+use polychip_ops::operator::Gemm;
+use polychip_ops::{BlockLayout, Op};
 use polychip_sdk::{Constant, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -42,13 +43,9 @@ enum Weights {
 }
 
 fn product(part: &Part, node: &Node) -> Option<Product> {
-    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
-    let one = |attr| node.attributes.float(attr).unwrap_or(1.0) == 1.0;
-    let gemm = node.op == Op::Gemm
-        && !flag(Attr::TransA)
-        && flag(Attr::TransB)
-        && one(Attr::Alpha)
-        && one(Attr::Beta);
+    let gemm = node
+        .typed::<Gemm>()
+        .is_ok_and(|gemm| !gemm.trans_a && gemm.trans_b && (gemm.alpha, gemm.beta) == (1.0, 1.0));
     let (a, b, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
     let encoding = part.tensors[b].encoding.as_ref()?;
     let (dims, right, out) = (part.dims(a)?, part.dims(b)?, part.dims(y)?);

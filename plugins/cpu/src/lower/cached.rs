@@ -9,7 +9,8 @@
 use half::f16;
 use polychip_cpu_kernels::attention::{Cache, CachedAttentionPlan};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
+use polychip_ops::operator::{Attention, Scores};
+use polychip_ops::{DType, Op};
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, kernel_error};
@@ -33,16 +34,15 @@ struct Shape {
 }
 
 fn shape(part: &Part, node: &Node) -> Option<Shape> {
-    // an attribute that this does not know may change the result
-    const KNOWN: [Attr; 3] = [Attr::QNumHeads, Attr::KvNumHeads, Attr::Scale];
-    let known =
-        |(key, _): (&AttrKey, &AttrValue)| matches!(key, AttrKey::Known(attr) if KNOWN.contains(attr));
-    let count = |attr| {
-        usize::try_from(node.attributes.int(attr)?)
-            .ok()
-            .filter(|&n| n > 0)
-    };
-    let (heads, kv_heads) = (count(Attr::QNumHeads)?, count(Attr::KvNumHeads)?);
+    let attributes: Attention = node.typed().ok()?;
+    let positive = |heads: Option<usize>| heads.filter(|&heads| heads > 0);
+    let (heads, kv_heads) = (positive(attributes.q_heads)?, positive(attributes.kv_heads)?);
+    let is_plain = !attributes.causal
+        && attributes.left_window < 0
+        && attributes.right_window < 0
+        && attributes.softcap == 0.0
+        && attributes.scores == Scores::Raw
+        && attributes.softmax_precision.is_none();
     let [q, k, v, mask, past_k, past_v] = [0, 1, 2, 3, 4, 5].map(|i| node.input(i));
     let (q, k, v, mask, past_k, past_v, y) = (q?, k?, v?, mask?, past_k?, past_v?, node.output(0)?);
     let &[1, rows, width] = part.dims(q)? else {
@@ -52,10 +52,9 @@ fn shape(part: &Part, node: &Node) -> Option<Shape> {
         return None;
     };
     let total = capacity.checked_add(rows)?;
-    let fits = node.op == Op::Attention
+    let fits = is_plain
         && node.inputs.len() == 6
         && node.outputs.len() == 1
-        && node.attributes.iter().all(known)
         && of == kv_heads
         && heads.is_multiple_of(kv_heads)
         && size > 0
@@ -68,7 +67,7 @@ fn shape(part: &Part, node: &Node) -> Option<Shape> {
         && part.tensors[mask].dtype == DType::Bool
         && part.dims(mask) == Some(&[rows, total])
         && [q, k, v, past_k, past_v, y].iter().all(|&t| part.plain_f32(t));
-    let scale = node.attributes.float(Attr::Scale);
+    let scale = attributes.scale;
     fits.then(|| Shape {
         heads,
         kv_heads,

@@ -5,7 +5,8 @@
 use polychip_cpu_kernels::Isa;
 use polychip_cpu_kernels::convert::{self, Integer, Scales};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{Cast, Dequantize, Quantize};
+use polychip_ops::{DType, Op, Operator};
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
@@ -15,6 +16,30 @@ use super::steps;
 use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
 use crate::step::{Operands, Plain, Step, ValueId};
 use crate::work::Class;
+
+/// Axis and block of a node that quantises or dequantises, and the types that it states.
+struct Stated {
+    axis: i64,
+    block: usize,
+    types: [Option<DType>; 2],
+}
+
+impl Stated {
+    fn of(node: &Node) -> Option<Stated> {
+        let (axis, block, types) = match node.operator().ok()? {
+            Operator::QuantizeLinear(Quantize {
+                axis,
+                block,
+                output,
+                precision,
+                ..
+            }) => (axis, block, [output, precision]),
+            Operator::DequantizeLinear(Dequantize { axis, block, output }) => (axis, block, [output, None]),
+            _ => return None,
+        };
+        Some(Stated { axis, block, types })
+    }
+}
 
 /// The encoding that QuantizeLinear or DequantizeLinear states with constants, for a tensor of `dims`.
 fn stated(part: &Part, node: &Node, dims: &[usize], dtype: DType) -> Option<Encoding> {
@@ -32,13 +57,14 @@ fn stated(part: &Part, node: &Node, dims: &[usize], dtype: DType) -> Option<Enco
         Some(_) => return None,
     };
     let fits = zero_points.is_empty() || zero_points.len() == scales.len();
-    if !fits || !part.plain_f32(scale) || node.attributes.int(Attr::BlockSize).unwrap_or(0) != 0 {
+    let stated = Stated::of(node)?;
+    if !fits || !part.plain_f32(scale) || stated.block != 0 {
         return None;
     }
     let kind = if scales.len() == 1 {
         EncodingKind::PerTensor
     } else {
-        let axis = polychip_ops::axis::normalise(node.attributes.int(Attr::Axis).unwrap_or(1), dims.len())?;
+        let axis = polychip_ops::axis::normalise(stated.axis, dims.len())?;
         if dims[axis] != scales.len() {
             return None;
         }
@@ -116,12 +142,13 @@ fn scaled(l: &mut Lowering<'_>, node: &Node, dtype: DType) -> Result<bool> {
     let dims = l.shape(x)?;
     let of = l.shape(scale)?;
     let count: usize = of.iter().product();
-    let block = node.attributes.int(Attr::BlockSize).unwrap_or(0);
-    let along = node.attributes.int(Attr::Axis).unwrap_or(1);
-    let axis = polychip_ops::axis::normalise(along, dims.len());
-    let scales = match (usize::try_from(block), axis) {
-        (Ok(0), _) if count == 1 => Scales::ONE,
-        (Ok(block), Some(axis)) => {
+    let Some(stated) = Stated::of(node) else {
+        return Ok(false);
+    };
+    let axis = polychip_ops::axis::normalise(stated.axis, dims.len());
+    let scales = match (stated.block, axis) {
+        (0, _) if count == 1 => Scales::ONE,
+        (block, Some(axis)) => {
             let own = |d: usize| {
                 if d == axis {
                     dims[d].div_ceil(block.max(1))
@@ -149,10 +176,8 @@ fn scaled(l: &mut Lowering<'_>, node: &Node, dtype: DType) -> Result<bool> {
     };
     let empty = dims.contains(&0) || of.contains(&0);
     // the type in which the quotient is rounded is f32 unless stated
-    let stated = [Attr::Precision, Attr::OutputDtype].iter().any(|&attr| {
-        let given = node.attributes.int(attr).unwrap_or(0);
-        given != 0 && given != i64::from(DType::F32.code()) && given != i64::from(dtype.code())
-    });
+    let other = |given: Option<DType>| given.is_some_and(|given| given != DType::F32 && given != dtype);
+    let stated = stated.types.into_iter().any(other);
     if empty || stated || !l.part.plain_f32(scale) || !zero.map_or(Ok(true), zeros_fit)? {
         return Ok(false);
     }
@@ -222,7 +247,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     }
     let (from, to) = (l.dtype(x), l.dtype(y));
-    if node.op == Op::Cast && node.attributes.int(Attr::To) != Some(i64::from(to.code())) {
+    if node.op == Op::Cast && !node.typed::<Cast>().is_ok_and(|cast| cast.to == to) {
         return Ok(false);
     }
     let half = |dtype| matches!(dtype, DType::F16 | DType::BF16);

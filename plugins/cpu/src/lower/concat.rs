@@ -4,7 +4,8 @@
 //! which knows of it.
 
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::Along;
+use polychip_ops::{Op, axis};
 use polychip_sdk::{Error, Result};
 
 use super::builder::Lowering;
@@ -27,7 +28,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     }
     let out = l.shape(y)?;
     let rank = out.len();
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let Ok(Along { axis: along }) = node.typed() else {
+        return Ok(false);
+    };
     let axis = axis::normalise(along, rank)
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {rank}")))?;
     // of bf16 where it was begun so, or where some of it is

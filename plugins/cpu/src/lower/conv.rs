@@ -4,7 +4,8 @@
 use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan};
 use polychip_cpu_kernels::gemm::Elements;
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{DType, Op, geometry};
+use polychip_ops::operator::Conv;
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error, shape_error, storage_of};
@@ -186,9 +187,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) ->
 /// The convolution that a node of these operands is.
 fn extent(l: &Lowering<'_>, node: &Node, [x, w, y]: [TensorIndex; 3]) -> Result<ConvParams> {
     let (dims, weights, out) = (l.shape(x)?, l.shape(w)?, l.shape(y)?);
-    let groups = usize::try_from(node.attributes.int(polychip_ops::Attr::Group).unwrap_or(1))
-        .map_err(|_| Error::unsupported("a negative group count"))?;
-    let shape = geometry::Window::new(node.op, &node.attributes, &weights[2..]).map_err(shape_error)?;
+    let conv: Conv = node.typed().map_err(shape_error)?;
+    let groups = conv.groups.get();
+    let shape = conv.window.over(&weights[2..]).map_err(shape_error)?;
     let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
     if placement.output[..] != out[2..]
         || out[1] != weights[0]

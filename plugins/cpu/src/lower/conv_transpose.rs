@@ -7,7 +7,8 @@
 
 use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, DType, Op, geometry};
+use polychip_ops::operator::ConvTranspose;
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error, shape_error};
@@ -188,13 +189,12 @@ fn shape(
     y: TensorIndex,
 ) -> Result<Option<Shape>> {
     let (dims, weights, out) = (l.shape(x)?, l.shape(w)?, l.shape(y)?);
-    let groups = usize::try_from(node.attributes.int(Attr::Group).unwrap_or(1)).unwrap_or(0);
-    let transposed =
-        geometry::TransposedWindow::new(node.op, &node.attributes, &weights[2..]).map_err(shape_error)?;
+    let conv: ConvTranspose = node.typed().map_err(shape_error)?;
+    let groups = conv.groups.get();
+    let transposed = conv.window.over(&weights[2..]).map_err(shape_error)?;
     let placement = transposed.resolve(&dims[2..]).map_err(shape_error)?;
     if placement.output[..] != out[2..]
         || dims[1] != weights[0]
-        || groups == 0
         || !dims[1].is_multiple_of(groups)
         || out[1] != weights[1].saturating_mul(groups)
     {

@@ -4,10 +4,11 @@
 
 use polychip_cpu_kernels::Isa;
 use polychip_cpu_kernels::scan::{self, Accumulate, Scan};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::Cumulative;
+use polychip_ops::{DType, Op};
 use polychip_sdk::Result;
 
-use super::argreduce::{around, flag};
+use super::argreduce::around;
 use super::builder::Lowering;
 use crate::part::{Node, TensorIndex};
 use crate::step::{Plain, Run};
@@ -26,10 +27,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let Some(shape) = along.and_then(|along| around(l.shape(x).ok()?, along as i64)) else {
         return Ok(false);
     };
+    let Ok(attributes) = node.typed::<Cumulative>() else {
+        return Ok(false);
+    };
     let rule = Scan {
         product: node.op == Op::CumProd,
-        exclusive: flag(node, Attr::Exclusive),
-        reverse: flag(node, Attr::Reverse),
+        exclusive: attributes.exclusive,
+        reverse: attributes.reverse,
     };
     let isa = l.isa;
     fn of<T: Plain + Accumulate>(isa: Isa, shape: [usize; 3], rule: Scan) -> Run {

@@ -7,7 +7,8 @@
 use polychip_cpu_kernels::data_dependent::{self, Suppression};
 use polychip_cpu_kernels::reference::{Storage, Tensor};
 use polychip_cpu_kernels::top_k::Ordered;
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{self, Unique};
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
@@ -119,6 +120,9 @@ fn suppress(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if !fits {
         return Ok(false);
     }
+    let Ok(attributes) = node.typed::<operator::Suppression>() else {
+        return Ok(false);
+    };
     let mut reads = vec![l.rows(boxes)?, l.rows(scores)?];
     let mut at = [None; 3];
     for (at, limit) in at.iter_mut().zip(limits) {
@@ -127,7 +131,7 @@ fn suppress(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             *at = Some(reads.len() - 1);
         }
     }
-    let centre = node.attributes.int(Attr::CenterPointBox).unwrap_or(0) != 0;
+    let centre = attributes.center_point_box;
     let to = l.write_as_is(y)?;
     l.step(
         "NonMaxSuppression",
@@ -165,10 +169,12 @@ fn unique(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     };
     let elements: usize = l.shape(x)?.iter().product();
-    if node.attributes.int(Attr::Axis).is_some() || u32::try_from(elements).is_err() {
+    let Ok(Unique { axis: None, sorted }) = node.typed() else {
+        return Ok(false);
+    };
+    if u32::try_from(elements).is_err() {
         return Ok(false);
     }
-    let sorted = node.attributes.int(Attr::Sorted).unwrap_or(1) != 0;
     let dtype = l.dtype(x);
     let outputs: Vec<usize> = (0..4).filter(|&i| node.output(i).is_some()).collect();
     fn of<T: Plain + Ordered>(dtype: DType, sorted: bool, outputs: Vec<usize>) -> Run {

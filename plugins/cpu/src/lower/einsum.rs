@@ -9,7 +9,8 @@
 use polychip_cpu_kernels::gemm::{Elements, MAX_BATCH_DIMS, MatMulParams, Strides};
 use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_lowering::Layout;
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::Einsum;
+use polychip_ops::{DType, Op};
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, kernel_error};
@@ -107,7 +108,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     };
     let tensors: Vec<usize> = node.inputs.iter().copied().flatten().chain([y]).collect();
-    let all = node.attributes.str(Attr::Equation).and_then(labels);
+    let all = node
+        .typed::<Einsum>()
+        .ok()
+        .and_then(|einsum| labels(&einsum.equation));
     let Some(all) = all.filter(|all| all.len() == tensors.len()) else {
         return Ok(false);
     };

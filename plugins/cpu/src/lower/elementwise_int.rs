@@ -9,7 +9,8 @@ use polychip_cpu_kernels::elementwise_int::{
     self, Arithmetic, Bitwise, Comparison, Logic, Number, Pass, Rows, Single,
 };
 use polychip_cpu_kernels::{Isa, convert};
-use polychip_ops::{Attr, DType, Op, broadcast};
+use polychip_ops::operator::{BitShift, IsInf, Mod, Shift};
+use polychip_ops::{DType, Op, broadcast};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -54,17 +55,16 @@ fn function(node: &Node, dtype: DType) -> Option<Function> {
         Op::Div => arithmetic(Arithmetic::Div),
         Op::Max => arithmetic(Arithmetic::Max),
         Op::Min => arithmetic(Arithmetic::Min),
-        Op::Mod => arithmetic(match node.attributes.int(Attr::Fmod).unwrap_or(0) {
-            0 => Arithmetic::Mod,
-            _ => Arithmetic::Fmod,
+        Op::Mod => arithmetic(match node.typed::<Mod>().ok()?.fmod {
+            false => Arithmetic::Mod,
+            true => Arithmetic::Fmod,
         }),
         Op::BitwiseAnd => bitwise(Bitwise::And),
         Op::BitwiseOr => bitwise(Bitwise::Or),
         Op::BitwiseXor => bitwise(Bitwise::Xor),
-        Op::BitShift => match node.attributes.str(Attr::Direction)? {
-            "LEFT" => bitwise(Bitwise::ShiftLeft),
-            "RIGHT" => bitwise(Bitwise::ShiftRight),
-            _ => None,
+        Op::BitShift => match node.typed::<BitShift>().ok()?.direction {
+            Shift::Left => bitwise(Bitwise::ShiftLeft),
+            Shift::Right => bitwise(Bitwise::ShiftRight),
         },
         Op::BitwiseNot => Some(Function::Not),
         Op::Equal => comparison(Comparison::Equal),
@@ -113,9 +113,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 
 /// Whether numbers are infinite or none, by their bits.
 fn tests(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let flag = |attr| node.attributes.int(attr).unwrap_or(1) != 0;
     let infinite = node.op == Op::IsInf;
-    let (above, below) = (flag(Attr::DetectPositive), flag(Attr::DetectNegative));
+    // IsNaN has no signs to tell apart
+    let (above, below) = match node.typed::<IsInf>() {
+        Ok(IsInf { positive, negative }) => (positive, negative),
+        Err(_) if infinite => return Ok(false),
+        Err(_) => (true, true),
+    };
     let isa = l.isa;
     macro_rules! of {
         ($bits:ty, $infinity:expr) => {{

@@ -3,7 +3,8 @@
 use polychip_cpu_kernels::conv::{ConvParams, Window};
 use polychip_cpu_kernels::quantised::ConvPlan;
 use polychip_lowering::{Layout, integers};
-use polychip_ops::{Attr, DType, Op, geometry};
+use polychip_ops::operator::Conv;
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Constant, Encoding, EncodingKind, Error, Result};
 
 use super::builder::shape_error;
@@ -151,10 +152,9 @@ pub(super) fn extent(
     y: &[usize],
 ) -> Result<(ConvParams, Layout)> {
     if !filter.columns && matches!(node.op, Op::Conv | Op::ConvInteger | Op::QLinearConv) {
-        let groups = usize::try_from(node.attributes.int(Attr::Group).unwrap_or(1))
-            .map_err(|_| Error::unsupported("a negative group count"))?;
-        let shape =
-            geometry::Window::new(Op::Conv, &node.attributes, &filter.dims[2..]).map_err(shape_error)?;
+        let conv: Conv = node.typed().map_err(shape_error)?;
+        let groups = conv.groups.get();
+        let shape = conv.window.over(&filter.dims[2..]).map_err(shape_error)?;
         let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
         if placement.output[..] != y[2..]
             || y[1] != filter.dims[0]

@@ -3,7 +3,8 @@
 //! Not here: half a spectrum back to real numbers, which is the reference's.
 
 use polychip_cpu_kernels::fourier::{FourierParams, FourierPlan, Lines};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::{Dft, Stft};
+use polychip_ops::{Op, axis};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -39,8 +40,9 @@ fn size(l: &Lowering<'_>, tensor: TensorIndex) -> Option<usize> {
 }
 
 fn dft(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
-    let (inverse, onesided) = (flag(Attr::Inverse), flag(Attr::Onesided));
+    let Ok(Dft { inverse, onesided }) = node.typed() else {
+        return Ok(false);
+    };
     let (dims, out) = (l.shape(x)?, l.shape(y)?);
     let along = match node.input(2).map(|t| l.part.integers(t)) {
         None => -2,
@@ -111,7 +113,9 @@ fn stft(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Re
     if !fits || !window.is_none_or(|t| stands_for_f32(l.part, t)) {
         return Ok(false);
     }
-    let onesided = node.attributes.int(Attr::Onesided).unwrap_or(1) != 0;
+    let Ok(Stft { onesided }) = node.typed() else {
+        return Ok(false);
+    };
     let bins = if onesided { length / 2 + 1 } else { length };
     let frames = (samples - length) / step + 1;
     if out != [batch, frames, bins, 2] {

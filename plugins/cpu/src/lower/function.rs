@@ -3,22 +3,22 @@
 //! Not here: who computes it: a pass of its own (`elementwise`), an epilogue (`fuse`), a table of codes (`int8`).
 
 use polychip_cpu_kernels::Unary;
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{Alpha, GeluForm, HardSigmoid, Selu, Shrink};
+use polychip_ops::{DType, Operator};
 
 use super::encoding::stands_for_f32;
 use crate::part::{Node, Part};
 
 /// The function of a node that maps one f32 tensor, where its parameters are constants.
 pub(super) fn activation(part: &Part, node: &Node) -> Option<Unary> {
-    let alpha = |default: f32| node.attributes.float(Attr::Alpha).unwrap_or(default);
     if !stands_for_f32(part, node.input(0)?) {
         return None;
     }
-    Some(match node.op {
-        Op::Abs => Unary::Abs,
-        Op::Neg => Unary::Neg,
-        Op::Relu => Unary::Relu,
-        Op::Clip => {
+    Some(match node.operator().ok()? {
+        Operator::Abs => Unary::Abs,
+        Operator::Neg => Unary::Neg,
+        Operator::Relu => Unary::Relu,
+        Operator::Clip => {
             let bound = |i: usize, default: f32| match node.input(i) {
                 None => Some(default),
                 Some(tensor) => part.scalar(tensor).map(|value| value as f32),
@@ -35,54 +35,44 @@ pub(super) fn activation(part: &Part, node: &Node) -> Option<Unary> {
             }
             Unary::Clip { low, high }
         }
-        Op::LeakyRelu => Unary::LeakyRelu { alpha: alpha(0.01) },
-        Op::ThresholdedRelu => Unary::ThresholdedRelu { alpha: alpha(1.0) },
-        Op::Exp => Unary::Exp,
-        Op::Log => Unary::Log,
-        Op::Sqrt => Unary::Sqrt,
-        Op::Reciprocal => Unary::Reciprocal,
-        Op::Erf => Unary::Erf,
-        Op::Tanh => Unary::Tanh,
-        Op::Sigmoid => Unary::Sigmoid,
-        Op::Swish => Unary::Swish { alpha: alpha(1.0) },
-        Op::Gelu => match node.attributes.str(Attr::Approximate).unwrap_or("none") {
-            "none" => Unary::Gelu,
-            "tanh" => Unary::GeluTanh,
-            _ => return None,
+        Operator::LeakyRelu(Alpha { alpha }) => Unary::LeakyRelu { alpha },
+        Operator::ThresholdedRelu(Alpha { alpha }) => Unary::ThresholdedRelu { alpha },
+        Operator::Exp => Unary::Exp,
+        Operator::Log => Unary::Log,
+        Operator::Sqrt => Unary::Sqrt,
+        Operator::Reciprocal => Unary::Reciprocal,
+        Operator::Erf => Unary::Erf,
+        Operator::Tanh => Unary::Tanh,
+        Operator::Sigmoid => Unary::Sigmoid,
+        Operator::Swish(Alpha { alpha }) => Unary::Swish { alpha },
+        Operator::Gelu(gelu) => match gelu.form {
+            GeluForm::Exact => Unary::Gelu,
+            GeluForm::Tanh => Unary::GeluTanh,
         },
-        Op::HardSigmoid => Unary::HardSigmoid {
-            alpha: alpha(0.2),
-            beta: node.attributes.float(Attr::Beta).unwrap_or(0.5),
-        },
-        Op::HardSwish => Unary::HardSwish,
-        Op::Elu => Unary::Elu { alpha: alpha(1.0) },
-        Op::Selu => Unary::Selu {
-            alpha: alpha(1.673_263_2),
-            gamma: node.attributes.float(Attr::Gamma).unwrap_or(1.050_701),
-        },
-        Op::Celu => Unary::Celu { alpha: alpha(1.0) },
-        Op::Softplus => Unary::Softplus,
-        Op::Softsign => Unary::Softsign,
-        Op::Mish => Unary::Mish,
-        Op::Floor => Unary::Floor,
-        Op::Ceil => Unary::Ceil,
-        Op::Round => Unary::Round,
-        Op::Sign => Unary::Sign,
-        Op::Sin => Unary::Sin,
-        Op::Cos => Unary::Cos,
-        Op::Tan => Unary::Tan,
-        Op::Asin => Unary::Asin,
-        Op::Acos => Unary::Acos,
-        Op::Atan => Unary::Atan,
-        Op::Sinh => Unary::Sinh,
-        Op::Cosh => Unary::Cosh,
-        Op::Asinh => Unary::Asinh,
-        Op::Acosh => Unary::Acosh,
-        Op::Atanh => Unary::Atanh,
-        Op::Shrink => Unary::Shrink {
-            bias: node.attributes.float(Attr::Bias).unwrap_or(0.0),
-            lambda: node.attributes.float(Attr::Lambd).unwrap_or(0.5),
-        },
+        Operator::HardSigmoid(HardSigmoid { alpha, beta }) => Unary::HardSigmoid { alpha, beta },
+        Operator::HardSwish => Unary::HardSwish,
+        Operator::Elu(Alpha { alpha }) => Unary::Elu { alpha },
+        Operator::Selu(Selu { alpha, gamma }) => Unary::Selu { alpha, gamma },
+        Operator::Celu(Alpha { alpha }) => Unary::Celu { alpha },
+        Operator::Softplus => Unary::Softplus,
+        Operator::Softsign => Unary::Softsign,
+        Operator::Mish => Unary::Mish,
+        Operator::Floor => Unary::Floor,
+        Operator::Ceil => Unary::Ceil,
+        Operator::Round => Unary::Round,
+        Operator::Sign => Unary::Sign,
+        Operator::Sin => Unary::Sin,
+        Operator::Cos => Unary::Cos,
+        Operator::Tan => Unary::Tan,
+        Operator::Asin => Unary::Asin,
+        Operator::Acos => Unary::Acos,
+        Operator::Atan => Unary::Atan,
+        Operator::Sinh => Unary::Sinh,
+        Operator::Cosh => Unary::Cosh,
+        Operator::Asinh => Unary::Asinh,
+        Operator::Acosh => Unary::Acosh,
+        Operator::Atanh => Unary::Atanh,
+        Operator::Shrink(Shrink { bias, lambda }) => Unary::Shrink { bias, lambda },
         _ => return None,
     })
 }

@@ -3,7 +3,8 @@
 use polychip_cpu_kernels::Isa;
 use polychip_cpu_kernels::elementwise_int::{Row, select};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, DType, Op, axis, broadcast};
+use polychip_ops::operator::Along;
+use polychip_ops::{DType, Op, axis, broadcast};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::{Lowering, bytes_of};
@@ -65,7 +66,9 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     };
     let dims = l.shape(x)?;
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let Ok(Along { axis: along }) = node.typed() else {
+        return Ok(false);
+    };
     let axis = axis::normalise(along, dims.len())
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {}", dims.len())))?;
     let storage = match l.moved_as(x, &[Some(y)]) {

@@ -5,7 +5,7 @@
 
 use polychip_cpu_kernels::gemm::{HalfPlan, HalfType, Matrix, Order};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::DType;
 use polychip_sdk::{Constant, Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -36,24 +36,18 @@ pub(super) fn lower(
     let (Some(a), Some(b), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
         return Ok(false);
     };
-    let gemm = |attr, default| match node.op {
-        Op::Gemm => node.attributes.float(attr).unwrap_or(default),
-        _ => default,
+    let Some(gemm) = node.operator().ok().and_then(|operator| operator.product()) else {
+        return Ok(false);
     };
-    let flag = |attr| node.op == Op::Gemm && node.attributes.int(attr).unwrap_or(0) != 0;
-    let Some(of) = half_type(l.part, b).filter(|_| gemm(Attr::Alpha, 1.0) == 1.0) else {
+    let Some(of) = half_type(l.part, b).filter(|_| gemm.is_unscaled()) else {
         return Ok(false);
     };
     let plan = HalfPlan::new(of, l.isa, k, n).map_err(kernel_error)?;
     let weights = l.source(b)?;
     let (own, behind) = (node.input(2), fused.bias);
     let bias = own.or(behind).map(|c| l.source(c)).transpose()?;
-    let beta = if own.is_some() { gemm(Attr::Beta, 1.0) } else { 1.0 };
-    let order = if flag(Attr::TransB) {
-        Order::Columns
-    } else {
-        Order::Rows
-    };
+    let beta = if own.is_some() { gemm.beta } else { 1.0 };
+    let order = if gemm.trans_b { Order::Columns } else { Order::Rows };
     let packer = plan.clone();
     let recipe = Recipe::new("halves")
         .by((of, l.isa.code(), k, n, beta, order))
@@ -76,7 +70,7 @@ pub(super) fn lower(
     let output = l.write_f32_or(Storage::Real, target, Layout::RowMajor)?;
     let scratch = l.scratch(plan.scratch_len(m, l.pool))?;
     let (epilogue, has_residual) = (fused.epilogue(), fused.residual.is_some());
-    let trans_a = flag(Attr::TransA);
+    let trans_a = gemm.trans_a;
     // a tile of few rows waits for its operands as long as one of four
     let products = m.max(4).saturating_mul(plan.multiply_adds_per_row());
     l.step(

@@ -3,7 +3,8 @@
 //! Not here: whether they are, which who computes them decides (`conv`, `resize`, the builder's `write`).
 
 use polychip_lowering::Layout;
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::{Along, Split};
+use polychip_ops::{Op, Operator, axis};
 
 use super::encoding::is_unrounded;
 use crate::part::{Node, Part, TensorIndex};
@@ -25,8 +26,12 @@ pub(super) struct InPlaceConcat {
 pub(super) fn concats(part: &Part) -> Vec<Option<InPlaceConcat>> {
     let mut places = vec![None; part.tensors.len()];
     let along_channels = |node: &Node, dims: &[usize]| {
-        let along = node.attributes.int(Attr::Axis).unwrap_or(0);
-        (3..=5).contains(&dims.len()) && axis::normalise(along, dims.len()) == Some(1)
+        let along = match node.operator() {
+            Ok(Operator::Concat(Along { axis }) | Operator::Split(Split { axis, .. })) => Some(axis),
+            _ => None,
+        };
+        let axis = along.and_then(|along| axis::normalise(along, dims.len()));
+        (3..=5).contains(&dims.len()) && axis == Some(1)
     };
     for node in part.nodes.iter().filter(|node| node.op == Op::Concat) {
         let Some(output) = node.output(0).filter(|&t| is_unrounded(part, t)) else {

@@ -4,7 +4,7 @@
 
 use polychip_cpu_kernels::quantised::{Int4Plan, Int4Weights};
 use polychip_lowering::integers;
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::{DType, Operator};
 use polychip_sdk::{Encoding, EncodingKind, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -25,12 +25,10 @@ struct Product {
 }
 
 fn product(part: &Part, node: &Node) -> Option<Product> {
-    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
-    let whole = |attr| node.attributes.float(attr).unwrap_or(1.0) == 1.0;
-    let transposed = match node.op {
-        Op::MatMul => false,
-        Op::Gemm if !flag(Attr::TransA) && whole(Attr::Alpha) && node.input(2).is_none() => {
-            flag(Attr::TransB)
+    let transposed = match node.operator().ok()? {
+        Operator::MatMul => false,
+        Operator::Gemm(gemm) if !gemm.trans_a && gemm.is_unscaled() && node.input(2).is_none() => {
+            gemm.trans_b
         }
         _ => return None,
     };

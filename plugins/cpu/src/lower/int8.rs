@@ -16,7 +16,8 @@ use polychip_cpu_kernels::quantised::{
 use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_cpu_kernels::{Isa, ThreadPool, Unary, elementwise as kernel};
 use polychip_lowering::{Layout, Storage, integers};
-use polychip_ops::{Attr, DType, Op, axis};
+use polychip_ops::operator::{Along, AveragePool, Conv, Transpose};
+use polychip_ops::{DType, Op, Operator, axis};
 use polychip_sdk::{Constant, Encoding, Result};
 
 use super::builder::{Lowering, image, kernel_error};
@@ -71,19 +72,13 @@ fn chain(part: &Part, node: &Node, fused: &FusedEpilogue) -> Option<Chain> {
     if part.dims(target)? != out || out.contains(&0) || dims.contains(&0) {
         return None;
     }
-    let whole = |attr, default: f32| node.attributes.float(attr).unwrap_or(default) == 1.0;
-    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
-    let filter = match node.op {
-        Op::Conv if conv::covers(part, node) => Filter::new(part, w, false)?,
-        Op::Gemm
-            if dims.len() == 2
-                && !flag(Attr::TransA)
-                && whole(Attr::Alpha, 1.0)
-                && whole(Attr::Beta, 1.0) =>
-        {
-            Filter::new(part, w, !flag(Attr::TransB))?
+    let operator = node.operator().ok()?;
+    let filter = match &operator {
+        Operator::Conv(_) if conv::covers(part, node) => Filter::new(part, w, false)?,
+        Operator::Gemm(gemm) if dims.len() == 2 && !gemm.trans_a && (gemm.alpha, gemm.beta) == (1.0, 1.0) => {
+            Filter::new(part, w, !gemm.trans_b)?
         }
-        Op::MatMul if dims.len() >= 2 => Filter::new(part, w, true)?,
+        Operator::MatMul if dims.len() >= 2 => Filter::new(part, w, true)?,
         _ => return None,
     };
     let depth = filter.depth()?;
@@ -124,7 +119,10 @@ fn chain(part: &Part, node: &Node, fused: &FusedEpilogue) -> Option<Chain> {
         None => None,
         Some(other) => {
             // depthwise kernels add nothing
-            let dense = node.op != Op::Conv || node.attributes.int(Attr::Group).unwrap_or(1) == 1;
+            let dense = match &operator {
+                Operator::Conv(Conv { groups, .. }) => groups.get() == 1,
+                _ => true,
+            };
             let same = part.dims(other)? == out && fused.activation == IDENTITY && other != y;
             if !dense || !same || !matches!(result, Result8::Codes(..)) {
                 return None;
@@ -441,7 +439,9 @@ fn pool(
         window::pool(l, node, x, y)?
     };
     let isa = l.isa;
-    let count_padding = node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0;
+    let count_padding = node
+        .typed::<AveragePool>()
+        .is_ok_and(|pool| pool.count_include_pad);
     let plan = AveragePlan::new(params, count_padding).map_err(kernel_error)?;
     let (input, output) = (
         l.read(x, Layout::ChannelsLast, Storage::Codes)?,
@@ -472,8 +472,12 @@ fn pool(
 fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
     let (dims, shape) = (l.shape(x)?, l.shape(y)?.to_vec());
     let rank = dims.len();
-    let permutation: Vec<usize> = match node.attributes.ints(Attr::Perm) {
-        Some(perm) => match axis::normalise_all(perm, rank) {
+    let permutation: Vec<usize> = match node
+        .typed::<Transpose>()
+        .map(|transpose| transpose.perm)
+        .unwrap_or_default()
+    {
+        Some(perm) => match axis::normalise_all(&perm, rank) {
             Some(perm) => perm,
             None => return Ok(false),
         },
@@ -514,8 +518,8 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
 fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Result<bool> {
     let inputs: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
     let out = l.shape(y)?;
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
-    let Some(axis) = axis::normalise(along, out.len()) else {
+    let along = node.typed::<Along>().ok();
+    let Some(axis) = along.and_then(|along| axis::normalise(along.axis, out.len())) else {
         return Ok(false);
     };
     let (mut layout, mut sum) = (Layout::RowMajor, 0);

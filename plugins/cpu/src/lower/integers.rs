@@ -11,7 +11,8 @@
 
 use polychip_cpu_kernels::quantised::{self, CodeRange, ConvPlan, Output, Target, Weights};
 use polychip_lowering::{Layout, Storage, integers};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::Conv;
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -111,7 +112,7 @@ fn product(part: &Part, node: &Node) -> Option<Product> {
     };
     let filter = Filter::of(part, w, encoding, columns)?;
     let depth = filter.depth()?;
-    let grouped = node.attributes.int(Attr::Group).unwrap_or(1) != 1;
+    let grouped = node.typed::<Conv>().is_ok_and(|conv| conv.groups.get() != 1);
     if grouped && filter.zeros().is_some() {
         return None;
     }

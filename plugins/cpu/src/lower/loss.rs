@@ -6,7 +6,8 @@
 
 use polychip_cpu_kernels::softmax::log_softmax;
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{self, LossReduction};
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
@@ -43,11 +44,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         Op::NegativeLogLikelihoodLoss => false,
         _ => return Ok(false),
     };
-    let reduction = match node.attributes.str(Attr::Reduction).unwrap_or("mean") {
-        "none" => Reduction::None,
-        "sum" => Reduction::Sum,
-        "mean" => Reduction::Mean,
-        _ => return Ok(false),
+    let Ok(attributes) = node.typed::<operator::Loss>() else {
+        return Ok(false);
+    };
+    let reduction = match attributes.reduction {
+        LossReduction::None => Reduction::None,
+        LossReduction::Sum => Reduction::Sum,
+        LossReduction::Mean => Reduction::Mean,
     };
     let weights = node.input(2);
     let floats = [Some(x), weights, node.output(1), Some(y)];
@@ -70,7 +73,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         n,
         classes,
         inner: inner.iter().product(),
-        ignored: node.attributes.int(Attr::IgnoreIndex),
+        ignored: attributes.ignore_index,
         reduction,
         weighted: weights.is_some(),
     };

@@ -6,10 +6,11 @@ use polychip_cpu_kernels::gemm::{
 };
 use polychip_cpu_kernels::{Binary, Error as KernelError, Unary};
 use polychip_lowering::Layout;
-use polychip_ops::{Attr, DType, Op, broadcast};
+use polychip_ops::operator::Gemm;
+use polychip_ops::{DType, Op, broadcast};
 use polychip_sdk::{Constant, Error, Result};
 
-use super::builder::{Lowering, kernel_error, storage_of};
+use super::builder::{Lowering, kernel_error, shape_error, storage_of};
 use super::encoding::stands_for_f32;
 use super::epilogue::{FusedEpilogue, IDENTITY, spread};
 use super::steps;
@@ -86,7 +87,7 @@ pub(super) fn worth_bf16(part: &Part, node: &Node) -> bool {
     let (Some(a), Some(y)) = (dims(node.input(0)), dims(node.output(0))) else {
         return false;
     };
-    let depth = if flag(node, Attr::TransA) {
+    let depth = if factors(node).is_ok_and(|gemm| gemm.trans_a) {
         a.first()
     } else {
         a.last()
@@ -107,16 +108,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) ->
     Ok(true)
 }
 
-fn flag(node: &Node, attr: Attr) -> bool {
-    node.op == Op::Gemm && node.attributes.int(attr).unwrap_or(0) != 0
-}
-
-fn factor(node: &Node, attr: Attr) -> f32 {
-    if node.op == Op::Gemm {
-        node.attributes.float(attr).unwrap_or(1.0)
-    } else {
-        1.0
-    }
+/// Factors and orders of a product.
+fn factors(node: &Node) -> Result<Gemm> {
+    let operator = node.operator().map_err(shape_error)?;
+    operator.product().ok_or_else(missing)
 }
 
 fn missing() -> Error {
@@ -130,7 +125,8 @@ fn constant(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<
     );
     let y = node.output(0).ok_or_else(missing)?;
     let (a_dims, b_dims, out) = (l.shape(a)?, l.shape(b)?, l.shape(y)?);
-    let (trans_a, trans_b) = (flag(node, Attr::TransA), flag(node, Attr::TransB));
+    let gemm = factors(node)?;
+    let (trans_a, trans_b) = (gemm.trans_a, gemm.trans_b);
     let (k, n) = if trans_b {
         (b_dims[1], b_dims[0])
     } else {
@@ -160,7 +156,7 @@ fn constant(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<
     }
     let storage = storage_of(elements);
     let plan = GemmPlan::of(elements, l.isa, k, n).map_err(kernel_error)?;
-    let (alpha, beta) = (factor(node, Attr::Alpha), factor(node, Attr::Beta));
+    let (alpha, beta) = (gemm.alpha, gemm.beta);
     let weights = l.source(b)?;
     let (own, behind) = (node.input(2), fused.bias);
     let bias = own.or(behind).map(|c| l.source(c)).transpose()?;
@@ -313,7 +309,8 @@ fn computed(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<
         b_dims.push(1);
     }
     let (a_rank, b_rank) = (a_dims.len(), b_dims.len());
-    let (trans_a, trans_b) = (flag(node, Attr::TransA), flag(node, Attr::TransB));
+    let gemm = factors(node)?;
+    let (trans_a, trans_b) = (gemm.trans_a, gemm.trans_b);
     let (a_columns, b_columns) = (a_dims[a_rank - 1], b_dims[b_rank - 1]);
     let pick = |dims: &[usize], transposed: bool| {
         let [rows, columns] = [dims[dims.len() - 2], dims[dims.len() - 1]];
@@ -351,7 +348,7 @@ fn computed(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<
         a: strides(batch(&a_dims, &whole)?, a_columns, trans_a),
         b: strides(batch(&b_dims, &whole)?, b_columns, trans_b),
         c: strides(c_batch, n, false),
-        alpha: factor(node, Attr::Alpha) * fused.alpha,
+        alpha: gemm.alpha * fused.alpha,
         activation: fused.activation,
     };
     // a Gemm's C is added behind the product, so its activation must wait
@@ -382,7 +379,7 @@ fn computed(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<
     let raw = l.fresh(DType::F32, l.shape(y)?.to_vec())?;
     product(l, elements, params, a, b, raw)?;
     let mut c = l.rows(c)?;
-    let beta = factor(node, Attr::Beta);
+    let beta = gemm.beta;
     if beta != 1.0 {
         let scaled = l.fresh(DType::F32, l.value_shape(c).to_vec())?;
         steps::unary(

@@ -4,7 +4,8 @@
 
 use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, Op, axis, broadcast};
+use polychip_ops::operator::{BlockMode, Blocks, Pad, PadMode, Split, Transpose};
+use polychip_ops::{Op, axis, broadcast};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -89,8 +90,11 @@ fn same(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<bool> {
 fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
     let dims = l.shape(x)?;
     let rank = dims.len();
-    let permutation: Vec<usize> = match node.attributes.ints(Attr::Perm) {
-        Some(perm) => axis::normalise_all(perm, rank)
+    let Ok(Transpose { perm }) = node.typed() else {
+        return Ok(false);
+    };
+    let permutation: Vec<usize> = match perm {
+        Some(perm) => axis::normalise_all(&perm, rank)
             .ok_or_else(|| Error::bad_argument(format!("perm {perm:?} of a tensor of rank {rank}")))?,
         None => (0..rank).rev().collect(),
     };
@@ -210,7 +214,9 @@ fn contiguous(dims: &[usize], part: &[usize]) -> bool {
 
 fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
     let rank = l.shape(x)?.len();
-    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let Ok(Split { axis: along, .. }) = node.typed() else {
+        return Ok(false);
+    };
     let axis = axis::normalise(along, rank)
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {rank}")))?;
     // an unused output still has a size: only the list or the other outputs give it
@@ -284,7 +290,7 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
 }
 
 fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    if node.attributes.str(Attr::Mode).unwrap_or("constant") != "constant" {
+    if !node.typed::<Pad>().is_ok_and(|pad| pad.mode == PadMode::Constant) {
         return Ok(false);
     }
     let rank = l.shape(x)?.len();
@@ -368,31 +374,26 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
     let (&[n, c, h, w], &[_, out_c, out_h, out_w]) = (l.shape(x)?, l.shape(y)?) else {
         return Ok(false);
     };
-    let Some(b) = node
-        .attributes
-        .int(Attr::Blocksize)
-        .and_then(|b| usize::try_from(b).ok())
-    else {
+    let Ok(Blocks { size, mode }) = node.typed() else {
         return Ok(false);
     };
+    let b = size.get();
     let (shape, permutation) = if node.op == Op::SpaceToDepth {
         if out_h.checked_mul(b) != Some(h) || out_w.checked_mul(b) != Some(w) {
             return Ok(false);
         }
-        let permutation = match node.attributes.str(Attr::Mode).unwrap_or("DCR") {
-            "DCR" => [0, 3, 5, 1, 2, 4],
-            "CRD" => [0, 1, 3, 5, 2, 4],
-            _ => return Ok(false),
+        let permutation = match mode {
+            BlockMode::Dcr => [0, 3, 5, 1, 2, 4],
+            BlockMode::Crd => [0, 1, 3, 5, 2, 4],
         };
         ([n, c, out_h, b, out_w, b], permutation)
     } else {
         if b.checked_mul(b).and_then(|bb| bb.checked_mul(out_c)) != Some(c) {
             return Ok(false);
         }
-        match node.attributes.str(Attr::Mode).unwrap_or("DCR") {
-            "DCR" => ([n, b, b, out_c, h, w], [0, 3, 4, 1, 5, 2]),
-            "CRD" => ([n, out_c, b, b, h, w], [0, 1, 4, 2, 5, 3]),
-            _ => return Ok(false),
+        match mode {
+            BlockMode::Dcr => ([n, b, b, out_c, h, w], [0, 3, 4, 1, 5, 2]),
+            BlockMode::Crd => ([n, out_c, b, b, h, w], [0, 1, 4, 2, 5, 3]),
         }
     };
     let plan = TransposePlan::new(&shape, &permutation).map_err(kernel_error)?;

@@ -4,7 +4,8 @@
 use polychip_cpu_kernels::Unary;
 use polychip_cpu_kernels::norm::{self as kernel, Norm, NormExtras, NormParams};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, DType, Op, axis};
+use polychip_ops::operator::{self, BatchNorm, Lrn};
+use polychip_ops::{DType, Op, Operator, axis};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, image};
@@ -21,22 +22,18 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) ->
     if extra || node.input(0).is_none() || node.output(0).is_none() || !l.all_f32(node) {
         return Ok(false);
     }
-    match node.op {
-        Op::LayerNormalization => rows(l, node, Norm::Layer, fused),
-        Op::RMSNormalization => rows(l, node, Norm::Rms, fused),
-        Op::BatchNormalization => batch(l, node),
-        Op::InstanceNormalization => grouped(l, node, None),
-        Op::GroupNormalization => match node.attributes.int(Attr::NumGroups).map(usize::try_from) {
-            Some(Ok(groups)) => grouped(l, node, Some(groups)),
-            _ => Ok(false),
-        },
-        Op::LRN => across(l, node),
+    let Ok(operator) = node.operator() else {
+        return Ok(false);
+    };
+    match operator {
+        Operator::LayerNormalization(own) => rows(l, node, (Norm::Layer, own), fused),
+        Operator::RMSNormalization(own) => rows(l, node, (Norm::Rms, own), fused),
+        Operator::BatchNormalization(own) => batch(l, node, own),
+        Operator::InstanceNormalization(own) => grouped(l, node, None, own.epsilon),
+        Operator::GroupNormalization(own) => grouped(l, node, Some(own.groups.get()), own.epsilon),
+        Operator::LRN(own) => across(l, node, own),
         _ => Ok(false),
     }
-}
-
-fn epsilon(node: &Node) -> f32 {
-    node.attributes.float(Attr::Epsilon).unwrap_or(1e-5)
 }
 
 /// Whether a node is a normalisation over rows that the kernel covers, so that it may add a residual on its way.
@@ -45,7 +42,7 @@ pub(super) fn adds(part: &Part, node: &Node) -> bool {
         let tensors = || node.inputs.iter().chain(&node.outputs).flatten();
         let extra = node.outputs.iter().skip(1).any(Option::is_some);
         let dims = part.dims(node.input(0)?)?;
-        let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+        let along = node.typed::<operator::Norm>().ok()?.axis;
         let columns: usize = dims[axis::normalise(along, dims.len())?..].iter().product();
         let per_column = |i: usize| {
             node.input(i).is_none_or(|t| {
@@ -65,12 +62,17 @@ pub(super) fn adds(part: &Part, node: &Node) -> bool {
     adds().unwrap_or(false)
 }
 
-fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, fused: &FusedEpilogue) -> Result<bool> {
+fn rows(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    (norm, own): (Norm, operator::Norm),
+    fused: &FusedEpilogue,
+) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
         return Ok(false);
     };
     let dims = l.shape(x)?;
-    let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+    let along = own.axis;
     let axis = axis::normalise(along, dims.len())
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {}", dims.len())))?;
     let (rows, columns) = (
@@ -107,7 +109,7 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, fused: &FusedEpilogue) ->
         l.tensor_forms[y].set(Layout::RowMajor, Storage::Bf16, rounded);
         writes.push(rounded);
     }
-    let (isa, epsilon) = (l.isa, epsilon(node));
+    let (isa, epsilon) = (l.isa, own.epsilon);
     l.step(
         "norm",
         &reads,
@@ -134,11 +136,11 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, fused: &FusedEpilogue) ->
     Ok(true)
 }
 
-fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+fn batch(l: &mut Lowering<'_>, node: &Node, own: BatchNorm) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
         return Ok(false);
     };
-    if node.attributes.int(Attr::TrainingMode).unwrap_or(0) != 0 || l.shape(x)?.len() < 2 {
+    if own.training || l.shape(x)?.len() < 2 {
         return Ok(false);
     }
     let channels = l.shape(x)?[1];
@@ -154,7 +156,7 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             "batch normalisation of {channels} channels"
         )));
     }
-    let epsilon = f64::from(epsilon(node));
+    let epsilon = f64::from(own.epsilon);
     let recipe = |shift: bool| {
         let recipe = Recipe::new("batch").by((shift, channels, epsilon));
         sources.iter().fold(recipe, Recipe::of)
@@ -225,7 +227,7 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 }
 
 /// Normalisation over each channel's pixels, or over each group of channels, then scale and bias per channel.
-fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>) -> Result<bool> {
+fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>, epsilon: f32) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
         return Ok(false);
     };
@@ -243,7 +245,7 @@ fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>) -> Result<b
     let (rows, columns) = (n * groups, c / groups * spatial);
     let input = l.rows(x)?;
     let normal = l.fresh(DType::F32, dims.clone())?;
-    let (isa, epsilon) = (l.isa, epsilon(node));
+    let isa = l.isa;
     l.step(
         "norm",
         &[input],
@@ -288,27 +290,19 @@ fn planes(l: &mut Lowering<'_>, x: ValueId, [scale, shift]: [ValueId; 2], y: Val
 }
 
 /// Local response normalisation: each value over a power of the squares of neighbouring channels.
-fn across(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+fn across(l: &mut Lowering<'_>, node: &Node, own: Lrn) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
         return Ok(false);
     };
-    let Some(size) = node
-        .attributes
-        .int(Attr::Size)
-        .and_then(|s| usize::try_from(s).ok())
-        .filter(|&s| s > 0)
-    else {
-        return Ok(false);
-    };
+    let size = own.size.get();
     let Ok([_, c, _]) = image(l.shape(x)?) else {
         return Ok(false);
     };
     if c == 0 {
         return Ok(false);
     }
-    let alpha = node.attributes.float(Attr::Alpha).unwrap_or(1e-4) / size as f32;
-    let beta = node.attributes.float(Attr::Beta).unwrap_or(0.75);
-    let bias = node.attributes.float(Attr::Bias).unwrap_or(1.0);
+    let alpha = own.alpha / size as f32;
+    let (beta, bias) = (own.beta, own.bias);
     let (before, after) = ((size - 1) / 2, size - 1 - (size - 1) / 2);
     let (input, output) = (l.channels(x)?, l.write_channels(y)?);
     l.step(

@@ -2,7 +2,7 @@
 
 use polychip_cpu_kernels::pool::{PoolPlan, Pooling};
 use polychip_lowering::Layout;
-use polychip_ops::{Attr, Op};
+use polychip_ops::{Op, Operator};
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, image, kernel_error};
@@ -32,10 +32,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         };
         (PoolPlan::global(n, spatial, c).map_err(kernel_error)?, pooling)
     } else {
-        let pooling = match node.op {
-            Op::MaxPool => Pooling::MaxByComparing,
-            _ if node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0 => Pooling::AverageCountPadding,
-            _ => Pooling::Average,
+        let pooling = match node.operator() {
+            Ok(Operator::MaxPool(_)) => Pooling::MaxByComparing,
+            Ok(Operator::AveragePool(pool)) if pool.count_include_pad => Pooling::AverageCountPadding,
+            Ok(Operator::AveragePool(_)) => Pooling::Average,
+            _ => return Ok(false),
         };
         let params = window::pool(l, node, x, y)?;
         (PoolPlan::new(params).map_err(kernel_error)?, pooling)

@@ -2,9 +2,12 @@
 //!
 //! Not here: peepholes, clipping, weights that are computed; those are the reference's.
 
+use std::sync::Arc;
+
 use polychip_cpu_kernels::Unary;
 use polychip_cpu_kernels::recurrent::{Cell, Input, RecurrentParams, RecurrentPlan, Sequence, Weights};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{Direction, Rnn};
+use polychip_ops::{DType, Operator};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -27,19 +30,15 @@ fn function(name: &str) -> Option<Unary> {
 }
 
 /// The functions of one direction.
-fn functions(node: &Node, cell: Cell, direction: usize) -> Option<[Unary; 3]> {
+fn functions(names: &[Arc<str>], cell: Cell, direction: usize) -> Option<[Unary; 3]> {
     let (defaults, count) = match cell {
         Cell::Lstm => ([Unary::Sigmoid, Unary::Tanh, Unary::Tanh], 3),
         Cell::Gru { .. } => ([Unary::Sigmoid, Unary::Tanh, Unary::Tanh], 2),
         Cell::Rnn => ([Unary::Tanh; 3], 1),
     };
-    let Some(names) = node
-        .attributes
-        .strings(Attr::Activations)
-        .filter(|names| !names.is_empty())
-    else {
+    if names.is_empty() {
         return Some(defaults);
-    };
+    }
     let mut functions = defaults;
     for (to, name) in functions
         .iter_mut()
@@ -61,29 +60,30 @@ struct Layer {
     batch_first: bool,
     /// Whether the only direction is backwards.
     reverse: bool,
+    /// Names of the functions of all directions; none for the usual ones.
+    activations: Vec<Arc<str>>,
 }
 
 fn layer(part: &Part, node: &Node) -> Option<Layer> {
-    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
-    let cell = match node.op {
-        Op::LSTM if !flag(Attr::InputForget) && node.input(7).is_none() => Cell::Lstm,
-        Op::GRU => Cell::Gru {
-            linear_before_reset: flag(Attr::LinearBeforeReset),
-        },
-        Op::RNN => Cell::Rnn,
+    let (cell, attributes): (Cell, Rnn) = match node.operator().ok()? {
+        Operator::LSTM(lstm) if !lstm.input_forget && node.input(7).is_none() => (Cell::Lstm, lstm.into()),
+        Operator::GRU(gru) => {
+            let linear_before_reset = gru.linear_before_reset;
+            (Cell::Gru { linear_before_reset }, gru.into())
+        }
+        Operator::RNN(rnn) => (Cell::Rnn, rnn),
         _ => return None,
     };
-    let other = [Attr::Clip, Attr::ActivationAlpha, Attr::ActivationBeta];
-    if other.iter().any(|&attr| node.attributes.get(attr).is_some()) {
+    let parameters = [&attributes.activation_alpha, &attributes.activation_beta];
+    if attributes.clip.is_some() || parameters.iter().any(|list| !list.is_empty()) {
         return None;
     }
-    let (directions, reverse) = match node.attributes.str(Attr::Direction).unwrap_or("forward") {
-        "forward" => (1, false),
-        "reverse" => (1, true),
-        "bidirectional" => (2, false),
-        _ => return None,
+    let (directions, reverse) = match attributes.direction {
+        Direction::Forward => (1, false),
+        Direction::Reverse => (1, true),
+        Direction::Bidirectional => (2, false),
     };
-    let batch_first = flag(Attr::Layout);
+    let batch_first = attributes.batch_first;
     let &[first, second, input] = part.dims(node.input(0)?)? else {
         return None;
     };
@@ -127,6 +127,7 @@ fn layer(part: &Part, node: &Node) -> Option<Layer> {
         hidden,
         batch_first,
         reverse,
+        activations: attributes.activations,
     })
 }
 
@@ -140,7 +141,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let mut plans = Vec::new();
     for direction in 0..layer.directions {
-        let Some(functions) = functions(node, layer.cell, direction) else {
+        let Some(functions) = functions(&layer.activations, layer.cell, direction) else {
             return Ok(false);
         };
         let params = RecurrentParams {

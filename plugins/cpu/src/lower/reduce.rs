@@ -2,7 +2,8 @@
 
 use polychip_cpu_kernels::reduce::{Reduce, ReducePlan};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator;
+use polychip_ops::{Op, axis};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -35,10 +36,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             Some(axes) => axes,
             None => return Ok(false),
         },
-        None => node.attributes.ints(Attr::Axes).unwrap_or(&[]).to_vec(),
+        None => Vec::new(),
     };
-    let keeps = node.attributes.int(Attr::Keepdims).unwrap_or(1) != 0;
-    if axes.is_empty() && node.attributes.int(Attr::NoopWithEmptyAxes).unwrap_or(0) != 0 {
+    let Ok(attributes) = node.typed::<operator::Reduce>() else {
+        return Ok(false);
+    };
+    let keeps = attributes.keepdims;
+    if axes.is_empty() && attributes.noop_with_empty_axes {
         return Ok(false);
     }
     let axes = if axes.is_empty() {

@@ -2,7 +2,8 @@
 
 use polychip_cpu_kernels::sample;
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{self, AspectRatio, Interpolation, Resize, Rounding};
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
@@ -96,14 +97,15 @@ pub(super) fn lower_plain(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
         return Ok(false);
     };
-    let text = |attr, default| node.attributes.str(attr).unwrap_or(default);
+    let Ok(attributes) = node.typed::<Resize>() else {
+        return Ok(false);
+    };
     let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
-    let floor = text(Attr::NearestMode, "round_prefer_floor") == "floor"
-        && text(Attr::CoordinateTransformationMode, "half_pixel") == "asymmetric";
-    let fits = node.op == Op::Resize
-        && text(Attr::Mode, "nearest") == "nearest"
-        && text(Attr::KeepAspectRatioPolicy, "stretch") == "stretch"
-        && node.attributes.get(Attr::Axes).is_none()
+    let floor =
+        attributes.rounding == Rounding::Floor && attributes.coordinates == operator::Coordinates::Asymmetric;
+    let fits = attributes.interpolation == Interpolation::Nearest
+        && attributes.aspect == AspectRatio::Ignored
+        && attributes.axes.is_none()
         && !l.is_f32(x)
         && plain(x)
         && plain(y)
@@ -141,25 +143,25 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (&[n, c, h, w], &[out_n, out_c, out_h, out_w]) = (l.shape(x)?, l.shape(y)?) else {
         return Ok(false);
     };
-    let attributes = &node.attributes;
-    let fills = attributes.str(Attr::KeepAspectRatioPolicy).unwrap_or("stretch") == "stretch";
+    let Ok(attributes) = node.typed::<Resize>() else {
+        return Ok(false);
+    };
     if (n, c) != (out_n, out_c)
-        || attributes.int(Attr::Antialias).unwrap_or(0) != 0
-        || !fills
-        || attributes.get(Attr::Axes).is_some()
+        || attributes.antialias
+        || attributes.aspect != AspectRatio::Ignored
+        || attributes.axes.is_some()
         || [h, w, out_h, out_w].contains(&0)
     {
         return Ok(false);
     }
-    let coordinates = match attributes
-        .str(Attr::CoordinateTransformationMode)
-        .unwrap_or("half_pixel")
-    {
-        "half_pixel" => Coordinates::HalfPixel,
-        "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
-        "asymmetric" => Coordinates::Asymmetric,
-        "align_corners" => Coordinates::AlignCorners,
-        _ => return Ok(false),
+    let coordinates = match attributes.coordinates {
+        operator::Coordinates::HalfPixel => Coordinates::HalfPixel,
+        operator::Coordinates::PytorchHalfPixel => Coordinates::PytorchHalfPixel,
+        operator::Coordinates::Asymmetric => Coordinates::Asymmetric,
+        operator::Coordinates::AlignCorners => Coordinates::AlignCorners,
+        operator::Coordinates::HalfPixelSymmetric
+        | operator::Coordinates::TfHalfPixelForNn
+        | operator::Coordinates::TfCropAndResize => return Ok(false),
     };
     // an empty list of scales means sizes
     let scales = match node
@@ -182,16 +184,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     {
         return Ok(false);
     }
-    match attributes.str(Attr::Mode).unwrap_or("nearest") {
-        "nearest" => {
-            let round: fn(f64) -> f64 =
-                match attributes.str(Attr::NearestMode).unwrap_or("round_prefer_floor") {
-                    "round_prefer_floor" => |x| (x - 0.5).ceil(),
-                    "round_prefer_ceil" => |x| (x + 0.5).floor(),
-                    "floor" => f64::floor,
-                    "ceil" => f64::ceil,
-                    _ => return Ok(false),
-                };
+    match attributes.interpolation {
+        Interpolation::Nearest => {
+            let round: fn(f64) -> f64 = match attributes.rounding {
+                Rounding::RoundPreferFloor => |x| (x - 0.5).ceil(),
+                Rounding::RoundPreferCeil => |x| (x + 0.5).floor(),
+                Rounding::Floor => f64::floor,
+                Rounding::Ceil => f64::ceil,
+            };
             let map = |scale: f64, input: usize, output: usize| -> Vec<usize> {
                 (0..output)
                     .map(|x| {
@@ -251,7 +251,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             )
             .is(Class::Copy);
         }
-        "linear" => {
+        Interpolation::Linear => {
             let map = |scale: f64, input: usize, output: usize| -> Vec<(usize, usize, f32)> {
                 (0..output)
                     .map(|x| {
@@ -302,7 +302,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             )
             .is(Class::Resize);
         }
-        _ => return Ok(false),
+        Interpolation::Cubic => return Ok(false),
     }
     Ok(true)
 }

@@ -6,7 +6,8 @@
 
 use polychip_cpu_kernels::reference::resize::{Axis, Interpolation, Resize, Transform, taps};
 use polychip_cpu_kernels::sample::AxisPlan;
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{self, AspectRatio, Coordinates};
+use polychip_ops::{DType, Op};
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
@@ -21,29 +22,30 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Op::Resize, Some(x), Some(y)) = (node.op, node.input(0), node.output(0)) else {
         return Ok(false);
     };
-    let text = |attr, default| node.attributes.str(attr).unwrap_or(default);
-    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
-    let interpolation = match text(Attr::Mode, "nearest") {
-        "linear" => Interpolation::Linear,
-        "cubic" => Interpolation::Cubic {
-            a: f64::from(node.attributes.float(Attr::CubicCoeffA).unwrap_or(-0.75)),
-        },
-        _ => return Ok(false),
+    let Ok(attributes) = node.typed::<operator::Resize>() else {
+        return Ok(false);
     };
-    let transform = match text(Attr::CoordinateTransformationMode, "half_pixel") {
-        "half_pixel" => Transform::HalfPixel,
-        "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
-        "pytorch_half_pixel" => Transform::PytorchHalfPixel,
-        "align_corners" => Transform::AlignCorners,
-        "asymmetric" => Transform::Asymmetric,
-        _ => return Ok(false),
+    let interpolation = match attributes.interpolation {
+        operator::Interpolation::Linear => Interpolation::Linear,
+        operator::Interpolation::Cubic => Interpolation::Cubic {
+            a: f64::from(attributes.cubic),
+        },
+        operator::Interpolation::Nearest => return Ok(false),
+    };
+    let transform = match attributes.coordinates {
+        Coordinates::HalfPixel => Transform::HalfPixel,
+        Coordinates::HalfPixelSymmetric => Transform::HalfPixelSymmetric,
+        Coordinates::PytorchHalfPixel => Transform::PytorchHalfPixel,
+        Coordinates::AlignCorners => Transform::AlignCorners,
+        Coordinates::Asymmetric => Transform::Asymmetric,
+        Coordinates::TfHalfPixelForNn | Coordinates::TfCropAndResize => return Ok(false),
     };
     let (dims, out) = (l.shape(x)?.to_vec(), l.shape(y)?.to_vec());
-    let whole_axes = text(Attr::KeepAspectRatioPolicy, "stretch") == "stretch";
+    let whole_axes = attributes.aspect == AspectRatio::Ignored;
     if !l.is_f32(x)
         || !l.is_f32(y)
         || !whole_axes
-        || node.attributes.get(Attr::Axes).is_some()
+        || attributes.axes.is_some()
         || dims.len() != out.len()
         || dims.contains(&0)
         || out.contains(&0)
@@ -68,8 +70,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let p = Resize {
         interpolation,
         transform,
-        antialias: flag(Attr::Antialias),
-        exclude_outside: flag(Attr::ExcludeOutside),
+        antialias: attributes.antialias,
+        exclude_outside: attributes.exclude_outside,
         extrapolation: 0.0,
     };
     let changed: Vec<usize> = (0..dims.len())

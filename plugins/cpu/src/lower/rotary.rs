@@ -3,7 +3,8 @@
 //! Not here: attention itself (`attention`).
 
 use polychip_cpu_kernels::attention::{Rotary, rotary};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator;
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
@@ -21,15 +22,20 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if node.op != Op::RotaryEmbedding || !floats {
         return Ok(false);
     }
-    let heads = usize::try_from(node.attributes.int(Attr::NumHeads).unwrap_or(0)).unwrap_or(0);
+    let Ok(attributes) = node.typed::<operator::Rotary>() else {
+        return Ok(false);
+    };
+    let heads = attributes.heads.unwrap_or(0);
     // where the rows of one head are, and how far they are from each other
     let (batch, heads, rows, size, inside) = match *l.shape(x)? {
         [batch, heads, rows, size] => (batch, heads, rows, size, false),
         [batch, rows, width] if heads > 0 && width % heads == 0 => (batch, heads, rows, width / heads, true),
         _ => return Ok(false),
     };
-    let rotated = usize::try_from(node.attributes.int(Attr::RotaryEmbeddingDim).unwrap_or(0)).unwrap_or(1);
-    let rotated = if rotated == 0 { size } else { rotated };
+    let rotated = match attributes.rotated {
+        0 => size,
+        some => some,
+    };
     if rotated > size || rotated % 2 != 0 || rotated == 0 {
         return Ok(false);
     }
@@ -53,7 +59,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         size,
         heads_inside: inside,
         rotated,
-        interleaved: node.attributes.int(Attr::Interleaved).unwrap_or(0) != 0,
+        interleaved: attributes.interleaved,
     };
     let mut reads = vec![l.rows(x)?, l.rows(cosines)?, l.rows(sines)?];
     if let Some(positions) = positions {

@@ -7,7 +7,10 @@ use polychip_cpu_kernels::sample::{
     Between, ColumnsPlan, DeformPlan, GridPlan, Outside, RegionPlan, affine_grid,
 };
 use polychip_cpu_kernels::{Binary, Unary};
-use polychip_ops::{Attr, DType, Op, geometry};
+use polychip_ops::operator::{
+    self, AffineGrid, Col2Im, DeformConv, GridSample, Interpolation, RegionCoordinates, RegionMode, RoiAlign,
+};
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::{Lowering, shape_error};
@@ -40,18 +43,18 @@ fn taps(l: &mut Lowering<'_>, len: usize) -> Result<[ValueId; 2]> {
 }
 
 fn grid_sample(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let text = |attr, default| node.attributes.str(attr).unwrap_or(default);
-    let between = match text(Attr::Mode, "linear") {
-        "linear" | "bilinear" => Between::Linear,
-        "nearest" => Between::Nearest,
-        "cubic" | "bicubic" => Between::Cubic,
-        _ => return Ok(false),
+    let Ok(attributes) = node.typed::<GridSample>() else {
+        return Ok(false);
     };
-    let outside = match text(Attr::PaddingMode, "zeros") {
-        "zeros" => Outside::Zeros,
-        "border" => Outside::Border,
-        "reflection" => Outside::Reflection,
-        _ => return Ok(false),
+    let between = match attributes.interpolation {
+        Interpolation::Linear => Between::Linear,
+        Interpolation::Nearest => Between::Nearest,
+        Interpolation::Cubic => Between::Cubic,
+    };
+    let outside = match attributes.outside {
+        operator::Outside::Zeros => Outside::Zeros,
+        operator::Outside::Border => Outside::Border,
+        operator::Outside::Reflection => Outside::Reflection,
     };
     let Some(grid) = node.input(1).filter(|&grid| l.is_f32(grid)) else {
         return Ok(false);
@@ -68,7 +71,7 @@ fn grid_sample(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex
         points: rows * across,
         between,
         outside,
-        align_corners: node.attributes.int(Attr::AlignCorners).unwrap_or(0) != 0,
+        align_corners: attributes.align_corners,
     };
     let reads = [l.rows(x)?, l.rows(grid)?];
     let [offsets, weights] = taps(l, plan.scratch_len())?;
@@ -89,18 +92,12 @@ fn grid_sample(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex
 }
 
 fn regions(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let text = |attr, default| node.attributes.str(attr).unwrap_or(default);
-    let half_pixel = match text(Attr::CoordinateTransformationMode, "half_pixel") {
-        "half_pixel" => true,
-        "output_half_pixel" => false,
-        _ => return Ok(false),
+    let Ok(attributes) = node.typed::<RoiAlign>() else {
+        return Ok(false);
     };
+    let half_pixel = attributes.coordinates == RegionCoordinates::HalfPixel;
     // the number of samples of a cell must be known before the run
-    let samples = node.attributes.int(Attr::SamplingRatio).unwrap_or(0);
-    let Some(samples) = usize::try_from(samples)
-        .ok()
-        .filter(|samples| (1..=16).contains(samples))
-    else {
+    let Some(samples) = Some(attributes.sampling_ratio).filter(|samples| (1..=16).contains(samples)) else {
         return Ok(false);
     };
     let (Some(boxes), Some(images)) = (node.input(1), node.input(2)) else {
@@ -111,7 +108,7 @@ fn regions(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         return Ok(false);
     };
     let fits = boxed == [count, 4] && l.shape(images)? == [count] && of == c && l.is_f32(boxes);
-    if !fits || l.dtype(images) != DType::I64 || text(Attr::Mode, "avg") != "avg" {
+    if !fits || l.dtype(images) != DType::I64 || attributes.mode != RegionMode::Average {
         return Ok(false);
     }
     let plan = RegionPlan {
@@ -119,7 +116,7 @@ fn regions(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         size: [h, w],
         output: [rows, across],
         samples,
-        scale: f64::from(node.attributes.float(Attr::SpatialScale).unwrap_or(1.0)),
+        scale: f64::from(attributes.spatial_scale),
         half_pixel,
     };
     let reads = [l.rows(x)?, l.rows(boxes)?, l.rows(images)?];
@@ -151,21 +148,20 @@ fn deform(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
     if !l.all_f32(node) {
         return Ok(false);
     }
-    let count = |attr| usize::try_from(node.attributes.int(attr).unwrap_or(1)).unwrap_or(0);
-    let (group, offset_group) = (count(Attr::Group), count(Attr::OffsetGroup));
+    let Ok(attributes) = node.typed::<DeformConv>() else {
+        return Ok(false);
+    };
+    let (group, offset_group) = (attributes.groups.get(), attributes.offset_groups.get());
     let (&[n, c, h, width], &[m, per_group, kh, kw]) = (l.shape(x)?, l.shape(w)?) else {
         return Ok(false);
     };
-    let kernel: Vec<usize> = vec![kh, kw];
-    let window = geometry::Window::new(node.op, &node.attributes, &kernel).map_err(shape_error)?;
+    let window = attributes.window.over(&[kh, kw]).map_err(shape_error)?;
     let placement = window.resolve(&[h, width]).map_err(shape_error)?;
     let &[oh, ow] = &placement.output[..] else {
         return Ok(false);
     };
     let taps_of = |planes: usize| vec![n, offset_group * kh * kw * planes, oh, ow];
-    let fits = group > 0
-        && offset_group > 0
-        && c == per_group * group
+    let fits = c == per_group * group
         && m % group == 0
         && c % offset_group == 0
         && l.shape(y)? == [n, m, oh, ow]
@@ -270,7 +266,9 @@ fn affine(l: &mut Lowering<'_>, node: &Node, theta: TensorIndex, y: TensorIndex)
     if of != n {
         return Ok(false);
     }
-    let align_corners = node.attributes.int(Attr::AlignCorners).unwrap_or(0) != 0;
+    let Ok(AffineGrid { align_corners }) = node.typed() else {
+        return Ok(false);
+    };
     let (isa, from, to) = (l.isa, l.rows(theta)?, l.write_rows(y)?);
     l.step(
         "AffineGrid",
@@ -298,21 +296,21 @@ fn columns(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
     let (Some(size), Some(kernel)) = (given(1), given(2)) else {
         return Ok(false);
     };
-    let pair = |attr| -> Option<[usize; 2]> {
-        let Some(values) = node.attributes.ints(attr) else {
-            return Some([1, 1]);
-        };
-        let values: Vec<usize> = values
-            .iter()
-            .map(|&v| usize::try_from(v).ok())
-            .collect::<Option<_>>()?;
-        values.try_into().ok()
+    let Ok(Col2Im { window }) = node.typed() else {
+        return Ok(false);
     };
-    let pads: Option<[i64; 4]> = match node.attributes.ints(Attr::Pads) {
-        None => Some([0; 4]),
-        Some(pads) => pads.try_into().ok(),
+    let pair = |values: &[i64]| -> Option<[usize; 2]> {
+        match *values {
+            [] => Some([1, 1]),
+            [a, b] => Some([usize::try_from(a).ok()?, usize::try_from(b).ok()?]),
+            _ => None,
+        }
     };
-    let (Some(strides), Some(dilations), Some(pads)) = (pair(Attr::Strides), pair(Attr::Dilations), pads)
+    let pads: Option<[i64; 4]> = match &window.pads[..] {
+        [] => Some([0; 4]),
+        pads => pads.try_into().ok(),
+    };
+    let (Some(strides), Some(dilations), Some(pads)) = (pair(&window.strides), pair(&window.dilations), pads)
     else {
         return Ok(false);
     };

@@ -7,7 +7,7 @@
 //!
 //! Not here: sequences along other axes than the first, and what has no known size.
 
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::{DType, Op, operator};
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, bytes_of};
@@ -58,21 +58,14 @@ struct Scan {
     scratch_at: usize,
 }
 
-/// Whether an attribute of the sequences has its default for all of them.
-fn plain_axes(node: &Node, attr: Attr) -> bool {
-    node.attributes
-        .ints(attr)
-        .is_none_or(|axes| axes.iter().all(|&axis| axis == 0))
-}
-
-fn backwards(node: &Node, attr: Attr, index: usize) -> bool {
-    let directions = node.attributes.ints(attr).unwrap_or(&[]);
+fn backwards(directions: &[i64], index: usize) -> bool {
     directions.get(index).is_some_and(|&direction| direction != 0)
 }
 
 /// How many states a node carries and how many sequences it takes, where this file covers it.
 fn counts(l: &Lowering<'_>, node: &Node, body: &BodyPart) -> Option<(usize, usize, usize)> {
-    let taken = usize::try_from(node.attributes.int(Attr::NumScanInputs)?).ok()?;
+    let attributes: operator::Scan = node.typed().ok()?;
+    let taken = attributes.scan_inputs;
     let states = node.inputs.len().checked_sub(taken).filter(|_| taken > 0)?;
     let inner = &body.part;
     let known = |t: TensorIndex| l.is_known(t) && l.part.tensors[t].encoding.is_none();
@@ -85,7 +78,8 @@ fn counts(l: &Lowering<'_>, node: &Node, body: &BodyPart) -> Option<(usize, usiz
         && node.outputs.iter().flatten().all(|&t| known(t))
         && inner.inputs.iter().chain(&inner.outputs).all(known_inside)
         && inner.outputs.len() >= node.outputs.len().max(states);
-    let plain = plain_axes(node, Attr::ScanInputAxes) && plain_axes(node, Attr::ScanOutputAxes);
+    let mut axes = attributes.input_axes.iter().chain(&attributes.output_axes);
+    let plain = axes.all(|&axis| axis == 0);
     if !outside || !plain {
         return None;
     }
@@ -140,6 +134,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let Some((carried, sequences, length)) = counts(l, node, part) else {
         return Ok(false);
     };
+    let Ok(attributes) = node.typed::<operator::Scan>() else {
+        return Ok(false);
+    };
     // results are numbered by bits
     if 3 * part.part.outputs.len() + 1 > 60 {
         return Ok(false);
@@ -188,7 +185,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                 Some(_) => None,
             },
             result: places[at],
-            backwards: backwards(node, Attr::ScanOutputDirections, at - carried),
+            backwards: backwards(&attributes.output_directions, at - carried),
             one,
         });
     }
@@ -204,7 +201,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                 dims,
             },
             operand,
-            backwards: backwards(node, Attr::ScanInputDirections, at - carried),
+            backwards: backwards(&attributes.input_directions, at - carried),
         });
     }
     let scratch = scratch(l, std::slice::from_ref(&body))?;

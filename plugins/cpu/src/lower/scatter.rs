@@ -5,7 +5,10 @@
 use polychip_cpu_kernels::scatter::{Elements, Outside, Slices};
 use polychip_cpu_kernels::{Isa, convert};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, DType, Op, axis};
+use polychip_ops::operator::{
+    Along, CacheMode, GatherNd, ScatterElements, ScatterNd, ScatterReduction, TensorScatter,
+};
+use polychip_ops::{DType, Op, Operator, axis};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
@@ -43,14 +46,16 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if l.shape(given)?.iter().product::<usize>() != moved || (scatters && updates.is_none()) {
         return Ok(false);
     }
-    let join = match node.attributes.str(Attr::Reduction).unwrap_or("none") {
-        "none" => None,
-        name if l.is_f32(x) => match join(name) {
-            None => return Ok(false),
-            found => found,
-        },
-        _ => return Ok(false),
+    let reduction = match node.operator() {
+        Ok(Operator::ScatterElements(ScatterElements { reduction, .. })) => reduction,
+        Ok(Operator::ScatterND(ScatterNd { reduction })) => reduction,
+        Ok(_) => ScatterReduction::None,
+        Err(_) => return Ok(false),
     };
+    let join = join(reduction);
+    if join.is_some() && !l.is_f32(x) {
+        return Ok(false);
+    }
     let storage = match l.moved_as(x, &[updates, Some(y)].map(|t| t.or(Some(y)))) {
         Storage::Stored if join.is_none() => Storage::Stored,
         _ => Storage::Real,
@@ -104,44 +109,43 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 
 fn named(l: &Lowering<'_>, node: &Node, x: TensorIndex, indices: TensorIndex) -> Result<Option<Named>> {
     let (dims, own) = (l.shape(x)?, l.shape(indices)?);
-    Ok(match node.op {
-        Op::GatherND | Op::ScatterND => {
-            let shared = node.attributes.int(Attr::BatchDims).unwrap_or(0);
-            usize::try_from(shared)
-                .ok()
-                .and_then(|shared| Slices::new(dims, own, shared))
-                .map(Named::Slices)
+    let along = |along: i64| {
+        let axis = axis::normalise(along, dims.len());
+        axis.and_then(|axis| Elements::new(dims, own, axis))
+            .map(Named::Elements)
+    };
+    Ok(match node.operator() {
+        Ok(Operator::GatherND(GatherNd { batch_dims })) => {
+            Slices::new(dims, own, batch_dims).map(Named::Slices)
         }
-        _ => {
-            let along = node.attributes.int(Attr::Axis).unwrap_or(0);
-            let axis = axis::normalise(along, dims.len());
-            axis.and_then(|axis| Elements::new(dims, own, axis))
-                .map(Named::Elements)
-        }
+        Ok(Operator::ScatterND(_)) => Slices::new(dims, own, 0).map(Named::Slices),
+        Ok(Operator::GatherElements(Along { axis }) | Operator::Scatter(Along { axis })) => along(axis),
+        Ok(Operator::ScatterElements(ScatterElements { axis, .. })) => along(axis),
+        _ => None,
     })
 }
 
 /// What becomes of an element that an update meets.
-fn join(reduction: &str) -> Option<fn(f32, f32) -> f32> {
+fn join(reduction: ScatterReduction) -> Option<fn(f32, f32) -> f32> {
     Some(match reduction {
-        "add" => |a, b| a + b,
-        "mul" => |a, b| a * b,
+        ScatterReduction::None => return None,
+        ScatterReduction::Add => |a, b| a + b,
+        ScatterReduction::Mul => |a, b| a * b,
         // a NaN on either side stays
-        "max" => |a: f32, b: f32| {
+        ScatterReduction::Max => |a: f32, b: f32| {
             if a.is_nan() || b.is_nan() {
                 f32::NAN
             } else {
                 a.max(b)
             }
         },
-        "min" => |a: f32, b: f32| {
+        ScatterReduction::Min => |a: f32, b: f32| {
             if a.is_nan() || b.is_nan() {
                 f32::NAN
             } else {
                 a.min(b)
             }
         },
-        _ => return None,
     })
 }
 
@@ -167,15 +171,13 @@ pub(super) fn lower_rows(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
     let (dims, own) = (l.shape(cache)?.to_vec(), l.shape(update)?.to_vec());
-    let along = node.attributes.int(Attr::Axis).unwrap_or(-2);
+    let Ok(TensorScatter { axis: along, mode }) = node.typed() else {
+        return Ok(false);
+    };
     let Some(axis) = axis::normalise(along, dims.len()).filter(|&axis| axis > 0) else {
         return Ok(false);
     };
-    let circular = match node.attributes.str(Attr::Mode).unwrap_or("linear") {
-        "linear" => false,
-        "circular" => true,
-        _ => return Ok(false),
-    };
+    let circular = mode == CacheMode::Circular;
     let alike = dims.len() == own.len() && (0..dims.len()).all(|d| d == axis || dims[d] == own[d]);
     let starts = node.input(2);
     let named = |t: TensorIndex| -> Result<bool> { Ok(l.dtype(t) == DType::I64 && l.shape(t)? == [dims[0]]) };

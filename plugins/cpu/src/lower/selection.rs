@@ -8,7 +8,8 @@
 //!
 //! Not here: such ops over strides, which need no list (`movement`), and those whose indices are computed (`gather`).
 
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{Coordinates, Interpolation};
+use polychip_ops::{DType, Op, Operator};
 use polychip_reference::{Tensor, element, evaluate};
 use polychip_sdk::{Error, ErrorKind, Result};
 
@@ -45,20 +46,21 @@ fn filler(op: Op) -> Option<usize> {
 
 /// Whether an op gives elements of its first input, or one value, and nothing computed.
 fn selects(node: &Node) -> bool {
-    let text = |attr| node.attributes.str(attr);
-    match node.op {
-        Op::Tile
-        | Op::Pad
-        | Op::Trilu
-        | Op::ReverseSequence
-        | Op::CenterCropPad
-        | Op::Compress
-        | Op::GatherElements => true,
-        Op::Resize => {
-            text(Attr::Mode).unwrap_or("nearest") == "nearest"
-                && text(Attr::CoordinateTransformationMode) != Some("tf_crop_and_resize")
+    match node.operator() {
+        Ok(
+            Operator::Tile
+            | Operator::Pad(_)
+            | Operator::Trilu(_)
+            | Operator::ReverseSequence(_)
+            | Operator::CenterCropPad(_)
+            | Operator::Compress(_)
+            | Operator::GatherElements(_),
+        ) => true,
+        Ok(Operator::Resize(resize)) => {
+            resize.interpolation == Interpolation::Nearest
+                && resize.coordinates != Coordinates::TfCropAndResize
         }
-        Op::Upsample => text(Attr::Mode).unwrap_or("nearest") == "nearest",
+        Ok(Operator::Upsample(upsample)) => upsample.interpolation == Interpolation::Nearest,
         _ => false,
     }
 }

@@ -1,7 +1,8 @@
 //! Softmax and its logarithm along one axis.
 
 use polychip_cpu_kernels::softmax as kernel;
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::Along;
+use polychip_ops::{Op, axis};
 use polychip_sdk::{Error, Result};
 
 use super::builder::Lowering;
@@ -17,7 +18,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     }
     let rank = l.shape(x)?.len();
-    let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+    let Ok(Along { axis: along }) = node.typed() else {
+        return Ok(false);
+    };
     if rank == 0 {
         return Ok(false);
     }

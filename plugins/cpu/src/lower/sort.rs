@@ -5,7 +5,8 @@
 use half::{bf16, f16};
 use polychip_cpu_kernels::Isa;
 use polychip_cpu_kernels::top_k::{Ordered, Rows};
-use polychip_ops::{Attr, DType, Op, axis};
+use polychip_ops::operator::TopK;
+use polychip_ops::{DType, Op, axis};
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
@@ -36,7 +37,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let plain = |t: usize| l.part.tensors[t].encoding.is_none();
     let (from, to) = (l.shape(x)?.to_vec(), l.shape(shaped)?.to_vec());
-    let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+    let Ok(TopK {
+        axis: along, largest, ..
+    }) = node.typed()
+    else {
+        return Ok(false);
+    };
     let Some(axis) = axis::normalise(along, from.len()).filter(|_| from.len() == to.len()) else {
         return Ok(false);
     };
@@ -52,7 +58,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         n: from[axis],
         k: to[axis],
         inner: from[axis + 1..].iter().product(),
-        largest: node.attributes.int(Attr::Largest).unwrap_or(1) != 0,
+        largest,
     };
     type Run = fn(Rows, &mut Operands<'_>, Isa);
     let run: Run = match l.dtype(x) {

@@ -4,7 +4,8 @@
 
 use polychip_cpu_kernels::reduce::{Reduce, ReducePlan};
 use polychip_cpu_kernels::{Binary, Unary};
-use polychip_ops::{Attr, DType, Op, axis};
+use polychip_ops::operator::LpNorm;
+use polychip_ops::{DType, Operator, axis};
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, kernel_error};
@@ -22,15 +23,18 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     }
     let dims = l.shape(x)?.to_vec();
-    let along = match node.op {
-        Op::MeanVarianceNormalization => node.attributes.ints(Attr::Axes).unwrap_or(&[0, 2, 3]).to_vec(),
-        Op::LpNormalization => vec![node.attributes.int(Attr::Axis).unwrap_or(-1)],
-        Op::ReduceLogSumExp => match node.input(1) {
+    let Ok(operator) = node.operator() else {
+        return Ok(false);
+    };
+    let along = match &operator {
+        Operator::MeanVarianceNormalization(mean) => mean.axes.clone(),
+        Operator::LpNormalization(norm) => vec![norm.axis],
+        Operator::ReduceLogSumExp(_) => match node.input(1) {
             Some(t) => match l.part.integers(t) {
                 Some(axes) => axes,
                 None => return Ok(false),
             },
-            None => node.attributes.ints(Attr::Axes).unwrap_or(&[]).to_vec(),
+            None => Vec::new(),
         },
         _ => return Ok(false),
     };
@@ -38,7 +42,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     };
     if axes.is_empty() {
-        if node.op != Op::ReduceLogSumExp || node.attributes.int(Attr::NoopWithEmptyAxes).unwrap_or(0) != 0 {
+        if !matches!(&operator, Operator::ReduceLogSumExp(reduce) if !reduce.noop_with_empty_axes) {
             return Ok(false);
         }
         axes = (0..dims.len()).collect();
@@ -49,8 +53,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     }
     let lines = Lines { dims, axes };
     let input = l.rows(x)?;
-    match node.op {
-        Op::MeanVarianceNormalization => {
+    match operator {
+        Operator::MeanVarianceNormalization(_) => {
             let mean = lines.reduce(l, Reduce::Mean, input)?;
             let apart = lines.with(l, Binary::Sub, input, mean)?;
             let squares = lines.reduce(l, Reduce::SumSquare, apart)?;
@@ -65,8 +69,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             let to = l.write_rows(y)?;
             steps::binary(l, Binary::Mul, apart, factor, to)?;
         }
-        Op::LpNormalization => {
-            let norm = match node.attributes.int(Attr::P).unwrap_or(2) {
+        Operator::LpNormalization(LpNorm { p, .. }) => {
+            let norm = match p {
                 1 => Reduce::L1,
                 2 => Reduce::L2,
                 _ => return Ok(false),

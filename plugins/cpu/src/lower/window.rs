@@ -2,7 +2,8 @@
 
 use polychip_cpu_kernels::conv::Window;
 use polychip_cpu_kernels::pool::PoolParams;
-use polychip_ops::{Attr, geometry};
+use polychip_ops::operator::WindowSpec;
+use polychip_ops::{Operator, geometry};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, image, shape_error};
@@ -32,18 +33,22 @@ pub(super) fn window(
     })
 }
 
+/// The window that a pool states; none of other ops, global pools among them.
+fn stated(node: &Node) -> Option<WindowSpec> {
+    match node.operator().ok()? {
+        Operator::MaxPool(pool) => Some(pool.window),
+        Operator::AveragePool(pool) => Some(pool.window),
+        Operator::LpPool(pool) => Some(pool.window),
+        _ => None,
+    }
+}
+
 /// The window of MaxPool or AveragePool.
 pub(super) fn pool(l: &Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<PoolParams> {
     let dims = l.shape(x)?;
     let [n, c, _] = image(dims)?;
-    let kernel: Vec<usize> = node
-        .attributes
-        .ints(Attr::KernelShape)
-        .unwrap_or(&[])
-        .iter()
-        .map(|&size| usize::try_from(size).unwrap_or(0))
-        .collect();
-    let shape = geometry::Window::new(node.op, &node.attributes, &kernel).map_err(shape_error)?;
+    let stated = stated(node).ok_or_else(|| Error::unsupported("a pool without a window"))?;
+    let shape = stated.stated().map_err(shape_error)?;
     let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
     if placement.output[..] != l.shape(y)?[2..] {
         return Err(Error::bad_argument(format!(
@@ -63,9 +68,13 @@ pub(super) fn pool(l: &Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex
 
 /// Elements that the windows of a pool see.
 pub(super) fn taps(input: &[usize], output: &[usize], node: &Node) -> usize {
-    match node.attributes.ints(Attr::KernelShape) {
-        Some(kernel) => {
-            let taps: usize = kernel.iter().map(|&size| size.max(1) as usize).product();
+    match stated(node) {
+        Some(window) => {
+            let taps: usize = window
+                .kernel_shape
+                .iter()
+                .map(|&size| size.max(1) as usize)
+                .product();
             output.iter().product::<usize>().saturating_mul(taps)
         }
         None => input.iter().product(),

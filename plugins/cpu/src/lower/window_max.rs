@@ -6,7 +6,8 @@ use polychip_cpu_kernels::argreduce::Extreme;
 use polychip_cpu_kernels::quantised::max_pool;
 use polychip_cpu_kernels::window_max::{Window, max_windows, max_windows_of_bytes};
 use polychip_lowering::Storage;
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::MaxPool;
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
@@ -29,8 +30,8 @@ fn pool(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     };
     let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
-    let by_column = node.attributes.int(Attr::StorageOrder).unwrap_or(0) != 0;
-    if by_column || !plain(x) || !plain(y) || !(3..=4).contains(&l.shape(x)?.len()) {
+    let by_row = node.typed::<MaxPool>().is_ok_and(|pool| !pool.column_major);
+    if !by_row || !plain(x) || !plain(y) || !(3..=4).contains(&l.shape(x)?.len()) {
         return Ok(false);
     }
     let params = window::pool(l, node, x, y)?;

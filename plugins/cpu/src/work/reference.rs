@@ -4,7 +4,10 @@
 //! 1. Extents that only the run tells count with their bounds, and without bounds as one.
 //! 2. Every op has a count; an op without a line of its own is a loop over its elements.
 
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{
+    Einsum, Gemm, GridSample, Interpolation, LinearAttention, Lrn, MaxRoiPool, RoiAlign, Scan, TopK,
+};
+use polychip_ops::{Attr, DType, Op, Operator};
 
 use super::{Boxed, Class, Work, product};
 use crate::part::{Node, Part, Programs, TensorIndex};
@@ -166,7 +169,7 @@ fn carried(part: &Part, node: &Node) -> u64 {
 
 /// Elements of the largest state of a Scan, or of one step of what it scans.
 fn widest_scanned(part: &Part, node: &Node) -> u64 {
-    let scanned = usize::try_from(node.attributes.int(Attr::NumScanInputs).unwrap_or(1)).unwrap_or(1);
+    let scanned = node.typed::<Scan>().map_or(1, |scan| scan.scan_inputs);
     let states = node.inputs.len().saturating_sub(scanned);
     let rounds = rounds(part, node).max(1);
     let each = node.inputs.iter().enumerate().filter_map(|(i, input)| {
@@ -202,7 +205,6 @@ const MOST_ROUNDS: i64 = 1_000;
 fn turns(part: &Part, node: &Node) -> (Loop, u64) {
     let dims = |i: usize| node.input(i).map_or(&[][..], |t| extents(part, t));
     let count = |i: usize| node.input(i).map_or(0, |t| elements(part, t));
-    let int = |attr, default| node.attributes.int(attr).unwrap_or(default);
     let result = node.output(0).map_or(0, |t| elements(part, t));
     let results: u64 = node
         .outputs
@@ -211,10 +213,6 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
         .map(|&t| elements(part, t))
         .max()
         .unwrap_or(0);
-    let axis = |dims: &[usize], default: i64| -> u64 {
-        let along = int(Attr::Axis, default);
-        polychip_ops::axis::normalise(along, dims.len()).map_or(1, |axis| dims[axis] as u64)
-    };
     let is_int = node.input(0).is_some_and(|t| {
         let t = &part.tensors[t];
         t.encoding.is_none() && t.dtype.is_int() && t.dtype != DType::Bool
@@ -223,9 +221,15 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
     let operands = node.inputs.iter().flatten().count().max(1) as u64;
     let taps = |kernel: &[usize]| product(kernel).max(1);
     let kernel_shape = || -> u64 {
-        let sizes = node.attributes.ints(Attr::KernelShape).unwrap_or(&[]);
-        sizes
+        let window = match node.operator() {
+            Ok(Operator::MaxPool(pool)) => Some(pool.window),
+            Ok(Operator::AveragePool(pool)) => Some(pool.window),
+            Ok(Operator::LpPool(pool)) => Some(pool.window),
+            _ => None,
+        };
+        window
             .iter()
+            .flat_map(|window| &window.kernel_shape)
             .fold(1, |count: u64, &size| count.saturating_mul(size.max(1) as u64))
     };
     match node.op {
@@ -235,7 +239,7 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
             (turn, result.saturating_mul(depth))
         }
         Op::Gemm => {
-            let transposed = int(Attr::TransA, 0) != 0;
+            let transposed = node.typed::<Gemm>().is_ok_and(|gemm| gemm.trans_a);
             let depth = if transposed {
                 dims(0).first()
             } else {
@@ -308,7 +312,9 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
         Op::GlobalAveragePool | Op::GlobalMaxPool => (Loop::Reduce, count(0)),
         Op::GlobalLpPool => (Loop::Divide, count(0)),
         Op::RoiAlign => {
-            let ratio = int(Attr::SamplingRatio, 0).max(0) as u64;
+            let ratio = node
+                .typed::<RoiAlign>()
+                .map_or(0, |align| align.sampling_ratio as u64);
             // without a ratio, a sample per pixel of the region
             let samples = if ratio == 0 {
                 4
@@ -319,7 +325,10 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
         }
         Op::MaxRoiPool => {
             let image = product(dims(0).get(2..).unwrap_or(&[]));
-            let cells = node.attributes.ints(Attr::PooledShape).unwrap_or(&[]);
+            let cells = node
+                .typed::<MaxRoiPool>()
+                .map(|pool| pool.pooled_shape)
+                .unwrap_or_default();
             let cells = cells
                 .iter()
                 .fold(4, |all: u64, &size| all.saturating_mul(size.max(1) as u64));
@@ -327,13 +336,13 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
             (Loop::Place, result.saturating_mul((image / cells).max(1)))
         }
         Op::Resize | Op::Upsample => {
-            let cubic = node.attributes.str(Attr::Mode) == Some("cubic");
-            let nearest = node
-                .attributes
-                .str(Attr::Mode)
-                .is_none_or(|mode| mode == "nearest");
-            let each = if cubic { 4 } else { 2 };
-            if nearest {
+            let mode = match node.operator() {
+                Ok(Operator::Resize(resize)) => resize.interpolation,
+                Ok(Operator::Upsample(upsample)) => upsample.interpolation,
+                _ => Interpolation::Nearest,
+            };
+            let each = if mode == Interpolation::Cubic { 4 } else { 2 };
+            if mode == Interpolation::Nearest {
                 (Loop::Index, result.saturating_mul(2))
             } else {
                 // one pass per axis that changes; what is made smaller is read whole
@@ -345,9 +354,9 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
         }
         Op::GridSample => {
             let rank = dims(0).len().saturating_sub(2) as u32;
-            let each: u64 = match node.attributes.str(Attr::Mode) {
-                Some("nearest") => 1,
-                Some("cubic") => 4u64.saturating_pow(rank),
+            let each: u64 = match node.typed::<GridSample>().map(|sample| sample.interpolation) {
+                Ok(Interpolation::Nearest) => 1,
+                Ok(Interpolation::Cubic) => 4u64.saturating_pow(rank),
                 _ => 2u64.saturating_pow(rank),
             };
             (
@@ -380,12 +389,16 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
             (Loop::Dot, scores.saturating_mul(2))
         }
         Op::LinearAttention => {
-            let heads = int(Attr::KvNumHeads, 1).max(1) as u64;
+            let heads = node
+                .typed::<LinearAttention>()
+                .map_or(1, |linear| linear.kv_heads.max(1) as u64);
             let width = dims(1).last().copied().unwrap_or(1) as u64 / heads;
             (Loop::Dot, count(2).saturating_mul(width.max(1)).saturating_mul(2))
         }
         Op::TopK => {
-            let along = axis(dims(0), -1);
+            let top = node.typed::<TopK>().ok();
+            let axis = top.and_then(|top| polychip_ops::axis::normalise(top.axis, dims(0).len()));
+            let along = axis.map_or(1, |axis| dims(0)[axis] as u64);
             (Loop::Compare, count(0).saturating_mul(depth(along)))
         }
         Op::Unique => (Loop::Compare, count(0).saturating_mul(depth(count(0)))),
@@ -418,7 +431,7 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
             (Loop::Angle, (result / 2).saturating_mul(frame.max(1)))
         }
         Op::LRN => {
-            let size = int(Attr::Size, 1).max(1) as u64;
+            let size = node.typed::<Lrn>().map_or(1, |lrn| lrn.size.get() as u64);
             (Loop::Place, count(0).saturating_mul(size.saturating_add(8)))
         }
         Op::Erf | Op::Gelu => (Loop::Series, result),
@@ -518,7 +531,10 @@ fn depth(elements: u64) -> u64 {
 
 /// Turns of an Einstein sum: the product of the extents of all its labels.
 fn einsum(part: &Part, node: &Node) -> u64 {
-    let equation = node.attributes.str(Attr::Equation).unwrap_or_default();
+    let equation = node
+        .typed::<Einsum>()
+        .map(|einsum| einsum.equation)
+        .unwrap_or_default();
     let left = equation.split("->").next().unwrap_or_default();
     let mut sizes: Vec<(char, usize)> = Vec::new();
     let mut leading = 1u64;

@@ -3,9 +3,10 @@
 //! Invariant: beside integers, weights of one scale and the activations' own type are as any tensor; others have one scale
 //! per channel and no zero point.
 
-use polychip_lowering::operands::{Domain, Lower, Quant, Stored, Stores, Traits, Type, Vendor, int};
+use polychip_lowering::operands::{Domain, Lower, Quant, Stored, Stores, Traits, Type, Vendor};
 use polychip_lowering::{Layout, Node, Outcome, Refusal};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::Cast;
+use polychip_ops::{DType, Op};
 
 use super::encode;
 
@@ -85,7 +86,7 @@ impl Vendor for Chip {
             lower.info(lower.output(node)?)?.ty,
         );
         let plain = |ty: Type| ty.is_float() || ty == Type::Int32;
-        if !plain(from) || !plain(to) || int(node, Attr::Saturate, 1) == 0 {
+        if !plain(from) || !plain(to) || !node.typed::<Cast>()?.saturate {
             return Err(Refusal::dtype(format!("Cast of {from:?} to {to:?}")));
         }
         Ok(())

@@ -4,6 +4,7 @@ use half::f16;
 use polychip_lowering::operands::{self, Kind, Place, Resampling, Role, Step, Type, constant};
 use polychip_lowering::{Outcome, Refusal};
 use polychip_ops::Op;
+use polychip_ops::operator::{Coordinates, PadMode, Rounding};
 use polychip_sys::neuron::bindings as sys;
 
 use crate::program::{Operand, OperandId, Operation, Program, Quant, Value, number};
@@ -320,8 +321,8 @@ impl Encode<'_> {
                 sys::NEURON_STRIDED_SLICE
             }
             Kind::Pad(mode, amounts, value) => {
-                if mode != "constant" {
-                    return Err(Refusal::attribute(format!("Pad with mode {mode}")));
+                if *mode != PadMode::Constant {
+                    return Err(Refusal::attribute(format!("Pad with mode {}", mode.text())));
                 }
                 let flat: Vec<usize> = amounts
                     .iter()
@@ -484,15 +485,16 @@ impl Encode<'_> {
 
 /// The operation that resamples so, whether it aligns corners, and whether its pixels have centres.
 fn resize(how: &Resampling) -> Outcome<(u32, bool, bool)> {
+    use Coordinates::{AlignCorners, Asymmetric, HalfPixel};
     let (bilinear, nearest) = (sys::NEURON_RESIZE_BILINEAR, sys::NEURON_RESIZE_NEAREST_NEIGHBOR);
-    Ok(match (how.linear, &*how.centres, &*how.rounding) {
-        (true, "align_corners", _) => (bilinear, true, false),
-        (true, "half_pixel", _) => (bilinear, false, true),
-        (true, "asymmetric", _) => (bilinear, false, false),
-        (false, "asymmetric", "floor") => (nearest, false, false),
+    Ok(match (how.linear, how.centres, how.rounding) {
+        (true, AlignCorners, _) => (bilinear, true, false),
+        (true, HalfPixel, _) => (bilinear, false, true),
+        (true, Asymmetric, _) => (bilinear, false, false),
+        (false, Asymmetric, Rounding::Floor) => (nearest, false, false),
         // both round the half up; downwards they agree where no pixel lies half-way, as in whole multiples
-        (false, "half_pixel", "round_prefer_ceil") => (nearest, false, true),
-        (false, "half_pixel", "round_prefer_floor") if how.whole => (nearest, false, true),
+        (false, HalfPixel, Rounding::RoundPreferCeil) => (nearest, false, true),
+        (false, HalfPixel, Rounding::RoundPreferFloor) if how.whole => (nearest, false, true),
         _ => return Err(Refusal::attribute(how.words())),
     })
 }

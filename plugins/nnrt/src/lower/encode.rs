@@ -3,6 +3,7 @@
 use polychip_lowering::operands::{self, Kind, OperandId, Place, Role, Step, Type};
 use polychip_lowering::{Outcome, Refusal};
 use polychip_ops::Op;
+use polychip_ops::operator::{Coordinates, PadMode};
 use polychip_sys::nnrt::bindings as sys;
 
 use crate::program::{Operation, Program, Quant, Tensor, TensorId};
@@ -389,10 +390,12 @@ impl Encode<'_> {
                 sys::OH_NN_OPS_STRIDED_SLICE
             }
             Kind::Pad(mode, amounts, value) => {
-                let mode = match &**mode {
-                    "constant" => 0,
-                    "reflect" => 1,
-                    _ => return Err(Refusal::attribute(format!("Pad with mode {mode}"))),
+                let mode = match mode {
+                    PadMode::Constant => 0,
+                    PadMode::Reflect => 1,
+                    PadMode::Edge | PadMode::Wrap => {
+                        return Err(Refusal::attribute(format!("Pad with mode {}", mode.text())));
+                    }
                 };
                 if !ty.is_float() {
                     return Err(Refusal::dtype("Pad of integers: the value is a float"));
@@ -471,10 +474,10 @@ impl Encode<'_> {
                 code
             }
             Kind::Resize(how) => {
-                let transform = match (how.linear, &*how.centres) {
-                    (true, "asymmetric") => 0,
-                    (true, "align_corners") => 1,
-                    (true, "half_pixel") => 2,
+                let transform = match (how.linear, how.centres) {
+                    (true, Coordinates::Asymmetric) => 0,
+                    (true, Coordinates::AlignCorners) => 1,
+                    (true, Coordinates::HalfPixel) => 2,
                     _ => return Err(Refusal::attribute(how.words())),
                 };
                 if how.exclude || !ty.is_float() {

@@ -9,7 +9,8 @@
 //! Invariant: a node that passes here and is read by the library yields ONNX's result for finite
 //! values, and for i64 that fits 32 bits, which `exec` checks.
 
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{BlockMode, RegionMode};
+use polychip_ops::{Attr, DType, Op, Operator};
 use polychip_sdk::{GraphView, NodeView, Reason, Support};
 
 /// Ops that move or select elements as they are.
@@ -87,10 +88,6 @@ pub(super) fn known(graph: &GraphView<'_>, node: &NodeView<'_>) -> Option<Suppor
     };
     let input = |place: usize| node.input(place).map(seen);
     let output = |place: usize| node.output(place).map(seen);
-    let text = |attr: Attr| match node.attribute(attr)?.value() {
-        polychip_ops::AttrValue::String(text) => Some(text),
-        _ => None,
-    };
     for tensor in node.inputs().chain(node.outputs()).flatten() {
         let view = graph.tensor(tensor);
         let stored_16 = matches!(view.dtype(), DType::U16 | DType::I16);
@@ -121,22 +118,23 @@ pub(super) fn known(graph: &GraphView<'_>, node: &NodeView<'_>) -> Option<Suppor
             return wrong("infinities only give the largest finite number");
         }
         Op::Attention => return attention(node),
-        Op::LRN if node.int(Attr::Size).is_some_and(|size| size % 2 == 0) => {
+        _ => {}
+    }
+    match node.operator() {
+        Ok(Operator::LRN(lrn)) if lrn.size.get().is_multiple_of(2) => {
             return wrong("a window of even size begins one channel early");
         }
-        Op::Resize if node.int(Attr::Antialias).is_some_and(|on| on != 0) => {
+        Ok(Operator::Resize(resize)) if resize.antialias => {
             return wrong("antialiasing takes other weights");
         }
-        Op::RoiAlign if text(Attr::Mode).is_some_and(|mode| &*mode == "max") => {
+        Ok(Operator::RoiAlign(align)) if align.mode == RegionMode::Max => {
             return wrong("mode max takes other samples");
         }
-        Op::Resize if node.int(Attr::Antialias).is_some_and(|antialias| antialias != 0) => {
-            return wrong("antialias takes other weights");
-        }
-        Op::SpaceToDepth if text(Attr::Mode).is_some_and(|mode| &*mode != "DCR") => {
+        Ok(Operator::SpaceToDepth(blocks)) if blocks.mode != BlockMode::Dcr => {
             return attribute("mode is not read");
         }
-        _ => {}
+        Ok(_) => {}
+        Err(error) => return attribute(&error.to_string()),
     }
     if matches!(
         node.op(),

@@ -8,7 +8,8 @@
 
 use polychip_lowering::operands::{Domain, Lower, OperandId, Quant, Stored, Stores, Traits, Type, Vendor};
 use polychip_lowering::{Node, Outcome, Refusal};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::operator::{Gelu, GeluForm};
+use polychip_ops::{DType, Op};
 use polychip_sdk::Reason;
 
 use super::encode;
@@ -70,11 +71,11 @@ impl Vendor for Target {
             Op::Gelu => {
                 // the two differ by at most 0.0005, which 8 bits do not show
                 let coarse = matches!(domain, Some(Domain::Fixed(Type::Ufixed8 | Type::Sfixed8)));
-                match node.attributes.str(Attr::Approximate) {
-                    Some("tanh") if !coarse => Err(Refusal::attribute(
+                match node.typed::<Gelu>()?.form {
+                    GeluForm::Tanh if !coarse => Err(Refusal::attribute(
                         "approximate is tanh; the library's Gelu is exact",
                     )),
-                    _ => Ok(()),
+                    GeluForm::Tanh | GeluForm::Exact => Ok(()),
                 }
             }
             Op::Softmax => {

@@ -3,6 +3,7 @@
 use polychip_lowering::operands::{self, Kind, Place, Resampling, Role, Step, constant};
 use polychip_lowering::{Outcome, Refusal};
 use polychip_ops::Op;
+use polychip_ops::operator::{Coordinates, PadMode, Rounding};
 
 use crate::program::{Operation, Param, Program};
 
@@ -216,9 +217,9 @@ fn operation(program: &operands::Program, step: &Step) -> Outcome<(&'static str,
             ("StridedSlice", vec![("ranges", Param::I32s { dims, values })])
         }
         Kind::Pad(mode, amounts, value) => {
-            let scheme = index(mode, &["constant", "", "reflect", "edge"])?;
+            let scheme = index(mode.text(), &["constant", "", "reflect", "edge"])?;
             let mut params = vec![("scheme", scheme), ("pad_amount", pairs(amounts))];
-            if mode == "constant" {
+            if *mode == PadMode::Constant {
                 let operand = &program.operands[first];
                 let stored = constant::quantise(operand.ty, &operand.quant, &[*value]);
                 params.push((
@@ -342,10 +343,10 @@ fn operation(program: &operands::Program, step: &Step) -> Outcome<(&'static str,
             "GridSample",
             vec![
                 ("align_corners", Param::Bool(*corners)),
-                ("mode", index(mode, &["linear", "nearest"])?),
+                ("mode", index(mode.text(), &["linear", "nearest"])?),
                 (
                     "padding_mode",
-                    index(padding, &["zeros", "border", "reflection"])?,
+                    index(padding.text(), &["zeros", "border", "reflection"])?,
                 ),
             ],
         ),
@@ -363,29 +364,33 @@ fn operation(program: &operands::Program, step: &Step) -> Outcome<(&'static str,
 }
 
 fn resize(how: &Resampling) -> Outcome<(&'static str, Params)> {
-    let centres = &*how.centres;
+    let (corners, half) = (
+        how.centres == Coordinates::AlignCorners,
+        how.centres == Coordinates::HalfPixel,
+    );
+    let asymmetric = how.centres == Coordinates::Asymmetric;
     let simple = vec![
-        ("align_corners", Param::Bool(centres == "align_corners")),
-        ("half_pixel_centers", Param::Bool(centres == "half_pixel")),
+        ("align_corners", Param::Bool(corners)),
+        ("half_pixel_centers", Param::Bool(half)),
     ];
-    let plain = matches!(centres, "align_corners" | "half_pixel" | "asymmetric");
+    let plain = corners || half || asymmetric;
     // elsewhere the op does not say how it rounds
     match how.linear {
         true if plain => return Ok(("ResizeBilinear", simple)),
-        false if centres == "asymmetric" && how.rounding == "floor" => {
+        false if asymmetric && how.rounding == Rounding::Floor => {
             return Ok(("ResizeNearestNeighbor", simple));
         }
         _ => {}
     }
     let known = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"];
     let mut params = vec![
-        ("transformation_mode", index(centres, &known)?),
+        ("transformation_mode", index(how.centres.text(), &known)?),
         ("interpolation_mode", Param::U32(u32::from(how.linear))),
         ("exclude_outside", Param::Bool(how.exclude)),
     ];
     if !how.linear {
         let modes = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"];
-        params.push(("nearest_mode", index(&how.rounding, &modes)?));
+        params.push(("nearest_mode", index(how.rounding.text(), &modes)?));
     }
     Ok(("Resize", params))
 }

@@ -1,6 +1,7 @@
 //! Ops that move elements: what stays at the front along each axis.
 
-use polychip_ops::{Attr, Op, axis};
+use polychip_ops::operator::{Along, ConstantOfShape, Split};
+use polychip_ops::{Op, axis};
 
 use crate::independence::pair::{Axis, Proof};
 use crate::independence::step::{PREFIX, Step, Verdict, broadcasts};
@@ -44,7 +45,7 @@ pub(super) fn rule(step: &Step<'_>) -> Verdict {
         }
         Op::Concat => concat(step),
         Op::Split => {
-            let along = step.axis(Attr::Axis, 0, step.prefix(0)?.len())?;
+            let along = step.axis(step.typed::<Split>()?.axis, step.prefix(0)?.len())?;
             step.prefix_but(0, &[along])?;
             for output in (0..step.node.outputs.len()).filter(|&output| step.node.output(output).is_some()) {
                 step.must(!step.output(output)?[along].is_padded())?;
@@ -54,7 +55,7 @@ pub(super) fn rule(step: &Step<'_>) -> Verdict {
         Op::Slice => slice(step),
         Op::Gather => gather(step),
         Op::GatherElements => {
-            let along = step.axis(Attr::Axis, 0, step.prefix(0)?.len())?;
+            let along = step.axis(step.typed::<Along>()?.axis, step.prefix(0)?.len())?;
             step.prefix_but(0, &[along])?;
             step.prefix(1)?;
             step.must(step.pads_zeros(1))?;
@@ -72,7 +73,7 @@ pub(super) fn rule(step: &Step<'_>) -> Verdict {
         }
         // one value everywhere
         Op::ConstantOfShape => Ok(Proof::Prefix {
-            zeros: step.node.attributes.tensor(Attr::Value).is_none(),
+            zeros: step.typed::<ConstantOfShape>()?.value.is_none(),
         }),
         Op::Range => {
             step.same(0)?;
@@ -166,7 +167,7 @@ fn concat(step: &Step<'_>) -> Verdict {
     let mut zeros = true;
     for input in 0..count {
         let rank = step.prefix(input)?.len();
-        let along = step.axis(Attr::Axis, 0, rank)?;
+        let along = step.axis(step.typed::<Along>()?.axis, rank)?;
         // what stands behind padding is at another place
         if input + 1 < count {
             step.prefix_but(input, &[along])?;
@@ -200,7 +201,7 @@ fn slice(step: &Step<'_>) -> Verdict {
 
 fn gather(step: &Step<'_>) -> Verdict {
     let from = step.prefix(0)?;
-    let along = step.axis(Attr::Axis, 0, from.len())?;
+    let along = step.axis(step.typed::<Along>()?.axis, from.len())?;
     step.prefix(1)?;
     match from[along] {
         Axis::Known { small, .. } if from[along].is_padded() => {

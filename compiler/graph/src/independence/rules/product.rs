@@ -1,6 +1,7 @@
 //! Ops that multiply, slide windows or carry states: rows and batches are independent.
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::operator::{AspectRatio, Coordinates, Einsum, Gemm, Resize, Rnn};
+use polychip_ops::{Op, Operator};
 
 use crate::NodeId;
 use crate::independence::pair::Axis;
@@ -92,11 +93,12 @@ fn matmul(step: &Step<'_>, left: usize, right: usize) -> Result<(), NodeId> {
 
 fn gemm(step: &Step<'_>) -> Result<(), NodeId> {
     let (a, b, into) = (step.prefix(0)?, step.prefix(1)?, step.output(0)?);
-    let summed = |axes: &[Axis], attr, last: usize| {
-        let place = if step.int(attr, 0) == 0 { last } else { 1 - last };
+    let gemm: Gemm = step.typed()?;
+    let summed = |axes: &[Axis], transposed: bool, last: usize| {
+        let place = if transposed { 1 - last } else { last };
         axes.get(place).is_some_and(|axis| !axis.is_padded())
     };
-    step.must(summed(&a, Attr::TransA, 1) && summed(&b, Attr::TransB, 0))?;
+    step.must(summed(&a, gemm.trans_a, 1) && summed(&b, gemm.trans_b, 0))?;
     if step.has(2) {
         step.must(broadcasts(&step.prefix(2)?, &into))?;
     }
@@ -105,7 +107,7 @@ fn gemm(step: &Step<'_>) -> Result<(), NodeId> {
 
 /// Each label of a padded axis is an axis of the result, and has the same sizes wherever it occurs.
 fn einsum(step: &Step<'_>) -> Result<(), NodeId> {
-    let equation = step.some(step.node.attributes.str(Attr::Equation))?;
+    let equation = step.typed::<Einsum>()?.equation;
     let equation: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     let (terms, result) = step.some(equation.split_once("->"))?;
     step.must(!equation.contains('.'))?;
@@ -129,13 +131,12 @@ fn einsum(step: &Step<'_>) -> Result<(), NodeId> {
 fn resize(step: &Step<'_>) -> Result<(), NodeId> {
     let (from, into) = (step.prefix_along(0, &[0])?, step.output(0)?);
     step.must(from.len() >= 3 && into.first() == from.first())?;
-    let attributes = &step.node.attributes;
-    let text = |attr, usual: &'static str| attributes.str(attr).unwrap_or(usual) == usual;
-    step.must(text(Attr::KeepAspectRatioPolicy, "stretch"))?;
-    step.must(attributes.str(Attr::CoordinateTransformationMode) != Some("tf_crop_and_resize"))?;
-    let of_first = match attributes.ints(Attr::Axes) {
+    let resize: Resize = step.typed()?;
+    step.must(resize.aspect == AspectRatio::Ignored)?;
+    step.must(resize.coordinates != Coordinates::TfCropAndResize)?;
+    let of_first = match resize.axes {
         Some(axes) => {
-            let axes = step.some(polychip_ops::axis::normalise_all(axes, from.len()))?;
+            let axes = step.some(polychip_ops::axis::normalise_all(&axes, from.len()))?;
             axes.iter().position(|&axis| axis == 0)
         }
         None => Some(0),
@@ -151,7 +152,13 @@ fn resize(step: &Step<'_>) -> Result<(), NodeId> {
 
 /// The batch is the second axis of the sequence and of the states, or the first one of all (`layout`).
 fn recurrent(step: &Step<'_>) -> Result<(), NodeId> {
-    let batch = usize::from(step.int(Attr::Layout, 0) == 0);
+    let layer: Rnn = match step.some(step.node.operator().ok())? {
+        Operator::RNN(layer) => layer,
+        Operator::GRU(layer) => layer.into(),
+        Operator::LSTM(layer) => layer.into(),
+        _ => return step.must(false),
+    };
+    let batch = usize::from(!layer.batch_first);
     // a length of zero is not one that every device takes
     step.must(!step.has(4))?;
     [1, 2, 3, 7].iter().try_for_each(|&input| step.same(input))?;

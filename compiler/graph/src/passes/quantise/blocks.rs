@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use polychip_ops::operator::{Gemm, Transpose};
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Dim, Literal, Op, TensorType};
 
 use super::scale;
@@ -63,9 +64,9 @@ fn product(graph: &Graph, node: &Node) -> Option<Product> {
     let right = node.input(1)?;
     let (transposed, real) = match pattern::made_by(graph, right, Op::Transpose) {
         Some((_, transpose)) => {
-            let order = transpose.attributes.ints(Attr::Perm);
+            let order = transpose.typed::<Transpose>().ok()?.perm;
             let swaps = order.is_none_or(|order| {
-                polychip_ops::axis::normalise_all(order, 2).is_some_and(|order| order == [1, 0])
+                polychip_ops::axis::normalise_all(&order, 2).is_some_and(|order| order == [1, 0])
             });
             (true, transpose.input(0).filter(|_| swaps)?)
         }
@@ -83,7 +84,7 @@ fn product(graph: &Graph, node: &Node) -> Option<Product> {
         && codes.encoding.is_none()
         && matches!(encoding.axis, EncodingAxis::PerBlock { .. })
         && (transposed || real != DType::F32);
-    let turned = node.op == Op::Gemm && node.attributes.int(Attr::TransB).unwrap_or(0) != 0;
+    let turned = trans_b(node);
     let (columns, depth) = if transposed != turned {
         (first, second)
     } else {
@@ -111,6 +112,11 @@ fn product(graph: &Graph, node: &Node) -> Option<Product> {
         depth,
         columns,
     })
+}
+
+/// Whether the weights of a Gemm stand transposed; those of a MatMul never do.
+fn trans_b(node: &Node) -> bool {
+    node.typed::<Gemm>().is_ok_and(|gemm| gemm.trans_b)
 }
 
 impl Product {
@@ -158,7 +164,7 @@ impl Product {
             let gemm = Node::new(Op::Gemm, node.inputs, node.outputs).with(by_columns);
             node = gemm.named(node.name);
         } else if self.transposed {
-            let turned = node.attributes.int(Attr::TransB).unwrap_or(0) != 0;
+            let turned = trans_b(&node);
             node.attributes
                 .set(Attr::TransB, AttrValue::Int(i64::from(!turned)));
         }

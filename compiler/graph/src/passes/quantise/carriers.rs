@@ -9,7 +9,8 @@
 //! 2. A set of more than one tensor has one scale per tensor.
 //! 3. A tensor whose shape values decide carries none.
 
-use polychip_ops::{Attr, AttrValue, Op};
+use polychip_ops::Op;
+use polychip_ops::operator::{Coordinates, Interpolation, Resize};
 
 use super::scale;
 use crate::{Encoding, Graph, Node, TensorId, dim_names};
@@ -157,9 +158,9 @@ pub(super) fn moved(graph: &Graph, node: &Node) -> Vec<TensorId> {
 
 fn is_nearest(node: &Node) -> bool {
     // a crop region may bring in values from outside the image
-    let mode = node.attributes.get(Attr::Mode);
-    let crops = node.attributes.str(Attr::CoordinateTransformationMode) == Some("tf_crop_and_resize");
-    !crops && mode.is_none_or(|mode| matches!(mode, AttrValue::String(name) if **name == *"nearest"))
+    node.typed::<Resize>().is_ok_and(|resize| {
+        resize.interpolation == Interpolation::Nearest && resize.coordinates != Coordinates::TfCropAndResize
+    })
 }
 
 /// The encodings that makers and readers of a tensor name; `None` where one of them would see the

@@ -6,7 +6,8 @@
 //!    weights of a block are.
 //! 2. Zero points that are all zero are dropped, so that equal encodings compare equal.
 
-use polychip_ops::{Attr, DType, Literal, Op};
+use polychip_ops::operator::{Dequantize, Quantize};
+use polychip_ops::{DType, Literal, Op, Operator};
 
 use crate::passes::pattern;
 use crate::{Encoding, EncodingAxis, Graph, Node, TensorId};
@@ -71,7 +72,17 @@ fn stated(graph: &Graph, node: &Node) -> Option<Encoding> {
     if !typed || !is_storage(stored.ty.dtype) || !is_real {
         return None;
     }
-    if node.attributes.int(Attr::Precision).unwrap_or(0) != 0 {
+    let (along, block, precision) = match node.operator().ok()? {
+        Operator::QuantizeLinear(Quantize {
+            axis,
+            block,
+            precision,
+            ..
+        }) => (axis, block, precision),
+        Operator::DequantizeLinear(Dequantize { axis, block, .. }) => (axis, block, None),
+        _ => return None,
+    };
+    if precision.is_some() {
         return None;
     }
     let scale = node.input(1)?;
@@ -87,7 +98,7 @@ fn stated(graph: &Graph, node: &Node) -> Option<Encoding> {
     if scales.is_empty() || !scales.iter().all(|scale| scale.is_finite()) {
         return None;
     }
-    let axis = axis(node, &stored.ty.shape, &scale_ty.sizes()?)?;
+    let axis = axis(along, block, &stored.ty.shape, &scale_ty.sizes()?)?;
     let mut zero_points = match node.input(2) {
         None => Vec::new(),
         Some(zero) => integers(graph, zero)?,
@@ -106,18 +117,21 @@ fn stated(graph: &Graph, node: &Node) -> Option<Encoding> {
     })
 }
 
-fn axis(node: &Node, shape: &Option<Vec<polychip_ops::Dim>>, scale: &[usize]) -> Option<EncodingAxis> {
-    let block = node.attributes.int(Attr::BlockSize).unwrap_or(0);
+fn axis(
+    along: i64,
+    block: usize,
+    shape: &Option<Vec<polychip_ops::Dim>>,
+    scale: &[usize],
+) -> Option<EncodingAxis> {
     if scale.iter().product::<usize>() == 1 && block == 0 {
         return Some(EncodingAxis::PerTensor);
     }
     let shape = shape.as_ref()?;
-    let axis = polychip_ops::axis::normalise(node.attributes.int(Attr::Axis).unwrap_or(1), shape.len())?;
+    let axis = polychip_ops::axis::normalise(along, shape.len())?;
     if block == 0 {
         return (scale.len() == 1 && shape[axis].known() == Some(scale[0]))
             .then_some(EncodingAxis::PerAxis(axis));
     }
-    let block = usize::try_from(block).ok()?;
     let blocks = |(index, dim): (usize, &polychip_ops::Dim)| {
         let size = dim.known()?;
         Some(if index == axis { size.div_ceil(block) } else { size })

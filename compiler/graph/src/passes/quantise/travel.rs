@@ -12,6 +12,7 @@
 //! 2. One scale holds for the whole tensor; but for the Transpose of a constant, which takes the axis of the
 //!    scales along.
 
+use polychip_ops::operator::Transpose;
 use polychip_ops::{Attr, AttrValue, DType, Op};
 
 use super::{carriers, scale};
@@ -171,8 +172,8 @@ fn below_transpose(graph: &Graph, id: NodeId) -> Option<Node> {
         EncodingAxis::PerTensor => {}
         EncodingAxis::PerAxis(axis) => {
             let rank = source.ty.rank()?;
-            let order = match node.attributes.ints(Attr::Perm) {
-                Some(order) => polychip_ops::axis::normalise_all(order, rank)?,
+            let order = match node.typed::<Transpose>().ok()?.perm {
+                Some(order) => polychip_ops::axis::normalise_all(&order, rank)?,
                 None => (0..rank).rev().collect(),
             };
             let place = order.iter().position(|&from| from == axis)?;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the result has the shape and type of the input that it replaces.
 
+use polychip_ops::operator::HardSigmoid;
 use polychip_ops::{Attr, AttrValue, Attributes, Op};
 
 use super::polynomial;
@@ -99,8 +100,8 @@ fn hard_swish(graph: &Graph, id: NodeId) -> Option<Found> {
     let node = graph.node(id);
     let (x, gate) = (node.input(0)?, node.output(0)?);
     let tolerance = pattern::tolerance(graph, x)?;
-    let alpha = f64::from(pattern::float(node, Attr::Alpha, 0.2));
-    let beta = f64::from(pattern::float(node, Attr::Beta, 0.5));
+    let sigmoid: HardSigmoid = node.typed().ok()?;
+    let (alpha, beta) = (f64::from(sigmoid.alpha), f64::from(sigmoid.beta));
     let times = graph.node(graph.only_consumer(gate)?);
     let standard = (alpha * 6.0 - 1.0).abs() <= tolerance && beta == 0.5;
     let fits = standard && times.op == Op::Mul && pattern::other(times, gate) == Some(x);

@@ -8,6 +8,7 @@
 //! A transpose that makes Kᵀ right from `[batch, sequence, heads, width]` is split: the part that
 //! gives K stays outside.
 
+use polychip_ops::operator::Along;
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Dim, Op};
 
 use crate::passes::pattern;
@@ -48,7 +49,7 @@ pub(super) fn at(graph: &mut Graph, id: NodeId) -> Option<NodeId> {
 fn find(graph: &Graph, id: NodeId) -> Option<Found> {
     let softmax = graph.node(id);
     let (scores, weights) = (softmax.input(0)?, softmax.output(0)?);
-    let axis = softmax.attributes.int(Attr::Axis).unwrap_or(-1);
+    let axis = softmax.typed::<Along>().ok()?.axis;
     if !matches!(axis, -1 | 3) {
         return None;
     }

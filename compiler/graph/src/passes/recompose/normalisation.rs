@@ -4,6 +4,7 @@
 //! 1. The statistics are over the last axes, all of them up to the end; epsilon is inside the root.
 //! 2. Scale and bias have the shape of the normalised axes; a missing scale is a constant of ones.
 
+use polychip_ops::operator::Reduce;
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Op};
 
 use crate::passes::pattern;
@@ -127,7 +128,7 @@ fn squared(graph: &Graph, tensor: TensorId) -> Option<TensorId> {
 /// What a tensor is the mean of, and over which axes, which it keeps with size 1.
 fn mean(graph: &Graph, tensor: TensorId) -> Option<(TensorId, Vec<usize>)> {
     let (_, node) = pattern::made_by(graph, tensor, Op::ReduceMean)?;
-    let keeps = node.attributes.int(Attr::Keepdims).unwrap_or(1) != 0;
+    let keeps = node.typed::<Reduce>().ok()?.keepdims;
     let axes = pattern::reduced_axes(graph, node)?;
     keeps.then_some((node.input(0)?, axes))
 }
