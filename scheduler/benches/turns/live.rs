@@ -1,4 +1,4 @@
-//! Parts that take turns on a lane as those of sessions do, with a run that has ended in place of the device's work: what is
+//! Parts that take turns on a device queue as those of sessions do, with a run that has ended in place of the device's work: what is
 //! left is the cost of the turn.
 
 use std::sync::{Arc, Mutex};
@@ -9,14 +9,14 @@ use polychip_graph::{Graph, Node, Tensor};
 use polychip_host::{Clock, CompileOptions, Device, FlatGraph, Host, Memory, Submission};
 use polychip_ops::{DType, Op, TensorType};
 
-use crate::lane::{Asked, Lane, Lanes, Member, PartFence, Turn};
+use crate::device_queue::{Asked, DeviceQueue, DeviceQueues, Member, PartFence, Turn};
 use crate::notifier::Notifier;
 
-/// The lane of a CPU of one place, and a run of it that has ended.
+/// The device queue of a CPU of one place, and a run of it that has ended.
 pub(crate) struct Live {
-    lane: Arc<Lane>,
+    device_queue: Arc<DeviceQueue>,
     ended: PartFence,
-    /// Held, so that the lane counts as many sessions.
+    /// Held, so that the device queue counts as many sessions.
     members: Mutex<Vec<Member>>,
 }
 
@@ -58,9 +58,9 @@ impl Live {
             .build();
         let device = &host.devices()[0];
         let clock = Clock::real();
-        let lane = Lanes::new(host.devices(), &clock).of(device);
+        let device_queue = DeviceQueues::new(host.devices(), &clock).of(device);
         Live {
-            lane,
+            device_queue,
             ended: ended(device),
             members: Mutex::default(),
         }
@@ -71,10 +71,10 @@ impl Live {
         let mut members = self.members.lock().unwrap();
         members.clear();
         let one = |session: usize| {
-            members.push(self.lane.join(session, false));
+            members.push(self.device_queue.join(session, false));
             let bell = Notifier::new();
             One {
-                turn: Turn::new(&self.lane, bell.rope()),
+                turn: Turn::new(&self.device_queue, bell.rope()),
                 bell,
                 asked: Asked {
                     class: Class::ALL[session % Class::COUNT],
@@ -86,13 +86,13 @@ impl Live {
             }
         };
         let sessions = (0..count).map(one).collect();
-        assert_eq!(self.lane.is_shared(), count > 1);
+        assert_eq!(self.device_queue.is_shared(), count > 1);
         sessions
     }
 
     /// What a session does that has the device alone: it does not ask.
     pub(crate) fn is_free(&self, one: &One) -> bool {
-        !self.lane.is_shared() && !one.turn.is_asked()
+        !self.device_queue.is_shared() && !one.turn.is_asked()
     }
 
     /// All ask; then each that has its turn is given to the device, which has done with it at once, until none waits.

@@ -6,10 +6,13 @@
 //!
 //! `cargo bench -p polychip --bench turns`; the time per element is that of a part. The aim is at most 2 µs.
 
-#![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
+#![allow(
+    dead_code,
+    reason = "the device queue as it is in the crate, which uses all of it"
+)]
 
-#[path = "../../src/lane.rs"]
-mod lane;
+#[path = "../../src/device_queue.rs"]
+mod device_queue;
 mod live;
 #[allow(unused_imports, reason = "its tests run in the crate")]
 #[path = "../../src/session/notifier.rs"]

@@ -138,19 +138,19 @@ pub(crate) fn in_parallel<T: Send>(parts: usize, one: impl Fn(usize) -> T + Sync
     if parts == 1 {
         return vec![one(0)];
     }
-    let lanes = std::thread::available_parallelism()
+    let threads = std::thread::available_parallelism()
         .map_or(1, std::num::NonZero::get)
         .min(parts);
     // not rayon's pool: a plugin that holds a lock while it waits for rayon would be handed another part's compile
     let next = AtomicUsize::new(0);
-    let lane = || -> Vec<(usize, T)> {
+    let work = || -> Vec<(usize, T)> {
         let taken = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
         let taken = taken.take_while(|index| *index < parts);
         taken.map(|index| (index, one(index))).collect()
     };
     let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
-        let made = lanes.into_iter().map(|lane| lane.join());
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let made = threads.into_iter().map(|thread| thread.join());
         made.flat_map(|made| made.unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     });

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use polychip_host::Clock;
 
+use crate::device_queue::Member;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lane::Member;
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
@@ -38,7 +38,7 @@ pub(crate) struct LoadedPlan {
     pub(crate) number: u64,
     /// The session, among those of the process.
     pub(crate) session: usize,
-    /// The session shares the lanes of the plan's devices with others.
+    /// The session shares the device queues of the plan's devices with others.
     _members: Vec<Member>,
     pub(super) shared: Arc<Shared>,
     /// Threads that the policy asks for, which measured times of a CPU are true for.
@@ -147,13 +147,13 @@ impl LoadedPlan {
         failed: Arc<AtomicBool>,
     ) -> Result<LoadedPlan> {
         let devices = planned.devices();
-        let (lanes, threads) = (&shared.lanes, policy.settings().threads);
+        let (device_queues, threads) = (&shared.device_queues, policy.settings().threads);
         let mut wiring = Wiring::new(
             planned.graph(),
             planned.plan(),
             parts.clone(),
             devices,
-            lanes,
+            device_queues,
             threads,
         )?;
         if let Some(times_ns) = times_ns {
@@ -165,7 +165,7 @@ impl LoadedPlan {
         let pipeline = waits_here && policy.runs_in_flight() > 1 && !is_virtual;
         // what an admitted session gave its device at once would be ahead of the next one's first part
         let takes_turns = pipeline || times_ns.is_some();
-        let join = |part: &PartWiring| part.lane.join(session, takes_turns);
+        let join = |part: &PartWiring| part.device_queue.join(session, takes_turns);
         let members = wiring.parts.iter().map(join).collect();
         let wiring = Arc::new(wiring);
         let most = policy.runs_in_flight();

@@ -1,6 +1,6 @@
 //! Queue grants of a run's parts on their devices, and when the run is dropped instead.
 //!
-//! Not here: the queue order (`lane`), when a part is ready (`run_state`).
+//! Not here: the queue order (`device_queue`), when a part is ready (`run_state`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,8 @@ use std::time::Duration;
 use polychip_device_queue::Class;
 use polychip_host::{Clock, Priority};
 
+use crate::device_queue::{Asked, DeviceQueue, Turn};
 use crate::error::{Error, ErrorKind};
-use crate::lane::{Asked, Lane, Turn};
 use crate::late_policy::Late;
 use crate::session::notifier::Notifier;
 use crate::session::wiring::{PartWiring, Wiring};
@@ -96,7 +96,7 @@ pub(crate) struct Turns {
 
 impl Turns {
     pub(crate) fn new(wiring: &Wiring, bell: &Notifier) -> Turns {
-        let turn = |part: &PartWiring| Turn::new(&part.lane, bell.rope());
+        let turn = |part: &PartWiring| Turn::new(&part.device_queue, bell.rope());
         let parts = wiring.parts.len();
         Turns {
             turns: wiring.parts.iter().map(turn).collect(),
@@ -116,7 +116,7 @@ impl Turns {
     /// Whether a part that is ready has its turn. `all_ended` where all that it waits for has ended.
     pub(crate) fn has(&mut self, part: &PartWiring, index: usize, all_ended: bool, clock: &Clock) -> bool {
         let turn = &self.turns[index];
-        if !part.lane.is_shared() && !turn.is_asked() {
+        if !part.device_queue.is_shared() && !turn.is_asked() {
             return true;
         }
         // what waits on its device keeps the device from others
@@ -145,18 +145,18 @@ impl Turns {
         self.turns.iter().position(Turn::is_waiting)
     }
 
-    /// On virtual time: the lanes in which parts wait, looked at without moving the clock.
+    /// On virtual time: the device queues in which parts wait, looked at without moving the clock.
     pub(crate) fn look(&self) {
         let waiting = self.turns.iter().filter(|turn| turn.is_waiting());
         for turn in waiting {
-            turn.lane().look(Duration::ZERO);
+            turn.device_queue().look(Duration::ZERO);
         }
     }
 
-    /// The lane in which the first part that waits does so.
-    pub(crate) fn lane(&self) -> Option<(&Turn, &Arc<Lane>)> {
+    /// The device queue in which the first part that waits does so.
+    pub(crate) fn device_queue(&self) -> Option<(&Turn, &Arc<DeviceQueue>)> {
         let turn = self.turns.iter().find(|turn| turn.is_waiting())?;
-        Some((turn, turn.lane()))
+        Some((turn, turn.device_queue()))
     }
 
     /// How long a part waited for its turn, in nanoseconds.

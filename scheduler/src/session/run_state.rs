@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use polychip_host::{Clock, Fence, MAX_RANK, Step, Submission, Timing};
 use smallvec::SmallVec;
 
+use crate::device_queue::PartFence;
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
-use crate::lane::PartFence;
 use crate::session::buckets::Padding;
 use crate::session::copy::Copy;
 use crate::session::in_flight_limit::Permit;
@@ -352,7 +352,7 @@ impl RunState {
         let (part, seconds) = (&wiring.parts[index], patience.as_secs_f64());
         let device = part.handle.name();
         self.give_up(wiring, Duration::ZERO);
-        if !part.lane.is_stuck(patience) {
+        if !part.device_queue.is_stuck(patience) {
             let words = format!(
                 "the run was dropped: part {} waited for its turn on {device}, behind runs of other sessions, and the \
                  run takes longer than {seconds:.3} s (Policy::hang_timeout)",
@@ -362,7 +362,7 @@ impl RunState {
         }
         self.hung = Some(index);
         part.handle.quarantine();
-        part.lane.forget_given();
+        part.device_queue.forget_given();
         let words = format!(
             "part {}: {device} hung in a run of another session: the run takes longer than {seconds:.3} s \
              (Policy::hang_timeout)",
@@ -508,7 +508,7 @@ impl RunState {
         let fence = PartFence::new(fence, has_turn && clock.is_virtual());
         if has_turn {
             let is_told = turn.begun(&fence);
-            // what tells the lane rings the bell too
+            // what tells the device queue rings the bell too
             self.told[index] = is_told;
             self.untold |= !is_told;
         }
@@ -529,7 +529,7 @@ impl RunState {
             self.fences[*next].is_none()
                 // one that keeps its turn may hold the device idle
                 && wiring.parts[*next].planned_start.is_none()
-                && Arc::ptr_eq(&wiring.parts[*next].lane, turn.lane())
+                && Arc::ptr_eq(&wiring.parts[*next].device_queue, turn.device_queue())
                 && after.all(|other| *other == index || self.finished[*other])
         };
         let next = (index + 1..self.fences.len()).find(waits_only);
@@ -544,7 +544,7 @@ impl RunState {
             let later = |other: &usize| self.fences[*other].is_none();
             let part = &wiring.parts[index];
             // what takes turns waits here for all that it reads
-            let here = match part.lane.is_shared() {
+            let here = match part.device_queue.is_shared() {
                 true => &wiring.after[index],
                 false => &part.after_here,
             };
@@ -599,21 +599,21 @@ impl RunState {
                 let (left, began_ns) = (patience - waited, clock.now_ns());
                 let mut step = QUANTUM.max(waited / QUANTUM_FRACTION).min(left);
                 let out = (0..self.fences.len()).find(|index| self.is_out(*index));
-                match (out, self.turns.lane()) {
+                match (out, self.turns.device_queue()) {
                     // how it ended is seen above
                     (Some(fence), _) => drop(self.fences[fence].as_ref().map(|fence| fence.poll(step))),
                     // which goes no further than to the end of a part
-                    (None, Some((_, lane))) if lane.look(left) => {
+                    (None, Some((_, device_queue))) if device_queue.look(left) => {
                         step = Duration::from_nanos(clock.now_ns().saturating_sub(began_ns));
                     }
-                    (None, Some((turn, lane))) => {
+                    (None, Some((turn, device_queue))) => {
                         // whose turn it is makes no use of it yet
                         std::thread::sleep(LEAST_WAIT.min(patience));
                         if start.elapsed() >= patience {
                             return Ok(Progress::Waiting);
                         }
                         if start.elapsed() >= LAPSE {
-                            lane.lapse(turn);
+                            device_queue.lapse(turn);
                         }
                         continue;
                     }

@@ -29,12 +29,12 @@ use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
 
 use crate::session::notifier::Waker;
 
-/// The lanes of a runtime's devices.
+/// The queues of a runtime's devices.
 #[derive(Debug)]
-pub(crate) struct Lanes(Vec<(String, Arc<Lane>)>);
+pub(crate) struct DeviceQueues(Vec<(String, Arc<DeviceQueue>)>);
 
-/// The lane of one device.
-pub(crate) struct Lane {
+/// The queue of one device over the ready parts of all sessions.
+pub(crate) struct DeviceQueue {
     clock: Clock,
     /// Sessions that use the device.
     members: Mutex<Vec<Using>>,
@@ -62,7 +62,7 @@ struct Given {
     then: Option<(Arc<Waiter>, Asked)>,
 }
 
-/// What a lane tells a part of a slot.
+/// What a device queue tells a part of a slot.
 struct Waiter {
     rope: Waker,
     turn: Mutex<Cell>,
@@ -86,7 +86,7 @@ struct Using {
 
 /// A session's use of a device by one of its plans.
 pub(crate) struct Member {
-    lane: Arc<Lane>,
+    device_queue: Arc<DeviceQueue>,
     session: usize,
     takes_turns: bool,
 }
@@ -103,7 +103,7 @@ pub(crate) struct Asked {
 
 /// The turns of one part of a slot, one after the other.
 pub(crate) struct Turn {
-    lane: Arc<Lane>,
+    device_queue: Arc<DeviceQueue>,
     waiter: Arc<Waiter>,
     signal: Arc<Signal>,
 }
@@ -112,30 +112,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Lanes {
+impl DeviceQueues {
     /// Of these devices.
-    pub(crate) fn new(devices: &[Device], clock: &Clock) -> Lanes {
-        let lane = |device: &Device| (device.name().to_owned(), Arc::new(Lane::new(device, clock)));
-        Lanes(devices.iter().map(lane).collect())
+    pub(crate) fn new(devices: &[Device], clock: &Clock) -> DeviceQueues {
+        let named = |device: &Device| {
+            (
+                device.name().to_owned(),
+                Arc::new(DeviceQueue::new(device, clock)),
+            )
+        };
+        DeviceQueues(devices.iter().map(named).collect())
     }
 
-    pub(crate) fn of(&self, device: &Device) -> Arc<Lane> {
+    pub(crate) fn of(&self, device: &Device) -> Arc<DeviceQueue> {
         let found = self.0.iter().find(|(name, _)| name == device.name());
-        let (_, lane) = found.expect("invariant: every device of a plan is one of the runtime's");
-        Arc::clone(lane)
+        let (_, device_queue) = found.expect("invariant: every device of a plan is one of the runtime's");
+        Arc::clone(device_queue)
     }
 }
 
-impl std::fmt::Debug for Lane {
+impl std::fmt::Debug for DeviceQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lane").finish_non_exhaustive()
+        f.debug_struct("DeviceQueue").finish_non_exhaustive()
     }
 }
 
-impl Lane {
-    fn new(device: &Device, clock: &Clock) -> Lane {
+impl DeviceQueue {
+    fn new(device: &Device, clock: &Clock) -> DeviceQueue {
         let settings = settings(device.info());
-        Lane {
+        DeviceQueue {
             clock: clock.clone(),
             members: Mutex::default(),
             is_shared: AtomicBool::new(false),
@@ -166,7 +171,7 @@ impl Lane {
         members[at].takes_turns += usize::from(takes_turns);
         self.count(&members);
         Member {
-            lane: Arc::clone(self),
+            device_queue: Arc::clone(self),
             session,
             takes_turns,
         }
@@ -323,7 +328,7 @@ impl Given {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut members = lock(&self.lane.members);
+        let mut members = lock(&self.device_queue.members);
         if let Some(at) = members.iter().position(|using| using.session == self.session) {
             members[at].plans -= 1;
             members[at].takes_turns -= usize::from(self.takes_turns);
@@ -331,18 +336,18 @@ impl Drop for Member {
                 members.swap_remove(at);
             }
         }
-        self.lane.count(&members);
+        self.device_queue.count(&members);
     }
 }
 
 impl Turn {
-    /// Of a part on this lane, whose slot has this bell.
-    pub(crate) fn new(lane: &Arc<Lane>, rope: Waker) -> Turn {
+    /// Of a part on this device queue, whose slot has this notifier.
+    pub(crate) fn new(device_queue: &Arc<DeviceQueue>, rope: Waker) -> Turn {
         let waiter = Arc::new(Waiter {
             rope,
             turn: Mutex::default(),
         });
-        let (own, its_lane) = (Arc::clone(&waiter), Arc::clone(lane));
+        let (own, its_queue) = (Arc::clone(&waiter), Arc::clone(device_queue));
         let signal = Signal::new(move |_| {
             let ended = {
                 let mut cell = lock(&own.turn);
@@ -352,19 +357,19 @@ impl Turn {
                 }
             };
             if let Some(ticket) = ended {
-                its_lane.end(ticket);
+                its_queue.end(ticket);
             }
             own.rope.ring();
         });
         Turn {
-            lane: Arc::clone(lane),
+            device_queue: Arc::clone(device_queue),
             waiter,
             signal,
         }
     }
 
-    pub(crate) fn lane(&self) -> &Arc<Lane> {
-        &self.lane
+    pub(crate) fn device_queue(&self) -> &Arc<DeviceQueue> {
+        &self.device_queue
     }
 
     /// Asks, where that was not done. Whether it is the part's turn.
@@ -373,8 +378,8 @@ impl Turn {
         if cell.ticket.is_some() {
             return cell.is_given;
         }
-        let now_ns = self.lane.clock.now_ns();
-        let mut state = lock(&self.lane.state);
+        let now_ns = self.device_queue.clock.now_ns();
+        let mut state = lock(&self.device_queue.state);
         state.ask(&self.waiter, asked, now_ns);
         state.go_on(now_ns);
         drop(state);
@@ -404,15 +409,15 @@ impl Turn {
             return true;
         };
         {
-            let mut state = lock(&self.lane.state);
-            let now_ns = self.lane.clock.now_ns();
+            let mut state = lock(&self.device_queue.state);
+            let now_ns = self.device_queue.clock.now_ns();
             if let Some(given) = state.given.iter_mut().find(|given| given.ticket == ticket) {
                 given.issued = Some((Instant::now(), now_ns));
                 given.fence = fence.to_share();
             }
         }
         // what went wrong is said by whoever waits for the fence
-        self.lane.clock.is_virtual() || fence.on_signal(&self.signal).unwrap_or(false)
+        self.device_queue.clock.is_virtual() || fence.on_signal(&self.signal).unwrap_or(false)
     }
 
     /// While the part is with its device: which part of its run asks for its turn when it ends; none: no part does.
@@ -420,7 +425,7 @@ impl Turn {
         let Some(ticket) = lock(&self.waiter.turn).ticket else {
             return;
         };
-        let mut state = lock(&self.lane.state);
+        let mut state = lock(&self.device_queue.state);
         if let Some(given) = state.given.iter_mut().find(|given| given.ticket == ticket) {
             given.then = next.map(|(turn, asked)| (Arc::clone(&turn.waiter), asked));
         }
@@ -432,8 +437,8 @@ impl Turn {
         let Some(ticket) = cell.ticket else {
             return;
         };
-        let now_ns = self.lane.clock.now_ns();
-        let mut state = lock(&self.lane.state);
+        let now_ns = self.device_queue.clock.now_ns();
+        let mut state = lock(&self.device_queue.state);
         state.queue.withdraw(ticket, now_ns);
         state.end(ticket, now_ns);
     }
@@ -445,14 +450,14 @@ impl Drop for Turn {
     }
 }
 
-/// The end of a part: on virtual time, one that its lane looks at too.
+/// The end of a part: on virtual time, one that its device queue looks at too.
 pub(crate) enum PartFence {
     Own(Fence),
     Shared(Arc<Fence>),
 }
 
 impl PartFence {
-    /// Shared where a lane is to look at it.
+    /// Shared where a device queue is to look at it.
     pub(crate) fn new(fence: Fence, is_shared: bool) -> PartFence {
         match is_shared {
             true => PartFence::Shared(Arc::new(fence)),
