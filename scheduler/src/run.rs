@@ -153,7 +153,7 @@ impl Run {
     fn begin(&mut self, mut slot: Box<RunState>) -> Result<()> {
         loop {
             self.submitted.begins(self.inner.now_ns());
-            slot.turns.terms.clone_from(&self.terms);
+            slot.grants.terms.clone_from(&self.terms);
             slot.measures_steps = self.inner.tracer.measures_steps();
             let started = self.plan.start(&mut slot).and_then(|progress| {
                 if progress == Progress::Waiting {

@@ -274,7 +274,7 @@ fn cancelled_request_does_not_block_the_queue() {
 }
 
 #[test]
-fn unused_turn_goes_to_the_next_waiter() {
+fn unused_grant_goes_to_the_next_waiter() {
     let runtime = runtime("");
     let [first, second, third] = [0; 3].map(|_| session(&runtime, CAMERA, null()));
     let (holds, given, last) = (submit(&first), submit(&second), submit(&third));

@@ -164,8 +164,8 @@ impl LoadedPlan {
         let is_virtual = shared.host.clock().is_virtual();
         let pipeline = waits_here && policy.runs_in_flight() > 1 && !is_virtual;
         // what an admitted session gave its device at once would be ahead of the next one's first part
-        let takes_turns = pipeline || times_ns.is_some();
-        let join = |part: &PartWiring| part.device_queue.join(session, takes_turns);
+        let needs_grants = pipeline || times_ns.is_some();
+        let join = |part: &PartWiring| part.device_queue.join(session, needs_grants);
         let members = wiring.parts.iter().map(join).collect();
         let wiring = Arc::new(wiring);
         let most = policy.runs_in_flight();

@@ -1,4 +1,4 @@
-//! Notifications of ended parts and granted turns, so that one thread waits for whichever comes
+//! Notifications of ended parts and queue grants, so that one thread waits for whichever comes
 //! first.
 //!
 //! Invariants:
@@ -51,7 +51,7 @@ impl Notifier {
     }
 
     /// For what rings it that is no end of a part.
-    pub(crate) fn rope(&self) -> Waker {
+    pub(crate) fn waker(&self) -> Waker {
         Waker(Arc::clone(&self.state))
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct PartWiring {
     pub(crate) bounded_outputs: Vec<usize>,
     /// From the start of a run, where the plan's devices work at once on one.
     pub(crate) planned_start: Option<Duration>,
-    /// Where it waits for its turn.
+    /// The queue of its device.
     pub(crate) device_queue: Arc<DeviceQueue>,
     /// How long its device is expected to take, with its launch, in nanoseconds.
     pub(crate) expected_ns: u64,

@@ -88,7 +88,7 @@ pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Re
     }
     let clock = plan.clock();
     let (real, before_ns) = (Instant::now(), clock.now_ns());
-    slot.turns.terms = Terms::in_background(before_ns);
+    slot.grants.terms = Terms::in_background(before_ns);
     let slot = match plan.start(&mut slot) {
         Err(error) => {
             plan.give_up(index, slot);

@@ -1,5 +1,5 @@
 //! A queue grant on a shared device allocates nothing, regardless of the number of waiting
-//! sessions. The benchmark `turns` measures its time.
+//! sessions. The benchmark `queue_grants` measures its time.
 
 #![allow(
     dead_code,
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[path = "../src/device_queue.rs"]
 mod device_queue;
-#[path = "../benches/turns/live.rs"]
+#[path = "../benches/queue_grants/live.rs"]
 mod live;
 #[path = "../src/session/notifier.rs"]
 mod notifier;

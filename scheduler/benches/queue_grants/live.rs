@@ -1,5 +1,5 @@
-//! Parts that take turns on a device queue as those of sessions do, with a run that has ended in place of the device's work: what is
-//! left is the cost of the turn.
+//! Parts that request queue grants as the parts of sessions do. A run that has already ended stands
+//! for the device's work, so only the cost of the grant is left.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use polychip_graph::{Graph, Node, Tensor};
 use polychip_host::{Clock, CompileOptions, Device, FlatGraph, Host, Memory, Submission};
 use polychip_ops::{DType, Op, TensorType};
 
-use crate::device_queue::{Asked, DeviceQueue, DeviceQueues, Member, PartFence, Turn};
+use crate::device_queue::{DeviceQueue, DeviceQueues, GrantRequest, Member, PartFence, QueueGrant};
 use crate::notifier::Notifier;
 
 /// The device queue of a CPU of one place, and a run of it that has ended.
@@ -22,9 +22,9 @@ pub(crate) struct Live {
 
 /// A part of a session.
 pub(crate) struct One {
-    turn: Turn,
+    grant: QueueGrant,
     bell: Notifier,
-    asked: Asked,
+    asked: GrantRequest,
 }
 
 /// `y = relu(x)` over four floats, once computed.
@@ -74,9 +74,9 @@ impl Live {
             members.push(self.device_queue.join(session, false));
             let bell = Notifier::new();
             One {
-                turn: Turn::new(&self.device_queue, bell.rope()),
+                grant: QueueGrant::new(&self.device_queue, bell.waker()),
                 bell,
-                asked: Asked {
+                asked: GrantRequest {
                     class: Class::ALL[session % Class::COUNT],
                     deadline_ns: Some((session as u64 * 7919) % 1000),
                     since_ns: session as u64,
@@ -92,36 +92,36 @@ impl Live {
 
     /// What a session does that has the device alone: it does not ask.
     pub(crate) fn is_free(&self, one: &One) -> bool {
-        !self.device_queue.is_shared() && !one.turn.is_asked()
+        !self.device_queue.is_shared() && !one.grant.is_asked()
     }
 
-    /// All ask; then each that has its turn is given to the device, which has done with it at once, until none waits.
+    /// All ask; then each that has its grant is given to the device, which has done with it at once, until none waits.
     pub(crate) fn round(&self, sessions: &[One]) {
         for one in sessions {
-            one.turn.ask(&one.asked);
+            one.grant.ask(&one.asked);
         }
         let mut left = sessions.len();
         while left > 0 {
             for one in sessions {
-                if one.turn.is_asked() && !one.turn.is_waiting() {
-                    assert!(one.turn.begun(&self.ended), "the end is told");
+                if one.grant.is_asked() && !one.grant.is_waiting() {
+                    assert!(one.grant.begun(&self.ended), "the end is told");
                     left -= 1;
                 }
             }
         }
     }
 
-    /// So many turns of one session, which waits for them among others.
-    pub(crate) fn turns(&self, one: &One, count: u64) {
+    /// Requests and uses this many grants for one session, which waits among others.
+    pub(crate) fn round_trips(&self, one: &One, count: u64) {
         for _ in 0..count {
             let mut seen = one.bell.rings();
-            let mut has = one.turn.ask(&one.asked);
+            let mut has = one.grant.ask(&one.asked);
             while !has {
                 one.bell.wait(seen, Duration::from_secs(60));
                 seen = one.bell.rings();
-                has = one.turn.ask(&one.asked);
+                has = one.grant.ask(&one.asked);
             }
-            assert!(one.turn.begun(&self.ended), "the end is told");
+            assert!(one.grant.begun(&self.ended), "the end is told");
         }
     }
 }
