@@ -44,7 +44,7 @@ use pace::Pace;
 use queue_grants::Terms;
 use run_state::RunState;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
-use specializations::{Held, Shapes, Specialization};
+use specializations::{SessionResources, Shapes, Specialization};
 use standby_plan::Kept;
 use thermal_readmission::Cooling;
 
@@ -251,7 +251,7 @@ impl Session {
         policy: Policy,
         first: Arc<LoadedPlan>,
         kept: Vec<Kept>,
-        held: Held,
+        held: SessionResources,
     ) -> Result<Session> {
         let flights = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
         let number = kept.len() as u64;

@@ -14,7 +14,7 @@ use std::borrow::BorrowMut;
 use std::time::{Duration, Instant};
 
 use crate::detokenizer::Pieces;
-use crate::grammar::Held;
+use crate::grammar::GrammarState;
 use crate::sequence::Sequence;
 use crate::speculation::{Guesser, ROWS};
 use crate::{
@@ -68,7 +68,7 @@ pub struct Generation<S: BorrowMut<Sequence> = Sequence> {
     wanted: usize,
     ignore_end: bool,
     sampler: Sampler,
-    grammar: Option<Held>,
+    grammar: Option<GrammarState>,
     guesser: Option<Guesser>,
     text: Text,
     tokens: Vec<TokenId>,

@@ -44,7 +44,7 @@ const PLANS: u64 = 1 << 32;
 const NODE_BYTES: u64 = 4 << 10;
 
 /// Resources that are freed with the last clone of a session.
-pub(crate) type Held = Box<dyn std::fmt::Debug + Send + Sync>;
+pub(crate) type SessionResources = Box<dyn std::fmt::Debug + Send + Sync>;
 
 /// What the clones of a session share.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Shapes {
     background: Option<Background>,
     kind: Kind,
     /// Of an admitted session: its place among them.
-    _held: Option<Held>,
+    _held: Option<SessionResources>,
 }
 
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Shapes {
         policy: Policy,
         flights: Arc<InFlightLimit>,
         special: Specialization,
-        held: Option<Held>,
+        held: Option<SessionResources>,
     ) -> Shapes {
         let inner = &special.inner;
         Shapes {
