@@ -14,7 +14,7 @@ use std::time::Instant;
 use polychip_farm::inventory::{Hold, Member, twins};
 use polychip_farm::transport::{Faults, Simulated};
 use polychip_farm::{Blob, Clock, Equipped, RunFolder, Settings, Summary, drive};
-use polychip_farm_record::{Effort, FORMAT, Item, Job, Limits, Model, Place, RunHeader, Wanted};
+use polychip_farm_record::{Effort, FORMAT, InventoryEntry, Item, Job, Limits, Model, RunHeader, Wanted};
 
 /// Boards that stand in for each other.
 const TWINS: usize = 5;
@@ -42,7 +42,7 @@ fn board(index: usize, clock: &Clock) -> Equipped {
     };
     Equipped {
         member: Member {
-            place: Place {
+            place: InventoryEntry {
                 name: format!("board-{index}"),
                 transport: "simulated".into(),
                 tags: vec![format!("soc={}", index / TWINS)],
@@ -67,7 +67,7 @@ fn board(index: usize, clock: &Clock) -> Equipped {
 fn driven(boards: usize, items: usize) -> Result<(Summary, f64), Box<dyn Error>> {
     let clock = Clock::simulated();
     let boards: Vec<Equipped> = (0..boards).map(|index| board(index, &clock)).collect();
-    let places: Vec<Place> = boards.iter().map(|board| board.member.place.clone()).collect();
+    let places: Vec<InventoryEntry> = boards.iter().map(|board| board.member.place.clone()).collect();
     let mut models = BTreeMap::new();
     let mut wanted = Vec::new();
     for group in twins(&places) {

@@ -9,7 +9,7 @@ use polychip_farm::inventory::{Hold, Member, twins};
 use polychip_farm::transport::{Faults, Simulated};
 use polychip_farm::{Blob, Clock, Equipped, News, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
-    Effort, FORMAT, Item, Job, Limits, Model, Outcome, Place, Record, RunHeader, Wanted, read_lines,
+    Effort, FORMAT, InventoryEntry, Item, Job, Limits, Model, Outcome, Record, RunHeader, Wanted, read_lines,
 };
 
 fn blob(name: &str, bytes: u64) -> Blob {
@@ -68,7 +68,7 @@ fn farm(seed: u64, boards: usize, kinds: usize, models: usize, faults: impl Fn(u
         .enumerate()
         .map(|(board, transport)| Equipped {
             member: Member {
-                place: Place {
+                place: InventoryEntry {
                     name: format!("b{board}"),
                     transport: "simulated".into(),
                     tags: vec![format!("kind={}", board % kinds)],
@@ -88,7 +88,7 @@ fn farm(seed: u64, boards: usize, kinds: usize, models: usize, faults: impl Fn(u
             plugins: vec![blob("plugin", 5_000_000)],
         })
         .collect();
-    let places: Vec<Place> = equipped.iter().map(|board| board.member.place.clone()).collect();
+    let places: Vec<InventoryEntry> = equipped.iter().map(|board| board.member.place.clone()).collect();
     let mut items = Vec::new();
     for group in twins(&places) {
         for model in 0..models {

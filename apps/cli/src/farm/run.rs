@@ -15,7 +15,8 @@ use anyhow::Context as _;
 use polychip_farm::inventory::{Member, twins};
 use polychip_farm::{Blob, Clock, Equipped, News, Next, RunError, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
-    Effort, FORMAT, Item, Job, Model, Outcome, Place, Record, RunHeader, Settings as ItemSettings, Wanted,
+    Effort, FORMAT, InventoryEntry, Item, Job, Model, Outcome, Record, RunHeader, Settings as ItemSettings,
+    Wanted,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -356,7 +357,7 @@ impl MeasuringArguments {
 impl Arguments {
     /// What the run asks for.
     fn header(&self, members: &[Member], models: &[Blob]) -> anyhow::Result<RunHeader> {
-        let places: Vec<Place> = members.iter().map(|member| member.place.clone()).collect();
+        let places: Vec<InventoryEntry> = members.iter().map(|member| member.place.clone()).collect();
         let items = match &self.suspects {
             Some(path) => suspects(path, &places)?,
             None => self.items(&places, models)?,
@@ -379,7 +380,7 @@ impl Arguments {
     }
 
     /// Each job with each model and set of plugins, for each group of twins.
-    fn items(&self, places: &[Place], models: &[Blob]) -> anyhow::Result<Vec<Wanted>> {
+    fn items(&self, places: &[InventoryEntry], models: &[Blob]) -> anyhow::Result<Vec<Wanted>> {
         let jobs = self.jobs.iter().map(|wish| wish.job());
         let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
         if models.is_empty() && !of_models.is_empty() {
@@ -415,7 +416,7 @@ impl Arguments {
 }
 
 /// The items of a file that `farm compare --suspects` wrote.
-fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
+fn suspects(path: &Path, places: &[InventoryEntry]) -> anyhow::Result<Vec<Wanted>> {
     let wrong = |why: String| bad_input(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let items: Vec<Wanted> = serde_json::from_str(&text).map_err(|error| {
@@ -547,7 +548,7 @@ mod tests {
 
     #[test]
     fn suspects_must_belong_to_existing_boards() {
-        let place = |name: &str| Place {
+        let place = |name: &str| InventoryEntry {
             name: name.into(),
             transport: "local".into(),
             tags: Vec::new(),
