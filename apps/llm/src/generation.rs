@@ -18,7 +18,7 @@ use crate::grammar::GrammarState;
 use crate::sequence::Sequence;
 use crate::speculation::{Guesser, ROWS};
 use crate::{
-    Answer, Batch, Error, Finish, Generate, Grammar, LanguageModel, Result, Sampler, StopStrings, TokenId,
+    Batch, Completion, Error, Finish, Generate, Grammar, LanguageModel, Result, Sampler, StopStrings, TokenId,
 };
 
 /// Result of a step.
@@ -392,9 +392,9 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
 
     /// Returns the sequence and the answer so far, marked cancelled if it had not ended.
     #[must_use]
-    pub fn into_answer(mut self) -> (S, Answer) {
+    pub fn into_completion(mut self) -> (S, Completion) {
         self.cancel();
-        let answer = Answer {
+        let answer = Completion {
             text: self.text.whole,
             tokens: self.tokens,
             finish: self.finish.unwrap_or(Finish::Cancelled),

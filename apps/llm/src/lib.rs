@@ -54,7 +54,7 @@ pub use batch::Batch;
 pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};
-pub use generate::{Answer, Finish, Generate};
+pub use generate::{Completion, Finish, Generate};
 pub use generation::{Generation, Step};
 pub use gguf::Gguf;
 pub use grammar::Grammar;
@@ -64,7 +64,7 @@ pub use sequence::Sequence;
 pub use sizes::Sizes;
 pub use speculation::{Draft, Speculated, Speculation};
 pub use stop::{StopStrings, Stopped};
-pub use stream::AnswerStream;
+pub use stream::CompletionStream;
 pub use template::{ChatTemplate, Message};
 pub use tokenizer::{Specials, TokenId, Tokenizer};
 

@@ -22,7 +22,7 @@ use crate::chunk::{SessionKey, rung};
 use crate::model::LanguageModel;
 use crate::phases::PhaseReport;
 use crate::{Error, Result, TokenId};
-use placed::Placed;
+use placed::PlacementState;
 
 /// Longest time of one chunk; a device that is silent for longer counts as hung.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -42,20 +42,20 @@ pub struct Sequence {
     /// A session's view of the cache.
     views: BTreeMap<SessionKey, View>,
     /// Its place in steps of this many sequences.
-    pub(crate) places: BTreeMap<usize, Place>,
+    pub(crate) places: BTreeMap<usize, BatchSlot>,
     /// The session that ran last.
     pub(crate) current: Option<SessionKey>,
-    placed: Placed,
+    placed: PlacementState,
     tokens: Vec<TokenId>,
     logits: Vec<f32>,
     /// The draft model's sequence, with speculative decoding.
     companion: Option<Box<Sequence>>,
 }
 
-/// A place in steps of several sequences, with the inputs over the caches there. The sequence owns
-/// the inputs, so that they go with its memory.
+/// A slot in batched steps of several sequences, with the inputs over its caches. The sequence owns
+/// the inputs, so that they are freed with its memory.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct BatchSlot {
     pub(crate) index: usize,
     pub(crate) past: Vec<Input>,
 }
@@ -92,7 +92,7 @@ impl Sequence {
             views: BTreeMap::new(),
             places: BTreeMap::new(),
             current: None,
-            placed: Placed::default(),
+            placed: PlacementState::default(),
             tokens: Vec::new(),
             logits: Vec::new(),
             companion: None,

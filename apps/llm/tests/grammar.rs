@@ -180,7 +180,7 @@ fn grammar_holds_alone_batched_and_with_drafts() {
     }
     let together: Vec<String> = answers
         .into_iter()
-        .map(|answer| answer.into_answer().1.text)
+        .map(|answer| answer.into_completion().1.text)
         .collect();
     assert_eq!(together, alone);
 }

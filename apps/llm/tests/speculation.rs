@@ -6,7 +6,7 @@ use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{
-    Answer, Architecture, Draft, Generate, Gguf, LanguageModel, Options, Sampling, Speculation, TokenId,
+    Architecture, Completion, Draft, Generate, Gguf, LanguageModel, Options, Sampling, Speculation, TokenId,
 };
 
 fn model(seed: u64) -> LanguageModel {
@@ -26,7 +26,7 @@ fn with_room(seed: u64, room: usize) -> LanguageModel {
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 
-fn answer(model: &LanguageModel, prompt: &[TokenId], wanted: &Generate) -> (Answer, Vec<TokenId>) {
+fn answer(model: &LanguageModel, prompt: &[TokenId], wanted: &Generate) -> (Completion, Vec<TokenId>) {
     let mut sequence = model.sequence().unwrap();
     let mut text = String::new();
     let answer = sequence

@@ -25,9 +25,9 @@ const USUAL_ANSWER: usize = 128;
 /// A byte of a dummy KV cache: twice, it is a small 16-bit number.
 const TOUCHED: u8 = 0x2e;
 
-/// Where chunks run, with prefill and decode placement.
+/// The devices of chunks under prefill and decode placement.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct PlacementState {
     /// The plan that all device numbers below refer to.
     phases: Option<Arc<Phases>>,
     /// Chunks of the prompt that are still to be read.
@@ -68,11 +68,11 @@ impl Sequence {
         let known = self.placed.phases.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, &phases)) {
             // numbers of devices are those of other costs
-            self.placed = Placed {
+            self.placed = PlacementState {
                 phases: Some(Arc::clone(&phases)),
                 expected: self.placed.expected,
                 report: std::mem::take(&mut self.placed.report),
-                ..Placed::default()
+                ..PlacementState::default()
             };
         }
         let (rows, device, is_answer) = match phases.fixed {
