@@ -23,41 +23,41 @@ const TABLE: u64 = 1 << 18;
 /// Entries per variable of such a subproblem, in multiples of [`FEW`](super::order::FEW).
 const TIMES: u64 = 16;
 
-/// Most that all nodes may cost on devices that refuse them, so that no sum overflows.
+/// Upper limit of the cost of all nodes on devices that refuse them, so that no sum overflows.
 const MOST: u64 = 1 << 62;
 
-/// Table entries of the subproblems of one answer.
+/// Maximum table entries of the subproblems of one query.
 const EACH: u64 = 1 << 23;
 
-/// The same of all answers together.
+/// Maximum table entries of all queries together.
 const ENTRIES: u64 = 1 << 31;
 
-/// What a node costs where it is forced, as far as it is known.
+/// The least cost of a problem with one node forced to one device, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub(crate) enum ForcedValue {
     /// The least value.
     Value(u64),
-    /// Links forbid it.
+    /// Links do not allow it.
     Impossible,
-    /// It would take too long to tell.
+    /// Computing it would take too long.
     Unknown,
 }
 
-/// A wide problem that is settled, to be asked about.
+/// A solved wide problem, which answers queries about forced nodes.
 pub(crate) struct Conditioned {
     network: Network,
     around: Around,
     subproblems: Subproblems,
-    /// The optimum, and the same while a node is forced.
+    /// The optimum, and the assignment of the current query.
     optimum: Vec<u32>,
     chosen: Vec<u32>,
     least: u64,
     /// Per node and device, its own cost in the network.
     own: Vec<u64>,
     devices: usize,
-    /// What no assignment costs but one with a node on a device that refuses it.
+    /// The cost from which an assignment has a node on a device that refuses it.
     refused: u64,
-    /// Table entries that the answers to come may take.
+    /// Table entries left for later queries.
     left: u64,
 }
 
@@ -101,10 +101,10 @@ impl Conditioned {
     }
 
     /// The least value with a node on a device at this cost.
-    pub(crate) fn ask(&mut self, node: usize, device: usize, cost: u64) -> Answered {
+    pub(crate) fn ask(&mut self, node: usize, device: usize, cost: u64) -> ForcedValue {
         let each = EACH.min(self.left);
         if each == 0 {
-            return Answered::Unknown;
+            return ForcedValue::Unknown;
         }
         self.subproblems.left = each;
         let v = node as u32;
@@ -128,12 +128,12 @@ impl Conditioned {
                 let own = i128::from(self.own[node * self.devices + device]);
                 let around = i128::from(self.least) + self.change() - own;
                 match u64::try_from(around) {
-                    Ok(around) if around < self.refused => Answered::Value(add(around, cost)),
-                    _ => Answered::Impossible,
+                    Ok(around) if around < self.refused => ForcedValue::Value(add(around, cost)),
+                    _ => ForcedValue::Impossible,
                 }
             }
-            Verdict::Infeasible => Answered::Impossible,
-            Verdict::Wide(_) => Answered::Unknown,
+            Verdict::Infeasible => ForcedValue::Impossible,
+            Verdict::Wide(_) => ForcedValue::Unknown,
         };
         for &v in self.subproblems.touched() {
             self.chosen[v as usize] = self.optimum[v as usize];
@@ -194,7 +194,7 @@ mod tests {
                 }
                 let plan = solve(&forced, &budget);
                 match conditioned.ask(node, device, cost) {
-                    Answered::Value(value) => {
+                    ForcedValue::Value(value) => {
                         assert_eq!(
                             Some(value),
                             plan.ok().map(|plan| plan.objective),
@@ -202,11 +202,11 @@ mod tests {
                         );
                         values += 1;
                     }
-                    Answered::Impossible => {
+                    ForcedValue::Impossible => {
                         assert!(plan.is_err(), "seed {seed} node {node}");
                         impossible += 1;
                     }
-                    Answered::Unknown => unknown += 1,
+                    ForcedValue::Unknown => unknown += 1,
                 }
             }
         }
