@@ -45,7 +45,7 @@ use queue_grants::Terms;
 use run_state::RunState;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
 use specializations::{SessionResources, Shapes, Specialization};
-use standby_plan::Kept;
+use standby_plan::StandbyPlan;
 use thermal_readmission::Cooling;
 
 mod admitted;
@@ -116,7 +116,7 @@ impl Specialization {
         id: usize,
         shared: &Arc<Shared>,
         plan: Arc<LoadedPlan>,
-        kept: Vec<Kept>,
+        standby: Vec<StandbyPlan>,
         policy: Policy,
         number: u64,
     ) -> Result<Specialization> {
@@ -136,11 +136,11 @@ impl Specialization {
         };
         let now_ns = shared.host.clock().now_ns();
         // what is admitted keeps its plan
-        let is_watched = policy.governing().is_some() || !kept.is_empty();
+        let is_watched = policy.governing().is_some() || !standby.is_empty();
         let learning = Learning::new(
             &plan.planned,
             &policy,
-            !kept.is_empty(),
+            !standby.is_empty(),
             shared.host.clock().now_ns(),
         );
         let cooling = Cooling::new(policy.temperature_limit(), is_watched, now_ns);
@@ -166,7 +166,7 @@ impl Specialization {
             runs: AtomicU64::new(0),
             latest: Arc::default(),
             cooling,
-            kept: Mutex::new(kept),
+            standby: Mutex::new(standby),
             places,
             pace: Pace::new(cadence),
             lateness: Lateness::new(devices, policy.frame_deadline(), policy.temperature_limit()),
@@ -250,12 +250,12 @@ impl Session {
         id: usize,
         policy: Policy,
         first: Arc<LoadedPlan>,
-        kept: Vec<Kept>,
+        standby: Vec<StandbyPlan>,
         held: SessionResources,
     ) -> Result<Session> {
         let flights = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
-        let number = kept.len() as u64;
-        let special = Specialization::of(id, shared, first, kept, policy.clone(), number)?;
+        let number = standby.len() as u64;
+        let special = Specialization::of(id, shared, first, standby, policy.clone(), number)?;
         Ok(Session(Arc::new(Shapes::known(
             id,
             policy,

@@ -237,22 +237,22 @@ struct DeviceQueue {
     queue: Queue<usize>,
     preemption_ns: Option<u64>,
     switch_ns: u64,
-    /// What it was given, in the order in which it runs it: the first began already.
-    given: VecDeque<Given>,
-    /// The task of the last one that was put there to run.
+    /// Its parts in execution order; the first has started.
+    given: VecDeque<ExecutingPart>,
+    /// The task of the last started part.
     last_task: Option<usize>,
 }
 
-/// A part that a device was given, or what is left of one that is interrupted.
+/// A part that a device executes, or the rest of an interrupted one.
 #[derive(Debug, Clone, Copy)]
-struct Given {
+struct ExecutingPart {
     ticket: Ticket,
     run: usize,
     task: usize,
     class: Class,
     start_ns: u64,
     end_ns: u64,
-    /// It is interrupted when this ends.
+    /// Whether it is interrupted at `end_ns`.
     is_interrupted: bool,
 }
 
@@ -383,7 +383,7 @@ impl Simulation<'_> {
                     (u128::from(stated) * u128::from(permille) / 1_000).max(1) as u64
                 }
             };
-            let new = Given {
+            let new = ExecutingPart {
                 ticket,
                 run: place,
                 task: run.task,
@@ -407,8 +407,8 @@ impl Simulation<'_> {
     /// A device ends the first part that it was given.
     fn end(&mut self, now: u64, device: usize) {
         let device_queue = &mut self.device_queues[device];
-        let ends_now = |first: &mut Given| first.end_ns == now;
-        let Some(Given {
+        let ends_now = |first: &mut ExecutingPart| first.end_ns == now;
+        let Some(ExecutingPart {
             ticket,
             run: place,
             start_ns,
@@ -500,8 +500,8 @@ impl DeviceQueue {
     }
 
     /// A part comes, whose `end_ns` is its time: behind what is as urgent, and where the device interrupts, before the rest.
-    fn put(&mut self, mut new: Given, now: u64) {
-        let is_less = |other: &Given| other.class > new.class;
+    fn put(&mut self, mut new: ExecutingPart, now: u64) {
+        let is_less = |other: &ExecutingPart| other.class > new.class;
         let at = match self.preemption_ns {
             Some(_) => self.given.iter().position(is_less).unwrap_or(self.given.len()),
             None => self.given.len(),

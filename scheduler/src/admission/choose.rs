@@ -25,7 +25,7 @@ use crate::admission::timed::TimedPart;
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::Planned;
 use crate::policy::{Aim, Policy};
-use crate::session::standby_plan::ToKeep;
+use crate::session::standby_plan::UnloadedStandbyPlan;
 use crate::session::{portfolio, queue_grants};
 use crate::shared::Shared;
 
@@ -93,8 +93,8 @@ impl Counted {
     }
 
     /// As it is to be kept ready.
-    pub(crate) fn to_keep(&self) -> ToKeep<'_> {
-        ToKeep {
+    pub(crate) fn unloaded_standby(&self) -> UnloadedStandbyPlan<'_> {
+        UnloadedStandbyPlan {
             planned: &self.planned,
             times_ns: &self.times_ns,
         }

@@ -19,8 +19,8 @@ use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Precision, Settings};
 
-/// What a device said to a part.
-pub(crate) type Answer<T> = std::result::Result<T, polychip_host::Error>;
+/// A device's result for a part.
+pub(crate) type DeviceResult<T> = std::result::Result<T, polychip_host::Error>;
 
 /// "PLYB": a cached blob of ours.
 const MAGIC: [u8; 4] = *b"PLYB";
@@ -108,10 +108,10 @@ pub(crate) fn all(
     settings: Settings,
     cache: Option<&Path>,
     have: &Loaded,
-) -> Vec<Answer<LoadedPart>> {
+) -> Vec<DeviceResult<LoadedPart>> {
     let descriptors = planned.model().descriptors(planned.graph());
     let parts = &planned.plan().parts;
-    let one = |index: usize| -> Answer<LoadedPart> {
+    let one = |index: usize| -> DeviceResult<LoadedPart> {
         let part = &parts[index];
         if let Some(loaded) = have.find(part) {
             return Ok(loaded.clone());
@@ -174,7 +174,7 @@ pub(crate) fn one(
     descriptors: &[i64],
     settings: Settings,
     source: Source<'_>,
-) -> Answer<LoadedPart> {
+) -> DeviceResult<LoadedPart> {
     load(
         device,
         &planned.devices()[device.index()],
@@ -192,7 +192,7 @@ fn load(
     descriptors: &[i64],
     settings: Settings,
     source: Source<'_>,
-) -> Answer<LoadedPart> {
+) -> DeviceResult<LoadedPart> {
     // a device that can be reset may need the blob once more
     let keep = source.keep && device.offers_reset();
     let structure = fingerprint::structure(graph);

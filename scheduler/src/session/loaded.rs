@@ -25,7 +25,7 @@ use crate::session::memory::{self, Footprint};
 use crate::session::padding;
 use crate::session::replicas::{ReplicaReport, Replicas, Taken};
 use crate::session::run_driver::RunDriver;
-use crate::session::run_state::{Given, Progress, RunState};
+use crate::session::run_state::{Progress, RunBindings, RunState};
 use crate::session::wiring::{self, OutputSource, PartWiring, Wiring};
 use crate::shared::Shared;
 
@@ -496,7 +496,7 @@ impl LoadedPlan {
         })
     }
 
-    fn bind(&self, slot: &mut RunState, given: &Given) -> Result<()> {
+    fn bind(&self, slot: &mut RunState, given: &RunBindings) -> Result<()> {
         let (wiring, devices) = (&*self.wiring, self.planned.devices());
         for (index, input) in &given.inputs {
             let bound = input.bound_to(self.number, || self.input_users(*index))?;

@@ -96,7 +96,7 @@ pub(crate) struct RunState {
     pub(crate) started: Option<(Instant, u64)>,
     pub(crate) latency: Duration,
     /// The app's tensors and permits, held until the run returns its outputs or an error.
-    pub(crate) given: Given,
+    pub(crate) given: RunBindings,
     /// The part at which the run hung.
     pub(crate) hung: Option<usize>,
     /// An output whose session memory was too small for the computed tensor, and the bytes it needs.
@@ -105,7 +105,7 @@ pub(crate) struct RunState {
 
 /// The app's tensors and the permits that a run holds.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct RunBindings {
     /// By index of the model's inputs.
     pub(crate) inputs: Vec<(usize, Hold)>,
     /// By index of the model's outputs: those that are written into the app's own memory.
@@ -122,9 +122,9 @@ pub(crate) struct Given {
     pub(crate) states: Option<Arc<States>>,
 }
 
-impl Given {
-    fn with_capacity(inputs: usize, outputs: usize) -> Given {
-        Given {
+impl RunBindings {
+    fn with_capacity(inputs: usize, outputs: usize) -> RunBindings {
+        RunBindings {
             inputs: Vec::with_capacity(inputs),
             outputs: Vec::with_capacity(outputs),
             cut: Vec::new(),
@@ -146,7 +146,7 @@ impl Given {
         self.ticket = None;
     }
 
-    /// As [`Given::release`], after a successful run.
+    /// As [`RunBindings::release`], after a successful run.
     pub(crate) fn complete(&mut self) {
         if let Some(states) = self.states.take() {
             states.advance();
@@ -208,7 +208,7 @@ impl RunState {
             copies,
             started: None,
             latency: Duration::ZERO,
-            given: Given::with_capacity(wiring.inputs.len(), wiring.outputs.len()),
+            given: RunBindings::with_capacity(wiring.inputs.len(), wiring.outputs.len()),
             hung: None,
             short: None,
         }

@@ -97,7 +97,7 @@ pub(crate) struct Open {
     buckets: Option<Buckets>,
     /// What plans for the CPU alone are made with; none where runs wait for the plan over all devices.
     stand_in: Option<Policy>,
-    kept: Mutex<Kept>,
+    kept: Mutex<SpecializationTable>,
     /// A specialisation was made, or could not be.
     made: Condvar,
     hits: AtomicU64,
@@ -111,7 +111,7 @@ pub(crate) struct Open {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct SpecializationTable {
     all: Vec<Specialised>,
     making: Vec<Sizes>,
     /// Counts uses and specialisations.
@@ -495,7 +495,7 @@ impl Owner for Shapes {
 }
 
 impl Open {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, SpecializationTable> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -719,7 +719,7 @@ fn stand_in(policy: &Policy, devices: &[Device]) -> Option<Policy> {
     Some(policy.without_pins())
 }
 
-impl Kept {
+impl SpecializationTable {
     /// The specialisation for these sizes, which is used now, and whether it is a stand-in.
     fn find(&mut self, sizes: &Sizes) -> Option<(Arc<Inner>, bool)> {
         self.used += 1;
