@@ -152,7 +152,7 @@ fn run_name(text: &str) -> Result<String, String> {
 
 /// Output of `farm run --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct FarmRunOutput {
     /// Folder of the run.
     folder: String,
     /// Name of the run.
@@ -217,7 +217,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .collect();
     check_models(&folder, &models)?;
     let (summary, not_measured) = driven(&folder, &boards, &models)?;
-    let answer = Answer {
+    let answer = FarmRunOutput {
         folder: folder.path().display().to_string(),
         run: folder.header().id.clone(),
         items: folder.header().items.len() as u64,
@@ -464,7 +464,7 @@ fn of_blob(blob: &Blob) -> Model {
     }
 }
 
-impl Answer {
+impl FarmRunOutput {
     /// An error with the command's exit code, where not all was measured.
     fn verdict(&self) -> anyhow::Result<()> {
         let Summary {
@@ -491,7 +491,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for FarmRunOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for one in &self.not_measured {
             writeln!(f, "{} on {}: {}", one.item, one.place, one.reason)?;

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 
 use polychip_llm::Message;
 
-use super::{AnswerArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses};
+use super::{GenerationArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses};
 use crate::exit::warn;
 use crate::output::Output;
 
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: LanguageArguments,
     #[command(flatten)]
-    answer: AnswerArguments,
+    answer: GenerationArguments,
 }
 
 /// Runs the command.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    AnswerArguments, FormatArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses,
+    FormatArguments, GenerationArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses,
 };
 use crate::file;
 use crate::output::Output;
@@ -34,14 +34,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: LanguageArguments,
     #[command(flatten)]
-    answer: AnswerArguments,
+    answer: GenerationArguments,
     #[command(flatten)]
     format: FormatArguments,
 }
 
 /// Output of `generate --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct GenerateOutput {
     /// Model file.
     model: String,
     /// The answer's text.
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     prepare_guesses(&arguments.answer, &model, prompt.len(), &mut wanted)?;
     let shown = (!arguments.json).then_some(&mut *out);
     let generated = answer(&mut sequence, &prompt, &wanted, shown)?;
-    let answer = Answer {
+    let answer = GenerateOutput {
         model: arguments.model.model.display().to_string(),
         finish: finish(generated.finish),
         prompt_tokens: generated.prompt_tokens,
@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 }
 
 /// What is said behind an answer.
-fn speeds(answer: &Answer) -> String {
+fn speeds(answer: &GenerateOutput) -> String {
     let decode = match answer.decode_tokens_per_s {
         Some(speed) => format!(", {} answer tokens at {speed:.1}/s", answer.tokens.len()),
         None => String::new(),
