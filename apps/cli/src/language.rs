@@ -11,7 +11,7 @@ pub(crate) mod serve;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use polychip_llm::phases::{PhaseCosts, PhaseLimits, PhaseShare};
+use polychip_llm::prefill_decode::{PhaseCosts, PhaseLimits, PhaseShare};
 use polychip_llm::{
     Adapter, Completion, Draft, Generate, Grammar, LanguageModel, Message, Options, Sampling, Sequence,
     Specials, Speculation, TokenId,

@@ -14,7 +14,7 @@
 //! - text: `tokenizer`, `detokenizer`, `stop`, `template`
 //! - graphs: `build`
 //! - execution: `model`, `sequence`, and `batch` for several sequences at once
-//! - placement: `phases`, `measure`, `placement`
+//! - placement: `prefill_decode`, `measure`, `placement`
 //! - answers: `sampler`, `grammar`, `speculation`, `generation`, `generate`, `stream`
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
@@ -36,8 +36,8 @@ pub mod gguf;
 mod grammar;
 mod measure;
 mod model;
-pub mod phases;
 mod placement;
+pub mod prefill_decode;
 mod sampler;
 mod sequence;
 mod sizes;

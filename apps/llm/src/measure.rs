@@ -16,8 +16,8 @@
 
 use crate::chunk::LADDER;
 use crate::model::LanguageModel;
-use crate::phases::judge::{distance, reference, tolerance};
-use crate::phases::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
+use crate::prefill_decode::judge::{distance, reference, tolerance};
+use crate::prefill_decode::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
 use crate::sequence::Sequence;
 use crate::{Error, Result, TokenId};
 

@@ -20,7 +20,7 @@ use polychip::{Access, Input, Memory, Outputs, Session};
 use crate::build::Logits;
 use crate::chunk::{SessionKey, rung};
 use crate::model::LanguageModel;
-use crate::phases::PhaseReport;
+use crate::prefill_decode::PhaseReport;
 use crate::{Error, Result, TokenId};
 use placed::PlacementState;
 

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 
 use polychip_llm::LanguageModel;
-use polychip_llm::phases::{FixedPhases, MeasurePhases, PhaseCosts, PhaseLimits, PhasePlan};
+use polychip_llm::prefill_decode::{FixedPhases, MeasurePhases, PhaseCosts, PhaseLimits, PhasePlan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -225,7 +225,7 @@ fn planned(model: &LanguageModel, prompt: usize, answer: usize) -> anyhow::Resul
     }
 }
 
-fn device(cost: &polychip_llm::phases::DeviceCost) -> Device {
+fn device(cost: &polychip_llm::prefill_decode::DeviceCost) -> Device {
     Device {
         device: cost.device.clone(),
         emulated: cost.emulated,

@@ -6,7 +6,7 @@
 //!    it was made for.
 //! 2. A chunk size that a device was not yet compared for also runs on the reference.
 //!
-//! Not here: plans (`crate::phases`), how a chunk is run (`super`).
+//! Not here: plans (`crate::prefill_decode`), how a chunk is run (`super`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use polychip::{Access, Session};
 use super::Sequence;
 use crate::build::Logits;
 use crate::chunk::{SessionKey, rung};
-use crate::phases::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, STAYS, Workload};
+use crate::prefill_decode::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, STAYS, Workload};
 use crate::{Error, Result, TokenId};
 
 /// Expected answer length in tokens if the caller gives none.
