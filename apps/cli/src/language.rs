@@ -86,7 +86,7 @@ pub(crate) struct GenerationArguments {
     pub(crate) draft: Option<PathBuf>,
 }
 
-/// How next tokens are guessed.
+/// How next tokens are drafted.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Speculate {
     /// Draft the tokens that followed the last occurrence of the latest tokens; faster where the text repeats itself
@@ -263,8 +263,8 @@ impl GenerationArguments {
     }
 }
 
-/// Plans and compiles what guesses for a prompt of so many tokens need, with the smaller model where one is asked for.
-pub(crate) fn prepare_guesses(
+/// Plans and compiles the graphs of speculative decoding for a prompt of this length, including those of a draft model.
+pub(crate) fn prepare_speculation(
     arguments: &GenerationArguments,
     model: &LanguageModel,
     prompt: usize,
