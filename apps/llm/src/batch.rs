@@ -380,7 +380,7 @@ impl Step {
         run.wait(LONGEST).map_err(Error::run)
     }
 
-    /// Appends each row's keys and values to its sequence's cache, and stores its logits.
+    /// Appends each row to its sequence's KV cache, and stores its logits.
     fn append(
         &self,
         model: &LanguageModel,

@@ -6,8 +6,7 @@
 //! 2. Pieces of text hold whole characters and no part of a stop string; concatenated, they are the
 //!    answer's text.
 //! 3. Grammars and speculation do not interact: a draft token is accepted if it equals the token
-//!    drawn,
-//!    whatever made that likely.
+//!    drawn, however it was proposed.
 //! 4. Afterwards the sequence holds prompt and answer, except the answer's last token, which has
 //!    not been read.
 
@@ -230,8 +229,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         drafter.propose(sequence, &text, most, &self.sampler)
     }
 
-    /// Reads the answer's last token and the draft tokens after it in one run, and chooses tokens as far
-    /// as the draft tokens are accepted.
+    /// Reads the answer's last token and the draft tokens after it in one run, and chooses tokens
+    /// until a draft token is rejected.
     fn verify(&mut self, draft_tokens: &[TokenId]) -> Result<Step> {
         let started = Instant::now();
         let sequence = self.sequence.borrow_mut();

@@ -8,8 +8,8 @@
 //! 3. After an error the sequence holds what it held before the call; only [`Sequence::copy`] may
 //!    leave fewer tokens.
 
-mod kept;
 mod placed;
+mod saved;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -359,7 +359,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Records a token that a batched step read and whose keys and values it wrote.
+    /// Records a token that a batched step read and appended to the KV cache.
     pub(crate) fn take(&mut self, token: TokenId, logits: &[f32]) {
         self.logits.clear();
         self.logits.extend_from_slice(logits);
@@ -572,7 +572,7 @@ impl View {
         run.wait(LONGEST).map_err(Error::run)
     }
 
-    /// Appends the first `count` rows of keys and values after the `past` positions of each cache.
+    /// Appends the first `count` rows to each KV cache, after its `past` positions.
     fn append(&mut self, model: &LanguageModel, outputs: &Outputs, count: usize, past: usize) -> Result<()> {
         let sizes = model.sizes();
         let (heads, size) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);

@@ -141,7 +141,7 @@ impl Metrics {
         self.0.ended.get_or_create(&vec![("why", why)]).inc();
     }
 
-    /// Bytes of keys and values.
+    /// Bytes of the KV caches.
     pub(crate) fn show_kv(&self, bytes: u64) {
         self.0.kv.set(bytes as i64);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// Memory for keys and values where nobody says, in bytes, unless fewer sequences need less.
+/// Default limit of KV cache memory in bytes; lower if all sequences together need less.
 const KV_BYTES: u64 = 4 << 30;
 
 /// Longest time that a server may be told to wait.
@@ -99,7 +99,7 @@ impl Options {
         self
     }
 
-    /// Most answers in the making: each has keys and values of its own.
+    /// Maximum number of concurrent answers; each has its own KV cache.
     #[must_use]
     pub fn max_active(mut self, answers: usize) -> Options {
         self.max_active = answers;
@@ -128,8 +128,8 @@ impl Options {
         self
     }
 
-    /// Memory for keys and values, in bytes, of answers in the making and of chats that may go on: where nobody says, what
-    /// [`Options::max_active`] answers can need, but at most 4 GiB. One answer is always made.
+    /// KV cache memory in bytes for active answers and for chats that may continue. Default: the need
+    /// of [`Options::max_active`] answers, at most 4 GiB. One answer is always possible.
     #[must_use]
     pub fn kv_bytes(mut self, bytes: u64) -> Options {
         self.kv_bytes = Some(bytes);
@@ -189,7 +189,7 @@ impl Options {
         self.max_body_bytes.unwrap_or(usual)
     }
 
-    /// Memory for keys and values, where a sequence needs so many bytes at most.
+    /// KV cache memory, if one sequence needs at most this many bytes.
     pub(crate) fn budget(&self, of_one: u64) -> u64 {
         let all = of_one.saturating_mul(self.max_active as u64);
         self.kv_bytes.unwrap_or_else(|| all.min(KV_BYTES)).max(of_one)

@@ -61,7 +61,7 @@ pub(crate) struct GenerateOutput {
     decode_tokens_per_s: Option<f64>,
     /// Drafted and accepted tokens; null without `--speculate` or `--draft`.
     speculated: Option<Speculated>,
-    /// Bytes of keys and values of prompt and answer.
+    /// Bytes of the KV cache of prompt and answer.
     kv_bytes: u64,
     /// Peak memory of this process in bytes; null if the system does not report it.
     peak_bytes: Option<u64>,

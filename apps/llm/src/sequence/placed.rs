@@ -253,7 +253,7 @@ impl Sequence {
                 self.placed.ahead.clear();
                 self.placed.answering = None;
                 ran.device = reference;
-                // its keys and values are as doubtful as its logits
+                // its KV cache is as unreliable as its logits
                 self.truncate(past);
                 self.chunk(tokens, other, &mut |_| None)?;
             }
