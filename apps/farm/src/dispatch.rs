@@ -274,7 +274,7 @@ mod tests {
     const B: BoardIndex = BoardIndex(1);
 
     #[test]
-    fn twins_share_items_evenly() {
+    fn interchangeable_boards_share_items_evenly() {
         let items = (0..16).map(|_| (1, boards(&[0, 1])));
         let mut dispatch = Dispatch::new(2, items);
         assert_eq!(dispatch.take(A, 100).len(), 4);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_board_items_go_to_its_twin_or_are_reported() {
+    fn lost_board_items_go_to_another_board_or_are_reported() {
         let items = [(1, boards(&[0, 1])), (1, boards(&[0])), (3, boards(&[0, 1]))];
         let mut dispatch = Dispatch::new(2, items);
         let held = dispatch.take(A, 1);

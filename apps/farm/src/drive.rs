@@ -590,7 +590,7 @@ impl Shared<'_> {
         });
     }
 
-    /// A board is lost: its items go to its twins, or are recorded as lost with it.
+    /// A board is lost: its items go to interchangeable boards, or are recorded as lost with it.
     fn lose(&self, board: BoardIndex, words: &str) {
         let given_up = lock(&self.dispatch).lost(board);
         let name = self.name(board).to_owned();

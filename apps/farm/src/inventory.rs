@@ -340,9 +340,9 @@ pub fn matches(place: &InventoryEntry, wanted: &[String]) -> bool {
     })
 }
 
-/// Groups of boards that may stand in for each other: those with the same tags. A board without tags is alone.
+/// Groups of interchangeable boards: those with the same tags. A board without tags is alone.
 #[must_use]
-pub fn twins(places: &[InventoryEntry]) -> Vec<Vec<String>> {
+pub fn interchangeable_boards(places: &[InventoryEntry]) -> Vec<Vec<String>> {
     let mut groups: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();
     for place in places {
         let key = match place.tags.is_empty() {
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_have_the_same_tags() {
+    fn interchangeable_boards_have_the_same_tags() {
         let place = |name: &str, tags: &[&str]| InventoryEntry {
             name: name.into(),
             transport: "ssh".into(),
@@ -486,7 +486,7 @@ mod tests {
             place("other", &[]),
         ];
         assert_eq!(
-            twins(&places),
+            interchangeable_boards(&places),
             [vec!["c", "a"], vec!["alone"], vec!["b"], vec!["other"]]
         );
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use polychip_farm::inventory::{Hold, Member, twins};
+use polychip_farm::inventory::{Hold, Member, interchangeable_boards};
 use polychip_farm::transport::{Faults, Simulated};
 use polychip_farm::{Blob, Clock, Equipped, News, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
@@ -90,7 +90,7 @@ fn farm(seed: u64, boards: usize, kinds: usize, models: usize, faults: impl Fn(u
         .collect();
     let places: Vec<InventoryEntry> = equipped.iter().map(|board| board.member.place.clone()).collect();
     let mut items = Vec::new();
-    for group in twins(&places) {
+    for group in interchangeable_boards(&places) {
         for model in 0..models {
             for job in [Job::Profile, Job::Bench] {
                 items.push(Wanted {
@@ -299,7 +299,7 @@ fn nothing_is_sent_or_measured_twice() {
         "{:?}",
         summary.sent
     );
-    // a second run over the same boards sends no more than what the other twin got the first time
+    // a second run over the same boards sends no more than what the other interchangeable board got the first time
     let mut header = farm.header.clone();
     header.id = "second".into();
     let second = RunFolder::create(&folder.path().join("second"), header, &Effort::default()).unwrap();
@@ -307,7 +307,7 @@ fn nothing_is_sent_or_measured_twice() {
     let (again, _) = farm.drive(&second, usize::MAX);
     let after: u64 = farm.simulated.iter().map(|board| board.bytes_put()).sum();
     assert_eq!(again.sent.bytes, after - before);
-    // no board is sent a file in both: which twin measures a model is chance
+    // no board is sent a file in both: which interchangeable board measures a model is chance
     assert!(
         summary.sent.files + again.sent.files <= 4 * (2 + models.len() as u64),
         "{:?} {:?}",
@@ -322,7 +322,7 @@ fn nothing_is_sent_or_measured_twice() {
 }
 
 #[test]
-fn dead_board_is_reported_and_its_twin_takes_over() {
+fn dead_board_is_reported_and_another_board_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let dead = Faults {
         gone: 1000,

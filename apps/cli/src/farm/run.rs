@@ -1,7 +1,7 @@
 //! `polychip farm run`: measures models on all boards.
 //!
 //! Invariants:
-//! 1. Boards with the same tags are twins: any of them does each item, once. Different boards each do every item.
+//! 1. Boards with the same tags are interchangeable: one of them does each item, once. Different boards each do every item.
 //! 2. The run folder holds all records, however the command ends; `--resume` continues from them.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use anyhow::Context as _;
-use polychip_farm::inventory::{Member, twins};
+use polychip_farm::inventory::{Member, interchangeable_boards};
 use polychip_farm::{Blob, Clock, Equipped, News, Next, RunError, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
     Effort, FORMAT, InventoryEntry, Item, Job, Model, Outcome, Record, RunHeader, Settings as ItemSettings,
@@ -379,7 +379,7 @@ impl Arguments {
         })
     }
 
-    /// Each job with each model and set of plugins, for each group of twins.
+    /// Each job with each model and set of plugins, for each group of interchangeable boards.
     fn items(&self, places: &[InventoryEntry], models: &[Blob]) -> anyhow::Result<Vec<Wanted>> {
         let jobs = self.jobs.iter().map(|wish| wish.job());
         let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
@@ -392,7 +392,7 @@ impl Arguments {
         };
         let settings = self.measuring.settings();
         let mut items = Vec::new();
-        for group in twins(places) {
+        for group in interchangeable_boards(places) {
             for set in &sets {
                 let mut add = |job: Job, model: Option<&Blob>| {
                     items.push(Wanted {
@@ -444,7 +444,7 @@ fn suspects(path: &Path, places: &[InventoryEntry]) -> anyhow::Result<Vec<Wanted
             return Err(wrong(format!("{} names no board", wanted.item)));
         }
     }
-    // twins each do it, so that the turns of two builds meet on a board
+    // interchangeable boards each do it, so that the turns of two builds meet on a board
     let on_each = items.into_iter().flat_map(|Wanted { item, places }| {
         let each = places.into_iter().map(move |place| (item.clone(), place));
         each.map(|(item, place)| Wanted {
@@ -562,8 +562,8 @@ mod tests {
         let of =
             |name: &str| format!(r#"[{{"item":{{"job":"bench","settings":{{}}}},"places":["{name}"]}}]"#);
         assert_eq!(read(&of("b")).unwrap()[0].places, ["b"]);
-        let twins = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
-        assert_eq!((twins.len(), &*twins[1].places), (2, &["b".to_owned()][..]));
+        let grouped = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
+        assert_eq!((grouped.len(), &*grouped[1].places), (2, &["b".to_owned()][..]));
         for (text, words) in [
             (of("c"), "board c, which is not among the selected boards: a, b"),
             ("[]".to_owned(), "lists no items"),

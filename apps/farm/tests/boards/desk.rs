@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use polychip_farm::inventory::{Hold, Member, twins};
+use polychip_farm::inventory::{Hold, Member, interchangeable_boards};
 use polychip_farm::transport::Transport;
 use polychip_farm::{Blob, Clock, Equipped, News, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
@@ -79,7 +79,7 @@ pub(crate) fn header(id: &str, boards: &[Equipped], jobs: &[Job], threads: u32) 
     let places: Vec<InventoryEntry> = boards.iter().map(|board| board.member.place.clone()).collect();
     let blob = Blob::of(&shapes(), false).unwrap();
     let mut items = Vec::new();
-    for group in twins(&places) {
+    for group in interchangeable_boards(&places) {
         for threads in 1..=threads {
             for job in jobs {
                 items.push(Wanted {
