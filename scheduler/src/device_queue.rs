@@ -309,7 +309,7 @@ impl State {
                 }
                 cell.is_given = true;
             }
-            owner.waker.ring();
+            owner.waker.notify();
             self.active.push(ActiveGrant {
                 ticket,
                 owner,
@@ -361,7 +361,7 @@ impl QueueGrant {
             if let Some(ticket) = ended {
                 its_queue.end(ticket);
             }
-            own.waker.ring();
+            own.waker.notify();
         });
         QueueGrant {
             device_queue: Arc::clone(device_queue),

@@ -23,7 +23,7 @@ pub(crate) struct Live {
 /// A part of a session.
 pub(crate) struct One {
     grant: QueueGrant,
-    bell: Notifier,
+    notifier: Notifier,
     asked: GrantRequest,
 }
 
@@ -72,10 +72,10 @@ impl Live {
         members.clear();
         let one = |session: usize| {
             members.push(self.device_queue.join(session, false));
-            let bell = Notifier::new();
+            let notifier = Notifier::new();
             One {
-                grant: QueueGrant::new(&self.device_queue, bell.waker()),
-                bell,
+                grant: QueueGrant::new(&self.device_queue, notifier.waker()),
+                notifier,
                 asked: GrantRequest {
                     class: Class::ALL[session % Class::COUNT],
                     deadline_ns: Some((session as u64 * 7919) % 1000),
@@ -114,11 +114,11 @@ impl Live {
     /// Requests and uses this many grants for one session, which waits among others.
     pub(crate) fn round_trips(&self, one: &One, count: u64) {
         for _ in 0..count {
-            let mut seen = one.bell.rings();
+            let mut seen = one.notifier.count();
             let mut has = one.grant.ask(&one.asked);
             while !has {
-                one.bell.wait(seen, Duration::from_secs(60));
-                seen = one.bell.rings();
+                one.notifier.wait(seen, Duration::from_secs(60));
+                seen = one.notifier.count();
                 has = one.grant.ask(&one.asked);
             }
             assert!(one.grant.begun(&self.ended), "the end is told");

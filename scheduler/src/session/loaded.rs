@@ -55,7 +55,7 @@ pub(crate) struct LoadedPlan {
     slots: Mutex<Slots>,
     /// One per slot, made with it where parts wait for each other across plugins; else when parts first wait for their
     /// turns.
-    conductors: Vec<OnceLock<RunDriver>>,
+    run_drivers: Vec<OnceLock<RunDriver>>,
     priority: polychip_host::Priority,
     pub(crate) history: Mutex<History>,
     /// For how long its devices' clocks may be those of a load that has passed, where its runs leave gaps.
@@ -175,7 +175,7 @@ impl LoadedPlan {
             free: Vec::with_capacity(most),
             abandoned: Vec::with_capacity(most),
         };
-        let conductors = (0..MOST_SLOTS).map(|_| OnceLock::new()).collect();
+        let run_drivers = (0..MOST_SLOTS).map(|_| OnceLock::new()).collect();
         let mut plan = LoadedPlan {
             number,
             session,
@@ -194,7 +194,7 @@ impl LoadedPlan {
             parts,
             footprint: Footprint::default(),
             slots: Mutex::new(slots),
-            conductors,
+            run_drivers,
             priority: policy.urgency(),
             failed,
             others: Vec::new(),
@@ -236,28 +236,28 @@ impl LoadedPlan {
         for submission in &mut slot.submissions {
             submission.priority = self.priority;
         }
-        if self.wiring.needs_conductor() {
-            self.make_conductor(index)?;
+        if self.wiring.needs_run_driver() {
+            self.make_run_driver(index)?;
         }
         Ok((Box::new(slot), footprint))
     }
 
-    /// Makes a slot's conductor, where there is none.
-    pub(crate) fn make_conductor(&self, index: usize) -> Result<()> {
-        let place = &self.conductors[index];
+    /// Makes a slot's run_driver, where there is none.
+    pub(crate) fn make_run_driver(&self, index: usize) -> Result<()> {
+        let place = &self.run_drivers[index];
         if place.get().is_none() {
             let (wiring, clock) = (Arc::clone(&self.wiring), self.clock().clone());
-            let conductor = RunDriver::new(wiring, clock, self.patience)
+            let run_driver = RunDriver::new(wiring, clock, self.patience)
                 .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
             // whoever has the slot is alone with its number
-            let _ = place.set(conductor);
+            let _ = place.set(run_driver);
         }
         Ok(())
     }
 
-    fn conductor(&self, index: usize) -> &RunDriver {
-        let conductor = self.conductors.get(index).and_then(OnceLock::get);
-        conductor.expect("invariant: a slot whose parts wait for each other has a conductor")
+    fn run_driver(&self, index: usize) -> &RunDriver {
+        let run_driver = self.run_drivers.get(index).and_then(OnceLock::get);
+        run_driver.expect("invariant: a slot whose parts wait for each other has a run driver")
     }
 
     /// The further copies of the model.
@@ -464,8 +464,8 @@ impl LoadedPlan {
                 // on virtual time nobody would go on with it
                 slot.give_up(&self.wiring, Duration::ZERO);
             }
-            if let Some(ticket) = &slot.given.ticket {
-                ticket.give_up();
+            if let Some(permit) = &slot.given.permit {
+                permit.give_up();
             }
             if slot.is_stuck(&self.wiring) {
                 // it may never end: what it was given is to be had again, in memory of its own
@@ -485,7 +485,7 @@ impl LoadedPlan {
         bound?;
         let clock = self.clock();
         let progress = slot.issue(&self.wiring, clock, None)?;
-        if self.wiring.needs_conductor() {
+        if self.wiring.needs_run_driver() {
             return Ok(progress);
         }
         Ok(match clock.is_virtual() {
@@ -578,27 +578,23 @@ impl LoadedPlan {
         }
     }
 
-    /// Hands a slot to its conductor.
-    pub(crate) fn conduct(&self, index: usize, slot: Box<RunState>) {
-        self.conductor(index).start(slot);
+    /// Hands a slot to its run_driver.
+    pub(crate) fn drive(&self, index: usize, slot: Box<RunState>) {
+        self.run_driver(index).start(slot);
     }
 
-    /// Waits for a run that is driven by its conductor.
-    pub(crate) fn wait_conducted(
-        &self,
-        index: usize,
-        timeout: Duration,
-    ) -> Option<(Box<RunState>, Result<()>)> {
-        self.conductor(index).wait(timeout)
+    /// Waits for a run that is driven by its run_driver.
+    pub(crate) fn wait_driven(&self, index: usize, timeout: Duration) -> Option<(Box<RunState>, Result<()>)> {
+        self.run_driver(index).wait(timeout)
     }
 
-    /// As [`LoadedPlan::wait_conducted`] for one who does not wait: the waker is woken at the end.
-    pub(crate) fn poll_conducted(&self, index: usize, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
-        self.conductor(index).poll(waker)
+    /// As [`LoadedPlan::wait_driven`] for one who does not wait: the waker is woken at the end.
+    pub(crate) fn poll_driven(&self, index: usize, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
+        self.run_driver(index).poll(waker)
     }
 
-    pub(crate) fn cancel_conducted(&self, index: usize) {
-        self.conductor(index).cancel();
+    pub(crate) fn cancel_driven(&self, index: usize) {
+        self.run_driver(index).cancel();
     }
 
     /// Takes back slots of runs that were given up and have ended, of all copies.
@@ -611,7 +607,7 @@ impl LoadedPlan {
         for (index, slot) in &self.lock().abandoned {
             match slot {
                 Some(slot) => slot.cancel(),
-                None => self.cancel_conducted(*index),
+                None => self.cancel_driven(*index),
             }
         }
     }
@@ -632,7 +628,7 @@ impl LoadedPlan {
                     // one part failed; the others may still be with their devices
                     Err(_) => self.ended(slot, timeout),
                 },
-                None => match self.conductor(index).wait(timeout) {
+                None => match self.run_driver(index).wait(timeout) {
                     Some((mut slot, Ok(()))) => {
                         self.complete_alone(&mut slot);
                         Ok(slot)

@@ -95,8 +95,8 @@ pub(crate) struct QueueGrants {
 }
 
 impl QueueGrants {
-    pub(crate) fn new(wiring: &Wiring, bell: &Notifier) -> QueueGrants {
-        let grant = |part: &PartWiring| QueueGrant::new(&part.device_queue, bell.waker());
+    pub(crate) fn new(wiring: &Wiring, notifier: &Notifier) -> QueueGrants {
+        let grant = |part: &PartWiring| QueueGrant::new(&part.device_queue, notifier.waker());
         let parts = wiring.parts.len();
         QueueGrants {
             grants: wiring.parts.iter().map(grant).collect(),

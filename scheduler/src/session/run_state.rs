@@ -63,7 +63,7 @@ pub(crate) struct RunState {
     finished: Vec<bool>,
     /// Parts whose ends notify the waiting thread.
     told: Vec<bool>,
-    bell: Notifier,
+    notifier: Notifier,
     pub(crate) grants: QueueGrants,
     /// A part without an end notification was issued: a thread must wait for it.
     untold: bool,
@@ -115,7 +115,7 @@ pub(crate) struct RunBindings {
     /// The valid sizes of the run, if its inputs are padded.
     pub(crate) padding: Option<Arc<Padding>>,
     /// The run is one of those that the policy allows in flight.
-    pub(crate) ticket: Option<Permit>,
+    pub(crate) permit: Option<Permit>,
     /// Its place in a copy of the model, where there are several.
     pub(crate) taken: Option<Taken>,
     /// The states that it reads and writes; they advance if the run succeeds.
@@ -129,7 +129,7 @@ impl RunBindings {
             outputs: Vec::with_capacity(outputs),
             cut: Vec::new(),
             padding: None,
-            ticket: None,
+            permit: None,
             taken: None,
             states: None,
         }
@@ -143,7 +143,7 @@ impl RunBindings {
         self.padding = None;
         self.states = None;
         self.taken = None;
-        self.ticket = None;
+        self.permit = None;
     }
 
     /// As [`RunBindings::release`], after a successful run.
@@ -184,9 +184,9 @@ impl RunState {
             .iter()
             .map(|part| vec![Extents::default(); part.output_count])
             .collect();
-        let bell = Notifier::new();
+        let notifier = Notifier::new();
         RunState {
-            grants: QueueGrants::new(wiring, &bell),
+            grants: QueueGrants::new(wiring, &notifier),
             untold: false,
             is_cancelled: AtomicBool::new(false),
             is_given_up: false,
@@ -194,7 +194,7 @@ impl RunState {
             fences: (0..parts).map(|_| None).collect(),
             finished: vec![false; parts],
             told: vec![false; parts],
-            bell,
+            notifier,
             timings: vec![Timing::default(); parts],
             measures_steps: false,
             steps: Vec::new(),
@@ -399,7 +399,7 @@ impl RunState {
     ) -> Result<Progress> {
         let start = Instant::now();
         loop {
-            let seen = self.bell.rings();
+            let seen = self.notifier.count();
             if let Some(error) = self.dropped(clock) {
                 return Err(error);
             }
@@ -585,7 +585,7 @@ impl RunState {
                 if !self.told[index] && !clock.is_virtual() {
                     self.told[index] = self.fences[index]
                         .as_ref()
-                        .is_some_and(|fence| self.bell.hang_on(fence));
+                        .is_some_and(|fence| self.notifier.subscribe(fence));
                 }
                 all_told &= self.told[index];
                 any |= self.finish_part(wiring, index, Duration::ZERO)? == Progress::Done;
@@ -633,8 +633,9 @@ impl RunState {
                 if left.is_zero() {
                     return Ok(Progress::Waiting);
                 }
-                self.bell.wait(seen, if all_told { left } else { left.min(LOOK) });
-                seen = self.bell.rings();
+                self.notifier
+                    .wait(seen, if all_told { left } else { left.min(LOOK) });
+                seen = self.notifier.count();
             }
         }
     }

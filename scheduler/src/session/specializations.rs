@@ -54,7 +54,7 @@ pub(crate) struct Shapes {
     pub(crate) policy: Policy,
     pub(crate) inputs: Vec<TensorSpec>,
     pub(crate) outputs: Vec<TensorSpec>,
-    pub(crate) flights: Arc<InFlightLimit>,
+    pub(crate) in_flight_limit: Arc<InFlightLimit>,
     pub(crate) states: Arc<States>,
     /// Ends before what it plans for.
     background: Option<Background>,
@@ -138,7 +138,7 @@ impl Shapes {
     pub(crate) fn known(
         id: usize,
         policy: Policy,
-        flights: Arc<InFlightLimit>,
+        in_flight_limit: Arc<InFlightLimit>,
         special: Specialization,
         held: Option<SessionResources>,
     ) -> Shapes {
@@ -151,7 +151,7 @@ impl Shapes {
             kind: Kind::Known(special),
             background: None,
             policy,
-            flights,
+            in_flight_limit,
             _held: held,
         }
     }
@@ -228,7 +228,7 @@ impl Shapes {
             id,
             outputs: graph.outputs.iter().map(spec).collect(),
             states: Arc::default(),
-            flights: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
+            in_flight_limit: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
             kind: Kind::Open(open),
             background,
             inputs,

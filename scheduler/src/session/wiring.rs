@@ -121,7 +121,7 @@ impl Wiring {
     }
 
     /// Whether a run needs someone here to go on after `submit` has returned.
-    pub(crate) fn needs_conductor(&self) -> bool {
+    pub(crate) fn needs_run_driver(&self) -> bool {
         self.parts.iter().any(|part| !part.after_here.is_empty())
     }
 

@@ -94,7 +94,7 @@ pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Re
             plan.give_up(index, slot);
             return Err(error);
         }
-        Ok(Progress::Waiting) => conducted(plan, index, slot, most)?,
+        Ok(Progress::Waiting) => driven(plan, index, slot, most)?,
         Ok(Progress::Done) => waited(plan, index, slot, most)?,
     };
     let Some(mut slot) = slot else {
@@ -140,25 +140,25 @@ fn waited(
     }
 }
 
-fn conducted(
+fn driven(
     plan: &Arc<LoadedPlan>,
     index: usize,
     slot: Box<RunState>,
     most: Duration,
 ) -> Result<Option<Box<RunState>>> {
-    if let Err(error) = plan.make_conductor(index) {
+    if let Err(error) = plan.make_run_driver(index) {
         plan.give_up(index, slot);
         return Err(error);
     }
-    plan.conduct(index, slot);
-    match plan.wait_conducted(index, most) {
+    plan.drive(index, slot);
+    match plan.wait_driven(index, most) {
         Some((slot, Ok(()))) => Ok(Some(slot)),
         Some((slot, Err(error))) => {
             plan.give_up(index, slot);
             Err(error)
         }
         None => {
-            plan.cancel_conducted(index);
+            plan.cancel_driven(index);
             plan.abandon(index, None);
             Ok(None)
         }
