@@ -1,11 +1,12 @@
-//! Conditioned min-marginals of a wide problem: the least value with one node forced onto one device, asked one at a time.
+//! Conditioned min-marginals of a wide problem: the least value with one node forced onto one
+//! device, one query at a time.
 //!
-//! The network of all devices is reparametrised and settled once. A node that is forced elsewhere disagrees with what is
-//! around it only: that is a subproblem, solved and grown as the others were, and taken back afterwards.
+//! The network of all devices is reparametrised and settled once. Forcing a node changes only its
+//! surroundings: these form a subproblem, solved and grown like the others, and undone afterwards.
 //!
-//! Invariants: values are those of `solve` on the same problem with the node so forced, exactly; after each answer the
-//! network, its assignment and its subproblems are what they were before.
-//! Deliberately not here: narrow problems (`min_marginals` answers all at once).
+//! Invariants: values equal those of `solve` on the same problem with the node forced; after each
+//! query the network, its assignment and its subproblems are unchanged.
+//! Deliberately not here: narrow problems (`min_marginals` answers all queries at once).
 
 use super::around::{Around, cost_of, entry};
 use super::combilp::{Labelling, Subproblems, Verdict};
@@ -14,10 +15,10 @@ use super::network::Network;
 use super::wide::settle_all;
 use crate::problem::{FORBIDDEN, Problem, add};
 
-/// Rounds of reparametrisation at most.
+/// Maximum rounds of reparametrisation.
 const ROUNDS: usize = 12;
 
-/// Most entries of one table of a subproblem around a forced node.
+/// Maximum entries of one table of a subproblem around a forced node.
 const TABLE: u64 = 1 << 18;
 
 /// Entries per variable of such a subproblem, in multiples of [`FEW`](super::order::FEW).
@@ -62,10 +63,10 @@ pub(crate) struct Conditioned {
 }
 
 impl Conditioned {
-    /// None if the problem is not settled with tables of this size.
+    /// `None` if the problem is not settled with tables of this size.
     pub(crate) fn of(problem: &Problem, table_limit: u64) -> Option<Self> {
         let (nodes, devices) = (problem.nodes(), problem.devices());
-        // a device that refuses a node costs more than all else, so that it can be asked about
+        // a device that refuses a node costs more than everything else, so that queries include it
         let refused = u64::try_from(problem.dearest()).ok()?.checked_add(1)?;
         if devices == 1 || refused > MOST / (nodes as u64 + 1) {
             return None;
@@ -142,7 +143,7 @@ impl Conditioned {
         answer
     }
 
-    /// By how much the assignment at hand costs more than the optimum.
+    /// The cost of the current assignment above the optimum.
     fn change(&mut self) -> i128 {
         let touched = self.subproblems.touched().to_vec();
         let labelling = Labelling {
