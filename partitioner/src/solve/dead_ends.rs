@@ -24,7 +24,7 @@ pub(super) fn remove(problem: &Problem, domains: &mut [Domain]) {
     if problem.devices() < FEWEST {
         return;
     }
-    remove_worse_twins(problem, domains);
+    remove_replaceable_devices(problem, domains);
     remove_at_nodes(problem, domains);
 }
 
@@ -68,7 +68,7 @@ fn remove_at_nodes(problem: &Problem, domains: &mut [Domain]) {
 
 /// Removes each device that another one can replace everywhere: all but the first of equal devices,
 /// and slower ones of a kind.
-fn remove_worse_twins(problem: &Problem, domains: &mut [Domain]) {
+fn remove_replaceable_devices(problem: &Problem, domains: &mut [Domain]) {
     let devices = problem.devices();
     let mut is_place = vec![false; devices];
     let mut tables: Vec<&Arc<[u64]>> = Vec::new();
@@ -211,11 +211,11 @@ mod tests {
         };
         problem.push(tensor(None)).unwrap();
         let mut domains = problem.domains();
-        remove_worse_twins(&problem, &mut domains);
+        remove_replaceable_devices(&problem, &mut domains);
         assert!(domains.iter().all(|domain| domain[..] == [0, 3]), "{domains:?}");
         problem.push(tensor(Some(2))).unwrap();
         let mut domains = problem.domains();
-        remove_worse_twins(&problem, &mut domains);
+        remove_replaceable_devices(&problem, &mut domains);
         assert!(
             domains.iter().all(|domain| domain[..] == [0, 2, 3]),
             "{domains:?}"
@@ -228,7 +228,7 @@ mod tests {
         for seed in 0..400 {
             let problem = with_twin(seed);
             let mut domains = problem.domains();
-            remove_worse_twins(&problem, &mut domains);
+            remove_replaceable_devices(&problem, &mut domains);
             removed += usize::from(domains != problem.domains());
             let least = |domains: &[Domain]| {
                 let all = (0..4usize.pow(5))
