@@ -207,14 +207,10 @@ pub(crate) fn next_id() -> usize {
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
-        let (id, in_flight_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
+        let (id, run_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
         let special = Specialization::new(id, &shared, planned, policy.clone(), 0)?;
         Ok(Session(Arc::new(Shapes::known(
-            id,
-            policy,
-            in_flight_limit,
-            special,
-            None,
+            id, policy, run_limit, special, None,
         ))))
     }
 
@@ -240,15 +236,11 @@ impl Session {
             );
             return Err(Error::new(ErrorKind::BadPlan, words));
         };
-        let (id, in_flight_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
+        let (id, run_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
         let loaded = made.loaded(&shared, model, &policy)?;
         let special = Specialization::loaded(id, &shared, loaded, policy.clone(), 0)?;
         Ok(Session(Arc::new(Shapes::known(
-            id,
-            policy,
-            in_flight_limit,
-            special,
-            None,
+            id, policy, run_limit, special, None,
         ))))
     }
 
@@ -261,13 +253,13 @@ impl Session {
         standby: Vec<StandbyPlan>,
         held: SessionResources,
     ) -> Result<Session> {
-        let in_flight_limit = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
+        let run_limit = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
         let number = standby.len() as u64;
         let special = Specialization::of(id, shared, first, standby, policy.clone(), number)?;
         Ok(Session(Arc::new(Shapes::known(
             id,
             policy,
-            in_flight_limit,
+            run_limit,
             special,
             Some(held),
         ))))
@@ -616,11 +608,7 @@ impl Session {
     /// # Errors
     /// As for [`Session::submit_into`].
     pub fn submit_with(&self, inputs: &[&Input], outputs: &[&Output], options: RunOptions) -> Result<Run> {
-        let Shapes {
-            states,
-            in_flight_limit,
-            ..
-        } = &*self.0;
+        let (states, run_limit) = (&self.0.states, &self.0.run_limit);
         let mut submitted = Submitted::at(self.0.now_ns());
         let patience = options.queue_timeout;
         if let Some(input) = inputs.iter().find(|input| input.session != self.0.id) {
@@ -628,28 +616,28 @@ impl Session {
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         let (inner, padding) = self.0.of(inputs)?;
-        in_flight_limit.raise(inner.places);
+        run_limit.raise(inner.places);
         inner.check_inputs(inputs, states, padding.as_deref())?;
         inner.check_outputs(outputs, inputs, states, padding.as_deref())?;
         let stateful = !states.is_empty();
         let most = if stateful { 1 } else { usize::MAX };
-        let permit = match (in_flight_limit.take(most), patience) {
+        let permit = match (run_limit.take(most), patience) {
             (Some(permit), _) => Some(permit),
             (None, None) => {
                 inner.reap_ended();
-                in_flight_limit.take(most)
+                run_limit.take(most)
             }
             (None, Some(patience)) => {
                 let before = inner.now_ns();
-                let permit = in_flight_limit.wait(most, patience, || inner.reap_ended());
+                let permit = run_limit.wait(most, patience, || inner.reap_ended());
                 submitted.waited(inner.now_ns().saturating_sub(before));
                 permit
             }
         };
-        let permit = permit.ok_or_else(|| in_flight_limit.refusal(stateful))?;
+        let permit = permit.ok_or_else(|| run_limit.refusal(stateful))?;
         let run = permit.run();
         inner.mind_heat(submitted.at_ns());
-        let is_alone = in_flight_limit.is_only(run);
+        let is_alone = run_limit.is_only(run);
         submitted.is_alone(is_alone);
         let trial = inner
             .learning
@@ -688,7 +676,7 @@ impl Session {
             number: inner.latest.fetch_add(1, Ordering::AcqRel) + 1,
             latest: Arc::clone(&inner.latest),
         };
-        let flight = (Arc::clone(in_flight_limit), run);
+        let flight = (Arc::clone(run_limit), run);
         Run::start(inner, plan, index, slot, retries, submitted, terms, flight)
     }
 
@@ -696,7 +684,7 @@ impl Session {
     /// in [`Session::submit_blocking`]. Runs in flight finish and return their outputs. Call it if an app
     /// ends while its threads still submit.
     pub fn close(&self) {
-        self.0.in_flight_limit.close();
+        self.0.run_limit.close();
     }
 
     /// Predicted and measured figures of the plan and its parts. For a model with open sizes, those of the

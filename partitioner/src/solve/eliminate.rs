@@ -183,18 +183,18 @@ impl ByStep {
 
 /// Per step, the earlier steps whose tables it reads, as linked lists.
 pub(super) struct Waiting {
-    /// The last added one; `NOBODY` at the end of a list.
+    /// The last added one; `NO_STEP` at the end of a list.
     last: Vec<u32>,
     before: Vec<u32>,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NO_STEP: u32 = u32::MAX;
 
 impl Waiting {
     pub(super) fn new(steps: usize) -> Self {
         Self {
-            last: vec![NOBODY; steps],
-            before: vec![NOBODY; steps],
+            last: vec![NO_STEP; steps],
+            before: vec![NO_STEP; steps],
         }
     }
 
@@ -204,7 +204,7 @@ impl Waiting {
     }
 
     pub(super) fn of(&self, step: usize) -> impl Iterator<Item = usize> + '_ {
-        let some = |sender: u32| (sender != NOBODY).then_some(sender as usize);
+        let some = |sender: u32| (sender != NO_STEP).then_some(sender as usize);
         std::iter::successors(some(self.last[step]), move |&sender| some(self.before[sender]))
     }
 }

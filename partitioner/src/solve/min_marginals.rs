@@ -1,5 +1,5 @@
-//! Min-marginals: the least values of a problem with one node forced onto one device, for all nodes
-//! and devices at once.
+//! Min-marginals of all nodes and devices: the least values of a problem with one node forced onto
+//! one device.
 //!
 //! (D. Koller, N. Friedman, Probabilistic Graphical Models, 2009, section 13.2, which maximises.)
 //!

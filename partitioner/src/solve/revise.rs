@@ -45,7 +45,7 @@ pub(super) struct Mark {
 }
 
 /// The parent of a step whose table is one number.
-const NOBODY: u32 = u32::MAX;
+const NO_STEP: u32 = u32::MAX;
 
 impl<'a> Revised<'a> {
     /// Eliminates a network in a narrow order.
@@ -59,12 +59,12 @@ impl<'a> Revised<'a> {
         let parents: Vec<u32> = order
             .scopes
             .iter()
-            .map(|scope| first(scope).unwrap_or(NOBODY))
+            .map(|scope| first(scope).unwrap_or(NO_STEP))
             .collect();
         for (step, &parent) in parents
             .iter()
             .enumerate()
-            .filter(|&(_, &parent)| parent != NOBODY)
+            .filter(|&(_, &parent)| parent != NO_STEP)
         {
             senders.add(parent as usize, step);
         }
@@ -86,7 +86,7 @@ impl<'a> Revised<'a> {
         };
         for step in 0..steps {
             let (table, choice) = revised.table(step);
-            if revised.parents[step] == NOBODY {
+            if revised.parents[step] == NO_STEP {
                 revised.cost = add(revised.cost, table[0]);
             }
             revised.sent.push(table);
@@ -150,7 +150,7 @@ impl<'a> Revised<'a> {
         *own = add(*own, by);
         match self.order.position[variable as usize] {
             // a variable of one value is part of the constant
-            NOBODY => self.cost = add(self.cost, by),
+            NO_STEP => self.cost = add(self.cost, by),
             step => self.repeat_later(step),
         }
     }

@@ -104,7 +104,7 @@ impl Live {
         while left > 0 {
             for one in sessions {
                 if one.grant.is_asked() && !one.grant.is_waiting() {
-                    assert!(one.grant.begun(&self.ended), "the end is told");
+                    assert!(one.grant.begun(&self.ended), "the end is notified");
                     left -= 1;
                 }
             }
@@ -121,7 +121,7 @@ impl Live {
                 seen = one.notifier.count();
                 has = one.grant.ask(&one.asked);
             }
-            assert!(one.grant.begun(&self.ended), "the end is told");
+            assert!(one.grant.begun(&self.ended), "the end is notified");
         }
     }
 }

@@ -418,7 +418,7 @@ impl LoadedPlan {
         )
     }
 
-    /// A free run state; waits for the end of a given-up run if there is none.
+    /// A free run state. Without one, waits for the end of a given-up run.
     pub(crate) fn wait_for_slot(&self) -> Result<(usize, Box<RunState>)> {
         self.take_slot().or_else(|_| {
             self.cancel_abandoned();

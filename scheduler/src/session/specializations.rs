@@ -57,7 +57,7 @@ pub(crate) struct Shapes {
     pub(crate) policy: Policy,
     pub(crate) inputs: Vec<TensorSpec>,
     pub(crate) outputs: Vec<TensorSpec>,
-    pub(crate) in_flight_limit: Arc<InFlightLimit>,
+    pub(crate) run_limit: Arc<InFlightLimit>,
     pub(crate) states: Arc<States>,
     /// Ends before the specialisations that it plans for.
     background: Option<Background>,
@@ -141,7 +141,7 @@ impl Shapes {
     pub(crate) fn known(
         id: usize,
         policy: Policy,
-        in_flight_limit: Arc<InFlightLimit>,
+        run_limit: Arc<InFlightLimit>,
         special: Specialization,
         held: Option<SessionResources>,
     ) -> Shapes {
@@ -154,7 +154,7 @@ impl Shapes {
             kind: Kind::Known(special),
             background: None,
             policy,
-            in_flight_limit,
+            run_limit,
             _held: held,
         }
     }
@@ -231,7 +231,7 @@ impl Shapes {
             id,
             outputs: graph.outputs.iter().map(spec).collect(),
             states: Arc::default(),
-            in_flight_limit: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
+            run_limit: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
             kind: Kind::Open(open),
             background,
             inputs,
