@@ -3,7 +3,7 @@
 //!
 //! Invariants: the nodes of a part keep their topological order, and no part is cut within a node;
 //! so the resulting parts can run one after the other like the original ones. Deliberately not
-//! here: what other parts do meanwhile (package `polychip-lanes`).
+//! here: what other parts do meanwhile (package `polychip-device-queue`).
 
 use std::collections::BTreeSet;
 

@@ -10,7 +10,7 @@ use crate::cost::{Cost, Provenance};
 use crate::error::Error;
 use crate::index::{DeviceIndex, PartIndex};
 use crate::instance::{Inputs, Weights};
-use crate::limit::{self, Answer, Forced, Rules, broken_limit};
+use crate::limit::{self, Forced, ForcedOutcome, Rules, broken_limit};
 use crate::measured;
 use crate::objective::Goal;
 use crate::placed::edges;
@@ -333,9 +333,9 @@ impl<'a> View<'a> {
         let forced = match (&self.marginals, &self.conditioned) {
             (Some(marginals), _) => Some(marginals.forced(node, device, cost)?),
             (None, Some(conditioned)) => match conditioned.borrow_mut().ask(node, device, cost) {
-                solve::Answered::Value(value) => Some(value),
-                solve::Answered::Impossible => return None,
-                solve::Answered::Unknown => None,
+                solve::ForcedValue::Value(value) => Some(value),
+                solve::ForcedValue::Impossible => return None,
+                solve::ForcedValue::Unknown => None,
             },
             (None, None) => None,
         };
@@ -356,7 +356,7 @@ impl<'a> View<'a> {
     }
 
     /// An answer under limits.
-    fn limited(&self, answer: &Answer) -> Option<Counterfactual> {
+    fn limited(&self, answer: &ForcedOutcome) -> Option<Counterfactual> {
         let now = i128::from(self.now?);
         let change = |value: u64| i64::try_from(i128::from(value) - now).ok();
         let signed = |by: i64| {

@@ -30,7 +30,7 @@ use crate::plan::{Certificate, Plan};
 use crate::solve::{Budget, Solution};
 use crate::unit::{MilliCelsius, Milliwatts};
 use draw::{Cap, caps, draw};
-pub(crate) use forced::{Answer, Forced, Rules};
+pub(crate) use forced::{Forced, ForcedOutcome, Rules};
 use improve::{Changes, VISITS};
 use lagrangian::{Multipliers, SCALE};
 pub(crate) use stand::{exceeded, miss};
@@ -49,10 +49,10 @@ const DESCENTS: u32 = 12;
 const TIGHTER: u64 = 6;
 const COOLER: i64 = 8_000;
 
-/// A placement, and the best that there would be without limits.
-pub(crate) struct Placed {
+/// A placement within the limits, and the best one without them.
+pub(crate) struct LimitedSolution {
     pub(crate) solution: Solution,
-    /// Where there are limits: the best placement found without them, and its value.
+    /// With limits: the best placement found without them, and its value.
     pub(crate) free: Option<(Vec<usize>, u64)>,
     /// Multipliers of the limits that gave the best bound.
     dual: Option<Multipliers>,
@@ -70,13 +70,13 @@ pub(crate) fn limited(inputs: &Inputs<'_>) -> bool {
 }
 
 /// The same, with what there would be without limits.
-pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Placed, Error> {
+pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<LimitedSolution, Error> {
     let caps = caps(inputs);
     if !limited(inputs) && inputs.costs.parts().next().is_none() {
         // costs add up and nothing can be exceeded
         let weights = Weights::of(inputs.objective);
         let solution = solve_with_parts(inputs, &weights, &inputs.problem(weights)?, &settings(inputs))?;
-        return Ok(Placed {
+        return Ok(LimitedSolution {
             solution,
             free: None,
             dual: None,
@@ -96,7 +96,7 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Pl
     let free = search.last.clone();
     if let (true, Some((value, placement))) = (over.is_empty(), search.best.take()) {
         let solution = search.certified(value, placement);
-        return Ok(Placed {
+        return Ok(LimitedSolution {
             solution,
             free,
             dual: None,
@@ -125,7 +125,7 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Pl
     if search.best.is_none() && inputs.longest().is_some() {
         match fastest(inputs, edges, without_limits) {
             Ok(fastest) if caps.is_empty() => {
-                return Ok(Placed {
+                return Ok(LimitedSolution {
                     solution: fastest,
                     free,
                     dual: search.dual,
@@ -149,7 +149,7 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Pl
             return Err(stand::error(inputs, &over));
         }
     };
-    Ok(Placed {
+    Ok(LimitedSolution {
         solution,
         free,
         dual: search.dual,

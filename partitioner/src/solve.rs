@@ -34,7 +34,7 @@ use network::Network;
 use wide::Found;
 
 pub use budget::Budget;
-pub(crate) use conditioned::{Answered, Conditioned};
+pub(crate) use conditioned::{Conditioned, ForcedValue};
 pub(crate) use min_marginals::MinMarginals;
 pub use solution::Solution;
 pub(crate) use sweep::Sweep;

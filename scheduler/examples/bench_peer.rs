@@ -26,15 +26,15 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// An input as the command line names it.
-struct Given {
+struct InputArgument {
     name: String,
     shape: Vec<usize>,
     bytes: Vec<u8>,
 }
 
-impl Given {
+impl InputArgument {
     /// Reads `INPUT=ELEM:DIMS:FILE`, as in `image=FLOAT:1x3x96x96:image.bin`.
-    fn parse(text: &str) -> Result<Given> {
+    fn parse(text: &str) -> Result<InputArgument> {
         let bad = || format!("{text}: not INPUT=ELEM:DIMS:FILE");
         let (name, rest) = text.split_once('=').ok_or_else(bad)?;
         let mut rest = rest.splitn(3, ':');
@@ -55,7 +55,7 @@ impl Given {
         if element.byte_len(shape.iter().product()) != Some(bytes.len()) {
             return Err(format!("{text}: the file has {} bytes", bytes.len()).into());
         }
-        Ok(Given {
+        Ok(InputArgument {
             name: name.to_owned(),
             shape,
             bytes,
@@ -64,7 +64,7 @@ impl Given {
 }
 
 /// Loads the model for the sizes of the inputs.
-fn load(path: &str, inputs: &[Given]) -> Result<(Runtime, Model)> {
+fn load(path: &str, inputs: &[InputArgument]) -> Result<(Runtime, Model)> {
     let runtime = Runtime::builder().only_given_folders().build()?;
     let model = runtime.load(path)?;
     let mut sizes = Vec::new();
@@ -115,7 +115,7 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(session: Session, given: &[Given]) -> Result<Ready> {
+    fn new(session: Session, given: &[InputArgument]) -> Result<Ready> {
         let mut inputs = Vec::new();
         for given in given {
             let mut input = session.input(&given.name)?;
@@ -173,7 +173,7 @@ fn main() -> Result<()> {
     };
     let given = inputs
         .iter()
-        .map(|text| Given::parse(text))
+        .map(|text| InputArgument::parse(text))
         .collect::<Result<Vec<_>>>()?;
     let start = Instant::now();
     let precision = if peer.ends_with("reduced") {

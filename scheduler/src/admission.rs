@@ -28,7 +28,7 @@
 //!    its parts has its device to itself, even on a CPU with several places.
 //! 3. Memory held for an admitted session is never freed for another one.
 //!
-//! Not here: the test itself (package `polychip-lanes`), the queue order (`lane`), the plans of a
+//! Not here: the test itself (package `polychip-device-queue`), the queue order (`device_queue`), the plans of a
 //! governed session (`session/govern`).
 
 mod choose;

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use polychip_governor::log::{self, Line};
-use polychip_governor::{Decision, Governor, Observation, Place, Portfolio, Reason};
+use polychip_governor::{Decision, Governor, Observation, Portfolio, Reason, SensorLocation};
 use polychip_host::Device;
 
 use crate::error::Result;
@@ -93,10 +93,10 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
             .map_or("a plan", |candidate| candidate.name.as_str())
             .to_owned()
     };
-    let place = |place: &Place| match place {
-        Place::Device(index) => device(*index),
-        Place::Package => "the package".to_owned(),
-        Place::Skin => "the case".to_owned(),
+    let place = |place: &SensorLocation| match place {
+        SensorLocation::Device(index) => device(*index),
+        SensorLocation::Package => "the package".to_owned(),
+        SensorLocation::Skin => "the case".to_owned(),
     };
     let celsius = |mc: i64| format!("{:.1} °C", mc as f64 / 1e3);
     let watts = |mw: u64| format!("{:.1} W", mw as f64 / 1e3);

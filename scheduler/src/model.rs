@@ -34,7 +34,7 @@ struct Inner {
     files: Option<Arc<ModelFolder>>,
     /// The canonical graphs where sizes are open still, which those with sizes are made of: with weights of 16 bits widened, and as they are.
     canonical: [OnceLock<Graph>; 2],
-    loaded: Mutex<Vec<Kept>>,
+    loaded: Mutex<Vec<SharedPart>>,
 }
 
 impl Inner {
@@ -49,10 +49,10 @@ impl Inner {
     }
 }
 
-/// A part that some session holds.
+/// A loaded part that sessions share.
 #[derive(Debug)]
-struct Kept {
-    /// Nodes of the graph that it is a part of: canonical graphs of a model differ by the Casts of weights that stay.
+struct SharedPart {
+    /// Node count of its graph: canonical graphs of a model differ by the Casts of weights that stay.
     of: usize,
     nodes: Vec<u32>,
     settings: Settings,
@@ -302,7 +302,7 @@ impl Model {
         if loaded.blob.is_some() {
             return;
         }
-        let kept = Kept {
+        let kept = SharedPart {
             of: graph.nodes().count(),
             nodes: part.nodes.clone(),
             settings,

@@ -25,7 +25,7 @@ use crate::model::Model;
 use crate::planned::{self, Planned};
 use crate::policy::{Policy, Precision, Settings};
 use crate::replan;
-use crate::session::compile::{Answer, Loaded, in_parallel, options};
+use crate::session::compile::{DeviceResult, Loaded, in_parallel, options};
 use crate::shared::Shared;
 
 /// A plan with its compiled parts. [`Runtime::precompile`](crate::Runtime::precompile) makes it,
@@ -328,7 +328,7 @@ impl Precompiled {
             if now != *content {
                 return Err(stale(&format!("{part_of} has other nodes or constants now")));
             }
-            let answer = || -> Answer<LoadedPart> {
+            let answer = || -> DeviceResult<LoadedPart> {
                 let flat = FlatGraph::new(&graph, &descriptors)?.with_fingerprints(structure, now);
                 let executable = match blob {
                     Some(blob) => device.load_bytes(blob.clone(), &flat, settings.threads)?,
@@ -405,7 +405,7 @@ fn objective_change(then: &Objective, now: &Objective) -> Option<String> {
 }
 
 /// What each part of a plan computes, as a hash, and its blob.
-fn compiled(planned: &Planned, settings: Settings) -> Vec<Answer<([u8; 32], Option<Bytes>)>> {
+fn compiled(planned: &Planned, settings: Settings) -> Vec<DeviceResult<([u8; 32], Option<Bytes>)>> {
     let descriptors = planned.model().descriptors(planned.graph());
     let parts = &planned.plan().parts;
     in_parallel(parts.len(), |index| {

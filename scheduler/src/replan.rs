@@ -229,7 +229,7 @@ impl Search<'_> {
         planned: &Planned,
         part: &Part,
         error: polychip_host::Error,
-    ) -> compile::Answer<(Vec<u32>, polychip_host::Error)> {
+    ) -> compile::DeviceResult<(Vec<u32>, polychip_host::Error)> {
         let hint = error.node().and_then(|node| position(planned, part, node));
         let mut last = error;
         let run = smallest_refused(part.nodes.len(), hint, |run| {
@@ -246,7 +246,7 @@ impl Search<'_> {
     }
 
     /// Compiles and loads some nodes of a part by themselves.
-    fn attempt(&self, planned: &Planned, part: &Part, nodes: &[u32]) -> compile::Answer<LoadedPart> {
+    fn attempt(&self, planned: &Planned, part: &Part, nodes: &[u32]) -> compile::DeviceResult<LoadedPart> {
         let graph = if nodes.len() == part.nodes.len() {
             part_graph(planned.graph(), part)
         } else {

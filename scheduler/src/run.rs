@@ -106,7 +106,7 @@ enum State {
     /// All parts are with their devices.
     Issued(Box<RunState>),
     /// A thread of the session drives it.
-    Conducted,
+    Driven,
     /// It failed while it was awaited, and a thread puts the session right to have it tried again.
     Mending(Arc<Mending>),
     /// The outputs have been handed out, or it failed.
@@ -117,7 +117,7 @@ impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             State::Issued(_) => "Issued",
-            State::Conducted => "Conducted",
+            State::Driven => "Driven",
             State::Mending(_) => "Mending",
             State::Over => "Over",
         })
@@ -153,11 +153,11 @@ impl Run {
     fn begin(&mut self, mut slot: Box<RunState>) -> Result<()> {
         loop {
             self.submitted.begins(self.inner.now_ns());
-            slot.turns.terms.clone_from(&self.terms);
+            slot.grants.terms.clone_from(&self.terms);
             slot.measures_steps = self.inner.tracer.measures_steps();
             let started = self.plan.start(&mut slot).and_then(|progress| {
                 if progress == Progress::Waiting {
-                    self.plan.make_conductor(self.index)?;
+                    self.plan.make_run_driver(self.index)?;
                 }
                 Ok(progress)
             });
@@ -167,8 +167,8 @@ impl Run {
                     return Ok(());
                 }
                 Ok(Progress::Waiting) => {
-                    self.plan.conduct(self.index, slot);
-                    self.state = State::Conducted;
+                    self.plan.drive(self.index, slot);
+                    self.state = State::Driven;
                     return Ok(());
                 }
                 Err(error) => slot = self.failed(slot, error)?,
@@ -224,11 +224,11 @@ impl Run {
                     }
                     Err(error) => (slot, error),
                 },
-                State::Conducted => match self.plan.wait_conducted(self.index, left) {
+                State::Driven => match self.plan.wait_driven(self.index, left) {
                     Some((slot, Ok(()))) => return self.outputs(slot).map(Some),
                     Some((slot, Err(error))) => (slot, error),
                     None => {
-                        self.state = State::Conducted;
+                        self.state = State::Driven;
                         return Ok(None);
                     }
                 },
@@ -254,7 +254,7 @@ impl Run {
     pub fn cancel(&self) {
         match &self.state {
             State::Issued(slot) => slot.cancel(),
-            State::Conducted => self.plan.cancel_conducted(self.index),
+            State::Driven => self.plan.cancel_driven(self.index),
             State::Mending(mending) => mending.cancel(),
             State::Over => {}
         }
@@ -322,7 +322,7 @@ impl Drop for Run {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Issued(slot) => self.plan.abandon(self.index, Some(slot)),
-            State::Conducted => {
+            State::Driven => {
                 self.flight.0.give_up(self.flight.1);
                 self.plan.abandon(self.index, None);
             }

@@ -17,9 +17,9 @@ use polychip_profile::bundle::{PublicKey, Trust};
 
 use crate::admission::Registry;
 use crate::bundles::{self, LoadedBundle};
+use crate::device_queue::DeviceQueues;
 use crate::durable::Durable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lane::Lanes;
 use crate::model::Model;
 use crate::planned::{Planned, PlanningStep};
 use crate::policy::Policy;
@@ -461,7 +461,7 @@ impl Builder {
         let host = host.build();
         let shared = Shared {
             durable: Durable::default(),
-            lanes: Lanes::new(host.devices(), host.clock()),
+            device_queues: DeviceQueues::new(host.devices(), host.clock()),
             host,
             profile,
             bundles,

@@ -44,8 +44,8 @@ use pace::Pace;
 use queue_grants::Terms;
 use run_state::RunState;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
-use specializations::{Held, Shapes, Specialization};
-use standby_plan::Kept;
+use specializations::{SessionResources, Shapes, Specialization};
+use standby_plan::StandbyPlan;
 use thermal_readmission::Cooling;
 
 mod admitted;
@@ -116,7 +116,7 @@ impl Specialization {
         id: usize,
         shared: &Arc<Shared>,
         plan: Arc<LoadedPlan>,
-        kept: Vec<Kept>,
+        standby: Vec<StandbyPlan>,
         policy: Policy,
         number: u64,
     ) -> Result<Specialization> {
@@ -136,11 +136,11 @@ impl Specialization {
         };
         let now_ns = shared.host.clock().now_ns();
         // what is admitted keeps its plan
-        let is_watched = policy.governing().is_some() || !kept.is_empty();
+        let is_watched = policy.governing().is_some() || !standby.is_empty();
         let learning = Learning::new(
             &plan.planned,
             &policy,
-            !kept.is_empty(),
+            !standby.is_empty(),
             shared.host.clock().now_ns(),
         );
         let cooling = Cooling::new(policy.temperature_limit(), is_watched, now_ns);
@@ -166,7 +166,7 @@ impl Specialization {
             runs: AtomicU64::new(0),
             latest: Arc::default(),
             cooling,
-            kept: Mutex::new(kept),
+            standby: Mutex::new(standby),
             places,
             pace: Pace::new(cadence),
             lateness: Lateness::new(devices, policy.frame_deadline(), policy.temperature_limit()),
@@ -207,10 +207,10 @@ pub(crate) fn next_id() -> usize {
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
-        let (id, flights) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
+        let (id, run_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
         let special = Specialization::new(id, &shared, planned, policy.clone(), 0)?;
         Ok(Session(Arc::new(Shapes::known(
-            id, policy, flights, special, None,
+            id, policy, run_limit, special, None,
         ))))
     }
 
@@ -236,11 +236,11 @@ impl Session {
             );
             return Err(Error::new(ErrorKind::BadPlan, words));
         };
-        let (id, flights) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
+        let (id, run_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
         let loaded = made.loaded(&shared, model, &policy)?;
         let special = Specialization::loaded(id, &shared, loaded, policy.clone(), 0)?;
         Ok(Session(Arc::new(Shapes::known(
-            id, policy, flights, special, None,
+            id, policy, run_limit, special, None,
         ))))
     }
 
@@ -250,16 +250,16 @@ impl Session {
         id: usize,
         policy: Policy,
         first: Arc<LoadedPlan>,
-        kept: Vec<Kept>,
-        held: Held,
+        standby: Vec<StandbyPlan>,
+        held: SessionResources,
     ) -> Result<Session> {
-        let flights = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
-        let number = kept.len() as u64;
-        let special = Specialization::of(id, shared, first, kept, policy.clone(), number)?;
+        let run_limit = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
+        let number = standby.len() as u64;
+        let special = Specialization::of(id, shared, first, standby, policy.clone(), number)?;
         Ok(Session(Arc::new(Shapes::known(
             id,
             policy,
-            flights,
+            run_limit,
             special,
             Some(held),
         ))))
@@ -608,7 +608,7 @@ impl Session {
     /// # Errors
     /// As for [`Session::submit_into`].
     pub fn submit_with(&self, inputs: &[&Input], outputs: &[&Output], options: RunOptions) -> Result<Run> {
-        let Shapes { states, flights, .. } = &*self.0;
+        let (states, run_limit) = (&self.0.states, &self.0.run_limit);
         let mut submitted = Submitted::at(self.0.now_ns());
         let patience = options.queue_timeout;
         if let Some(input) = inputs.iter().find(|input| input.session != self.0.id) {
@@ -616,28 +616,28 @@ impl Session {
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         let (inner, padding) = self.0.of(inputs)?;
-        flights.raise(inner.places);
+        run_limit.raise(inner.places);
         inner.check_inputs(inputs, states, padding.as_deref())?;
         inner.check_outputs(outputs, inputs, states, padding.as_deref())?;
         let stateful = !states.is_empty();
         let most = if stateful { 1 } else { usize::MAX };
-        let ticket = match (flights.take(most), patience) {
-            (Some(ticket), _) => Some(ticket),
+        let permit = match (run_limit.take(most), patience) {
+            (Some(permit), _) => Some(permit),
             (None, None) => {
                 inner.reap_ended();
-                flights.take(most)
+                run_limit.take(most)
             }
             (None, Some(patience)) => {
                 let before = inner.now_ns();
-                let ticket = flights.wait(most, patience, || inner.reap_ended());
+                let permit = run_limit.wait(most, patience, || inner.reap_ended());
                 submitted.waited(inner.now_ns().saturating_sub(before));
-                ticket
+                permit
             }
         };
-        let ticket = ticket.ok_or_else(|| flights.refusal(stateful))?;
-        let run = ticket.run();
+        let permit = permit.ok_or_else(|| run_limit.refusal(stateful))?;
+        let run = permit.run();
         inner.mind_heat(submitted.at_ns());
-        let is_alone = flights.is_only(run);
+        let is_alone = run_limit.is_only(run);
         submitted.is_alone(is_alone);
         let trial = inner
             .learning
@@ -646,7 +646,7 @@ impl Session {
         let ready = trial.map_or_else(|| inner.ready(), Ok)?;
         let (plan, taken) = ready.choose(stateful);
         let (index, mut slot) = plan.take_slot()?;
-        slot.given.ticket = Some(ticket);
+        slot.given.permit = Some(permit);
         slot.given.taken = taken;
         if let Err(error) = give(&plan, &mut slot, inputs, outputs, padding) {
             plan.put_back(index, slot);
@@ -676,7 +676,7 @@ impl Session {
             number: inner.latest.fetch_add(1, Ordering::AcqRel) + 1,
             latest: Arc::clone(&inner.latest),
         };
-        let flight = (Arc::clone(flights), run);
+        let flight = (Arc::clone(run_limit), run);
         Run::start(inner, plan, index, slot, retries, submitted, terms, flight)
     }
 
@@ -684,7 +684,7 @@ impl Session {
     /// in [`Session::submit_blocking`]. Runs in flight finish and return their outputs. Call it if an app
     /// ends while its threads still submit.
     pub fn close(&self) {
-        self.0.flights.close();
+        self.0.run_limit.close();
     }
 
     /// Predicted and measured figures of the plan and its parts. For a model with open sizes, those of the

@@ -11,8 +11,8 @@ use polychip_host::{Device, Host};
 use polychip_profile::Profile;
 
 use crate::bundles::LoadedBundle;
+use crate::device_queue::DeviceQueues;
 use crate::durable::Durable;
-use crate::lane::Lanes;
 use crate::policy::Settings;
 use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     pub(crate) durable: Durable,
     pub(crate) host: Host,
     /// The queue of each device.
-    pub(crate) lanes: Lanes,
+    pub(crate) device_queues: DeviceQueues,
     pub(crate) profile: Arc<Profile>,
     /// Bundles that were given.
     pub(crate) bundles: Vec<LoadedBundle>,

@@ -31,7 +31,7 @@ mod bound;
 mod holds;
 pub(crate) mod values;
 
-pub(crate) use bound::{Bound, DeviceBuffer};
+pub(crate) use bound::{DeviceBuffer, PlanMemory};
 pub(crate) use holds::Hold;
 pub use values::Element;
 
@@ -47,7 +47,7 @@ pub(crate) struct TensorMemory {
     is_host: bool,
     /// The memory is the app's, or shared with another tensor: it may change without a word here, and stays this one.
     is_lent: AtomicBool,
-    bound: Mutex<Arc<Bound>>,
+    bound: Mutex<Arc<PlanMemory>>,
     holds: Arc<Holds>,
     /// How often the host opened it for writing.
     written: AtomicU64,
@@ -74,7 +74,7 @@ impl TensorMemory {
             bytes: spec.bytes,
             is_host,
             is_lent: AtomicBool::new(false),
-            bound: Mutex::new(Bound::new(
+            bound: Mutex::new(PlanMemory::new(
                 (&spec.name, spec.dtype, spec.bytes),
                 plan,
                 memory,
@@ -134,7 +134,7 @@ impl TensorMemory {
             is_host,
             is_lent: AtomicBool::new(false),
             // the first run binds it to the devices that use it then
-            bound: Mutex::new(Bound::new(
+            bound: Mutex::new(PlanMemory::new(
                 (&spec.name, spec.dtype, spec.bytes),
                 u64::MAX,
                 memory,
@@ -188,12 +188,12 @@ impl TensorMemory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Bound>> {
+    fn lock(&self) -> MutexGuard<'_, Arc<PlanMemory>> {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The memory as the devices see it now.
-    pub(crate) fn bound(&self) -> Arc<Bound> {
+    pub(crate) fn bound(&self) -> Arc<PlanMemory> {
         Arc::clone(&self.lock())
     }
 
@@ -214,7 +214,7 @@ impl TensorMemory {
         &self,
         plan: u64,
         devices: impl FnOnce() -> Vec<(usize, polychip_host::Device)>,
-    ) -> Result<Arc<Bound>> {
+    ) -> Result<Arc<PlanMemory>> {
         let mut bound = self.lock();
         if !self.fits(&bound, plan) {
             self.rebind_locked(&mut bound, plan, &devices())?;
@@ -222,13 +222,13 @@ impl TensorMemory {
         Ok(Arc::clone(&bound))
     }
 
-    fn fits(&self, bound: &Bound, plan: u64) -> bool {
+    fn fits(&self, bound: &PlanMemory, plan: u64) -> bool {
         bound.plan == plan && (self.is_host || !bound.is_in_flight())
     }
 
     fn rebind_locked(
         &self,
-        bound: &mut Arc<Bound>,
+        bound: &mut Arc<PlanMemory>,
         plan: u64,
         devices: &[(usize, polychip_host::Device)],
     ) -> Result<()> {
@@ -245,7 +245,7 @@ impl TensorMemory {
             Memory::for_devices(self.bytes, infos(devices))
         };
         let memory = memory.map_err(|error| no_memory(&self.name, error))?;
-        *bound = Bound::new((&self.name, self.dtype, self.bytes), plan, memory, devices, usage)?;
+        *bound = PlanMemory::new((&self.name, self.dtype, self.bytes), plan, memory, devices, usage)?;
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl TensorMemory {
     /// that it is copied for holds it.
     pub(crate) fn copy_to_devices(
         &self,
-        bound: &Bound,
+        bound: &PlanMemory,
         reads: impl Fn(usize) -> bool,
         copied: &Copied,
     ) -> Result<()> {

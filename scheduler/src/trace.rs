@@ -102,19 +102,19 @@ pub(crate) struct Tracer {
     is_on: AtomicBool,
     /// Steps are measured too.
     steps: AtomicBool,
-    kept: Mutex<Kept>,
+    kept: Mutex<TraceBuffer>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct TraceBuffer {
     most: usize,
-    runs: Vec<KeptRun>,
+    runs: Vec<RecordedRun>,
     left_out: u64,
 }
 
-/// What a run is told of once somebody asks: to put it in words takes longer than many a run.
+/// The raw record of a run. It is converted on request, because that takes longer than many runs.
 #[derive(Debug)]
-struct KeptRun {
+struct RecordedRun {
     plan: Arc<LoadedPlan>,
     /// Of each part of the plan.
     timings: Vec<Timing>,
@@ -124,7 +124,7 @@ struct KeptRun {
     outcome: Outcome,
 }
 
-impl KeptRun {
+impl RecordedRun {
     fn told(&self) -> TracedRun {
         let planned = &self.plan.planned;
         // where each part of the plan stands among those that stated their times
@@ -185,9 +185,9 @@ impl Tracer {
     pub(crate) fn start(&self, runs: usize, steps: bool) {
         self.steps.store(steps && runs > 0, Ordering::Relaxed);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = Kept {
+        *kept = TraceBuffer {
             most: runs,
-            ..Kept::default()
+            ..TraceBuffer::default()
         };
         self.is_on.store(runs > 0, Ordering::Release);
     }
@@ -195,7 +195,7 @@ impl Tracer {
     /// The runs that were kept, and how many were not.
     pub(crate) fn kept(&self) -> (Vec<TracedRun>, u64) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        (kept.runs.iter().map(KeptRun::told).collect(), kept.left_out)
+        (kept.runs.iter().map(RecordedRun::told).collect(), kept.left_out)
     }
 
     /// Takes note of a run that has ended.
@@ -211,7 +211,7 @@ impl Tracer {
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.runs.len() < kept.most {
-            kept.runs.push(KeptRun {
+            kept.runs.push(RecordedRun {
                 plan: Arc::clone(plan),
                 timings: slot.timings.clone(),
                 steps: std::mem::take(&mut slot.steps),

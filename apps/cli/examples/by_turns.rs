@@ -23,7 +23,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use polychip::{Policy, Runtime, Session};
 use polychip_farm_record::{
-    Board, Build, FORMAT, Item, Job, Measured, Model, Outcome, Place, Record, RunHeader, Settings, State,
+    Board, Build, FORMAT, InventoryEntry, Item, Job, Measured, Model, Outcome, Record, RunHeader, Settings,
+    State,
 };
 use polychip_farm_results::compare::{Options, Verdict};
 use polychip_farm_results::{Run, Selection, compare};
@@ -139,8 +140,8 @@ fn batch(session: &Session, runs: usize, spin: f64) -> anyhow::Result<Vec<u64>> 
     Ok(times)
 }
 
-fn place() -> Place {
-    Place {
+fn place() -> InventoryEntry {
+    InventoryEntry {
         name: "here".into(),
         transport: "local".into(),
         tags: Vec::new(),

@@ -5,19 +5,19 @@
 //! 2. The number of runs in flight per session is constant: each wait for the oldest run is followed by a submission.
 //! 3. Each session has its own thread, and no run counts before all sessions are warm.
 
-mod answer;
 mod drawn;
+mod output;
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use polychip::{Input, Session};
 
-use answer::Start;
-pub(crate) use answer::{Answer, Latency};
 use drawn::Counters;
+use output::Start;
+pub(crate) use output::{BenchOutput, Latency};
 
-use crate::input::{Given, InputArguments};
+use crate::input::{InputArguments, InputData};
 use crate::load::Load;
 use crate::output::Output;
 use crate::peak::peak_bytes;
@@ -137,7 +137,7 @@ impl Made {
         arguments: &Arguments,
         runtime: &polychip::Runtime,
         model: &polychip::Model,
-        given: &[Given],
+        given: &[InputData],
     ) -> anyhow::Result<Made> {
         let start = Instant::now();
         // what is measured here is planned for, whatever is known of an app
@@ -373,7 +373,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let late = counted.iter().map(|one| one.late).sum();
     let (first_run_ns, warmup) = (counted[0].first_run_ns, counted[0].warmup_runs);
     let times: Vec<u64> = counted.into_iter().flat_map(|one| one.times).collect();
-    let answer = Answer {
+    let answer = BenchOutput {
         model: arguments.model.model.display().to_string(),
         warmup,
         iters: times.len() as u64,

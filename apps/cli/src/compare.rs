@@ -9,9 +9,9 @@
 //!
 //! Not here: how tensors are paired (`pair`, `rows`) and kept (`side`), what an error is (`measure`).
 
-mod answer;
 mod loss;
 mod measure;
+mod output;
 mod pair;
 mod rows;
 mod side;
@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 
 use polychip::{Model, Runtime};
 
-pub(crate) use answer::Answer;
-use answer::{LayerLine, LimitsLine, Memory, SideLine, some};
 use measure::Limits;
+pub(crate) use output::CompareOutput;
+use output::{LayerLine, LimitsLine, Memory, SideLine, some};
 use rows::{Row, groups, judged, of_files, of_model_and_files, of_models};
 use side::{FileSide, ModelSide, inputs_of};
 
@@ -169,7 +169,7 @@ fn limit(text: &str) -> Result<f64, String> {
 
 impl Gate {
     /// Why the comparison fails, if so.
-    fn trips(self, answer: &Answer) -> Option<String> {
+    fn trips(self, answer: &CompareOutput) -> Option<String> {
         let drifting = |lines: Vec<&LayerLine>, what: &str, gate: &str| {
             let count = lines.iter().filter(|line| line.drifts).count();
             (count > 0).then(|| format!("{count} of {} {what} drift (--fail-on {gate})", lines.len()))
@@ -231,7 +231,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         (Side::Model(a), Side::Model(b)) if arguments.iters > 0 => Some(arguments.timed(a, b)?),
         _ => None,
     };
-    let mut answer = Answer {
+    let mut answer = CompareOutput {
         a: line_of(&arguments.a, &arguments.session, &a),
         b: line_of(path_b, &settings_b, &b),
         limits: LimitsLine {
@@ -350,7 +350,7 @@ impl Arguments {
                 .any(|side| matches!(side, Side::Model(side) if is(side)))
         };
         let (most, why) = if is_any(&|side| side.is_quantised()) {
-            (0.2, answer::INTEGERS)
+            (0.2, output::INTEGERS)
         } else if is_any(&|side| side.is_half()) {
             (0.05, "16-bit floats are computed")
         } else {

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 
 /// Output of `devices --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct DevicesOutput {
     /// The devices, plugin by plugin.
     devices: Vec<DeviceLine>,
     /// Plugins, folders and devices that are not used.
@@ -230,7 +230,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let forgotten = runtime.profile().forget_refusals(None)?;
         eprintln!("forgot {forgotten} refusals");
     }
-    let answer = Answer::new(&runtime)?;
+    let answer = DevicesOutput::new(&runtime)?;
     if arguments.json {
         out.json(&answer)
     } else {
@@ -238,8 +238,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
 }
 
-impl Answer {
-    fn new(runtime: &Runtime) -> anyhow::Result<Answer> {
+impl DevicesOutput {
+    fn new(runtime: &Runtime) -> anyhow::Result<DevicesOutput> {
         let refused = runtime.refusals().iter();
         let mut devices = Vec::with_capacity(runtime.devices().len());
         let mut sampler = Sampler::new(runtime, Sensors::of_this_machine(&Rules::default()));
@@ -252,7 +252,7 @@ impl Answer {
             let conditions = runtime.conditions(device).to_string();
             devices.push(DeviceLine::new(device, &remembered, state, conditions));
         }
-        Ok(Answer {
+        Ok(DevicesOutput {
             devices,
             refused: refused
                 .map(|refusal| RefusalLine {
@@ -379,7 +379,7 @@ impl TelemetryLine {
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for DevicesOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = String::new();
         if self.devices.is_empty() {

@@ -70,7 +70,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 
 /// Output of `energy --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct EnergyOutput {
     /// Model file.
     model: String,
     /// Requested threads; null if the plugins chose.
@@ -238,7 +238,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         (Some(fast), Some(frugal)) => Some(fast != frugal),
         _ => None,
     };
-    let answer = Answer {
+    let answer = EnergyOutput {
         model: arguments.model.model.display().to_string(),
         threads: arguments.plan.threads,
         seconds: arguments.seconds,
@@ -257,7 +257,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 }
 
 /// A candidate before it is measured.
-struct Way {
+struct PlannedCandidate {
     name: String,
     planned: Planned,
     policy: Policy,
@@ -271,13 +271,13 @@ fn ways(
     model: &polychip::Model,
     arguments: &Arguments,
     not_run: &mut Vec<NotRun>,
-) -> anyhow::Result<Vec<Way>> {
+) -> anyhow::Result<Vec<PlannedCandidate>> {
     let names = arguments.plan.names_of_devices(runtime);
     let precisions: &[Precision] = match arguments.plan.precision {
         Precision::Exact => &[Precision::Exact],
         Precision::Reduced => &[Precision::Exact, Precision::Reduced],
     };
-    let mut ways: Vec<Way> = Vec::new();
+    let mut ways: Vec<PlannedCandidate> = Vec::new();
     for &precision in precisions {
         let base = arguments
             .plan
@@ -302,7 +302,9 @@ fn ways(
                     continue;
                 }
             };
-            let alike = |way: &&Way| way.precision == precision && nodes(&way.planned) == nodes(&planned);
+            let alike = |way: &&PlannedCandidate| {
+                way.precision == precision && nodes(&way.planned) == nodes(&planned)
+            };
             if ways.iter().any(|way| alike(&way)) {
                 continue;
             }
@@ -311,7 +313,7 @@ fn ways(
                     Precision::Exact => "exact",
                     Precision::Reduced => "reduced",
                 };
-                ways.push(Way {
+                ways.push(PlannedCandidate {
                     name: format!("{name} {word} x{lanes}"),
                     planned: planned.clone(),
                     policy: policy.clone().in_flight(lanes as usize).hang_timeout(PATIENCE),
@@ -365,7 +367,12 @@ fn best(candidates: &[Candidate]) -> Best {
 }
 
 /// Writes what a device took for its one part into the profile.
-fn record(runtime: &Runtime, way: &Way, measured: &Candidate, sensors: &[SensorLine]) -> anyhow::Result<()> {
+fn record(
+    runtime: &Runtime,
+    way: &PlannedCandidate,
+    measured: &Candidate,
+    sensors: &[SensorLine],
+) -> anyhow::Result<()> {
     for line in measured.devices.iter().filter(|line| line.used) {
         if let Some(net) = line.figures.as_ref().and_then(|figures| figures.net_uj) {
             let sensor = sensors.iter().find(|sensor| sensor.device == line.device);

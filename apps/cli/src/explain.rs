@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 
 /// Output of `explain --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct ExplainOutput {
     #[serde(flatten)]
     explained: Explained,
     /// With `--per-op`: time of each kernel.
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             .collect()
     };
     let node_steps = per_op.as_ref().map(steps_of);
-    let answer = Answer {
+    let answer = ExplainOutput {
         explained,
         per_op,
         node_steps,
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for ExplainOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let steps = self.per_op.as_ref().map_or_else(String::new, |per_op| {
             format!("\nmeasured steps, slowest first\n{per_op}")

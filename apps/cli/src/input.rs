@@ -36,7 +36,7 @@ fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 
 /// An input with its value.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
+pub(crate) struct InputData {
     pub(crate) name: String,
     pub(crate) array: Array,
     /// The file, or `None` if generated.
@@ -53,7 +53,7 @@ impl InputArguments {
     }
 
     /// Reads or generates every input of the model. Also returns the model with sizes from the files.
-    pub(crate) fn read(&self, model: &Model) -> anyhow::Result<(Model, Vec<Given>)> {
+    pub(crate) fn read(&self, model: &Model) -> anyhow::Result<(Model, Vec<InputData>)> {
         let mut arrays: BTreeMap<&str, (Array, &PathBuf)> = BTreeMap::new();
         for (name, path) in &self.inputs {
             if arrays.contains_key(&**name) {
@@ -95,7 +95,7 @@ impl InputArguments {
                             array.shape
                         )));
                     }
-                    Given {
+                    InputData {
                         name,
                         array,
                         file: Some(path.clone()),
@@ -105,7 +105,7 @@ impl InputArguments {
                     let place = names.iter().position(|other| **other == *name).unwrap_or(0);
                     let array = fill::fill(seed, place as u64, dtype, &shape)
                         .map_err(|error| bad_input(format!("input {name:?} {error}")))?;
-                    Given {
+                    InputData {
                         name,
                         array,
                         file: None,

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 
 /// Output of `inspect --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct InspectOutput {
     /// Model file.
     model: String,
     /// Name of the graph.
@@ -68,16 +68,16 @@ pub(crate) struct Answer {
     /// How often each op occurs, most frequent first.
     ops: Vec<Count>,
     /// Device support of the canonical graph; null if it cannot be checked.
-    support: Option<SupportAnswer>,
+    support: Option<GraphSupport>,
     /// Why devices could not be asked.
     note: Option<String>,
     /// With `--per-op`: nodes that plain loops compute instead of a kernel, in the model's plan.
-    reference: Option<ReferenceAnswer>,
+    reference: Option<ReferenceNodes>,
 }
 
 /// Nodes that plain loops compute.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ReferenceAnswer {
+struct ReferenceNodes {
     /// By device and op.
     nodes: Vec<OnReference>,
     /// Devices that measure only whole parts, so plain loops are unknown.
@@ -116,7 +116,7 @@ struct Count {
 
 /// Device support of the canonical graph.
 #[derive(Debug, Serialize, JsonSchema)]
-struct SupportAnswer {
+struct GraphSupport {
     /// Nodes of the canonical graph.
     nodes: usize,
     /// How often each op occurs in it, most frequent first.
@@ -157,7 +157,7 @@ struct Refused {
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let runtime = arguments.plan.runtime(None)?;
     let model = arguments.model.load(&runtime)?;
-    let mut answer = Answer::new(arguments.model.model.display().to_string(), &model)?;
+    let mut answer = InspectOutput::new(arguments.model.model.display().to_string(), &model)?;
     if answer.open_dims.is_empty() {
         match support(&runtime, &model, arguments) {
             Ok(support) => answer.support = Some(support),
@@ -182,17 +182,17 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 }
 
 /// Runs the model, and finds the nodes that plain loops compute.
-fn reference(runtime: &Runtime, model: &Model, arguments: &Arguments) -> anyhow::Result<ReferenceAnswer> {
+fn reference(runtime: &Runtime, model: &Model, arguments: &Arguments) -> anyhow::Result<ReferenceNodes> {
     let (model, given) = InputArguments::of_seed().read(model)?;
     let session = {
         let _progress = Progress::of("planning and compiling");
         runtime.session(&model, arguments.plan.policy().in_flight(1))?
     };
     let (nodes, unknown) = per_op::of_session(&session, &given)?.on_reference();
-    Ok(ReferenceAnswer { nodes, unknown })
+    Ok(ReferenceNodes { nodes, unknown })
 }
 
-fn support(runtime: &Runtime, model: &Model, arguments: &Arguments) -> polychip::Result<SupportAnswer> {
+fn support(runtime: &Runtime, model: &Model, arguments: &Arguments) -> polychip::Result<GraphSupport> {
     let _progress = Progress::of("asking devices");
     let support = runtime.support(model, &arguments.plan.policy())?;
     let graph = support.graph();
@@ -238,7 +238,7 @@ fn support(runtime: &Runtime, model: &Model, arguments: &Arguments) -> polychip:
         });
         is_refused.then(|| words.collect::<Vec<_>>().join("; "))
     };
-    Ok(SupportAnswer {
+    Ok(GraphSupport {
         nodes: nodes.len(),
         ops: histogram(graph),
         devices: devices.collect(),
@@ -246,12 +246,12 @@ fn support(runtime: &Runtime, model: &Model, arguments: &Arguments) -> polychip:
     })
 }
 
-impl Answer {
-    fn new(path: String, model: &Model) -> polychip::Result<Answer> {
+impl InspectOutput {
+    fn new(path: String, model: &Model) -> polychip::Result<InspectOutput> {
         let (graph, header) = (model.graph(), model.header()?);
         let port = |id: &TensorId| Port::new(graph.tensor(*id));
         let elements = graph.tensors().filter(|(_, tensor)| tensor.is_constant());
-        Ok(Answer {
+        Ok(InspectOutput {
             model: path,
             name: graph.name.clone(),
             ir_version: header.ir_version,
@@ -388,7 +388,7 @@ fn ops(counts: &[Count]) -> String {
         .join(", ")
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for InspectOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = String::new();
         let name = if self.name.is_empty() {
@@ -464,7 +464,7 @@ impl std::fmt::Display for Answer {
                 )?;
             }
         }
-        if let Some(ReferenceAnswer { nodes, unknown }) = &self.reference {
+        if let Some(ReferenceNodes { nodes, unknown }) = &self.reference {
             for line in nodes {
                 let names: Vec<&str> = line.nodes.iter().take(SHOWN).map(|name| &**name).collect();
                 writeln!(

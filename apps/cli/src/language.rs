@@ -11,10 +11,10 @@ pub(crate) mod serve;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use polychip_llm::phases::{PhaseCosts, PhaseLimits, PhaseShare};
+use polychip_llm::prefill_decode::{PhaseCosts, PhaseLimits, PhaseShare};
 use polychip_llm::{
-    Adapter, Answer, Draft, Generate, Grammar, LanguageModel, Message, Options, Sampling, Sequence, Specials,
-    Speculation, TokenId,
+    Adapter, Completion, Draft, Generate, Grammar, LanguageModel, Message, Options, Sampling, Sequence,
+    Specials, Speculation, TokenId,
 };
 
 use crate::exit::{bad_input, usage};
@@ -50,7 +50,7 @@ pub(crate) struct LanguageArguments {
 /// How tokens are chosen, and where an answer ends.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Answer")]
-pub(crate) struct AnswerArguments {
+pub(crate) struct GenerationArguments {
     /// Maximum number of answer tokens
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: u32,
@@ -86,7 +86,7 @@ pub(crate) struct AnswerArguments {
     pub(crate) draft: Option<PathBuf>,
 }
 
-/// How next tokens are guessed.
+/// How next tokens are drafted.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Speculate {
     /// Draft the tokens that followed the last occurrence of the latest tokens; faster where the text repeats itself
@@ -231,7 +231,7 @@ pub(crate) fn prepare(model: &LanguageModel, prompt: usize) -> anyhow::Result<()
     Ok(model.prepare(prompt)?)
 }
 
-impl AnswerArguments {
+impl GenerationArguments {
     pub(crate) fn wanted(&self) -> anyhow::Result<Generate> {
         let seed = match self.seed {
             Some(seed) => seed,
@@ -263,9 +263,9 @@ impl AnswerArguments {
     }
 }
 
-/// Plans and compiles what guesses for a prompt of so many tokens need, with the smaller model where one is asked for.
-pub(crate) fn prepare_guesses(
-    arguments: &AnswerArguments,
+/// Plans and compiles the graphs of speculative decoding for a prompt of this length, including those of a draft model.
+pub(crate) fn prepare_speculation(
+    arguments: &GenerationArguments,
     model: &LanguageModel,
     prompt: usize,
     wanted: &mut Generate,
@@ -292,7 +292,7 @@ pub(crate) fn answer(
     prompt: &[TokenId],
     wanted: &Generate,
     mut out: Option<&mut Output>,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<Completion> {
     let mut failed = None;
     let answer = sequence.generate(prompt, wanted, &mut |piece| match out
         .as_mut()

@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
 
 /// Output of `measure --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct MeasureOutput {
     /// Model file.
     model: String,
     /// Requested threads; null if the plugins chose.
@@ -283,7 +283,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     for candidate in &mut candidates {
         candidate.fastest = Some(candidate.latency_ns.p50) == shortest;
     }
-    let answer = Answer {
+    let answer = MeasureOutput {
         model: arguments.model.model.display().to_string(),
         threads: arguments.plan.threads,
         precision: arguments.plan.precision,
@@ -384,7 +384,7 @@ fn link_energies(
     Ok(found)
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for MeasureOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let time = |ns: u64| Time::from_nanoseconds(ns).to_string();
         for link in &self.links {

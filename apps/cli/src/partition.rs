@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
 
 /// Output of `partition --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct PartitionOutput {
     /// Model file.
     model: String,
     /// The plan with names, and the costs of simple heuristics.
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let front: Vec<Plan> = front.iter().map(|planned| planned.plan().clone()).collect();
     if arguments.json {
-        return out.json(&Answer {
+        return out.json(&PartitionOutput {
             model: model.display().to_string(),
             report,
             plan: planned.plan_file(),

@@ -19,7 +19,7 @@ use polychip_partitioner::report::count;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::input::Given;
+use crate::input::InputData;
 use crate::progress::Progress;
 use crate::run::{PATIENCE, feed};
 
@@ -344,7 +344,7 @@ pub(crate) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
 const FEW: u64 = 20;
 
 /// Runs a session with these inputs, first to warm it up, and measures its steps.
-pub(crate) fn of_session(session: &Session, given: &[Given]) -> anyhow::Result<PerOp> {
+pub(crate) fn of_session(session: &Session, given: &[InputData]) -> anyhow::Result<PerOp> {
     let inputs = feed(session, given)?;
     let inputs: Vec<&Input> = inputs.iter().collect();
     let _progress = Progress::of("measuring");

@@ -70,7 +70,7 @@ fn gate(text: &str) -> Result<Gate, String> {
 
 /// Output of `plan diff --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct PlanDiffOutput {
     /// File of the old plan.
     old: String,
     /// File of the new plan.
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .collect();
     let words = failed.join("; ");
     if arguments.json {
-        out.json(&Answer {
+        out.json(&PlanDiffOutput {
             old: arguments.old.display().to_string(),
             new: arguments.new.display().to_string(),
             diff,

@@ -96,7 +96,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Output of `profile --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct ProfileOutput {
     /// Model files; without any, the names of the program's own networks.
     models: Vec<String>,
     /// The profile with the measurements.
@@ -160,7 +160,7 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
     if let Some(words) = runtime.profile().trouble() {
         return Err(anyhow::anyhow!("the measurements are not stored: {words}"));
     }
-    let answer = Answer {
+    let answer = ProfileOutput {
         models: models
             .iter()
             .map(|model| model.path().display().to_string())
@@ -175,7 +175,7 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for ProfileOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let report = &self.report;
         for one in &report.not_measured {

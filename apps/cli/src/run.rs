@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::array::{Array, numbers};
 use crate::exit::bad_input;
-use crate::input::{Given, InputArguments, labels};
+use crate::input::{InputArguments, InputData, labels};
 use crate::label::{Top, top};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
 
 /// Output of `run --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct RunOutput {
     /// Model file.
     model: String,
     /// The inputs in the model's order.
@@ -160,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     if arguments.json {
         let folder = arguments.save.as_deref();
-        return out.json(&Answer {
+        return out.json(&RunOutput {
             model: arguments.model.model.display().to_string(),
             inputs: given.iter().map(input_line).collect(),
             outputs: outputs
@@ -234,7 +234,7 @@ pub(crate) fn deviation(reduced: &[(String, Array)], exact: &[(String, Array)]) 
 }
 
 /// Writes the inputs into the session's memory.
-pub(crate) fn feed(session: &Session, given: &[Given]) -> anyhow::Result<Vec<polychip::Input>> {
+pub(crate) fn feed(session: &Session, given: &[InputData]) -> anyhow::Result<Vec<polychip::Input>> {
     let mut inputs = Vec::with_capacity(given.len());
     for value in given {
         let mut input = session.input(&value.name)?;
@@ -256,7 +256,7 @@ pub(crate) struct First {
 }
 
 /// One run. A short one is run again to be measured warm.
-pub(crate) fn run_once(session: &Session, given: &[Given]) -> anyhow::Result<First> {
+pub(crate) fn run_once(session: &Session, given: &[InputData]) -> anyhow::Result<First> {
     let inputs = feed(session, given)?;
     let inputs: Vec<&polychip::Input> = inputs.iter().collect();
     let _progress = Progress::of("running");
@@ -300,7 +300,7 @@ pub(crate) fn run_once(session: &Session, given: &[Given]) -> anyhow::Result<Fir
 
 /// The tensors that `--save` writes: outputs, and inputs that have no file yet.
 fn saved<'a>(
-    given: &'a [Given],
+    given: &'a [InputData],
     outputs: impl Iterator<Item = &'a str> + 'a,
 ) -> impl Iterator<Item = &'a str> + 'a {
     given
@@ -311,7 +311,7 @@ fn saved<'a>(
 }
 
 /// An error where two tensors would be written to one file.
-fn check_names(session: &Session, given: &[Given]) -> anyhow::Result<()> {
+fn check_names(session: &Session, given: &[InputData]) -> anyhow::Result<()> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for tensor in saved(given, session.outputs().map(|spec| &*spec.name)) {
         if let Some(other) = names.insert(file::name_of(tensor), tensor)
@@ -326,7 +326,7 @@ fn check_names(session: &Session, given: &[Given]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn save(folder: &Path, given: &[Given], outputs: &[(String, Array)]) -> anyhow::Result<()> {
+fn save(folder: &Path, given: &[InputData], outputs: &[(String, Array)]) -> anyhow::Result<()> {
     let inputs = given
         .iter()
         .filter(|given| given.file.is_none())
@@ -339,7 +339,7 @@ fn save(folder: &Path, given: &[Given], outputs: &[(String, Array)]) -> anyhow::
     file::write_all(folder, &files)
 }
 
-fn input_line(given: &Given) -> InputLine {
+fn input_line(given: &InputData) -> InputLine {
     InputLine {
         name: given.name.clone(),
         dtype: given.array.dtype.name(),

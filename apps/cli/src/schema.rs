@@ -58,32 +58,32 @@ mod tests {
 
     #[test]
     fn committed_schemas_match_the_types() {
-        check::<crate::devices::Answer>("devices");
-        check::<crate::run::Answer>("run");
-        check::<crate::bench::Answer>("bench");
-        check::<crate::compare::Answer>("compare");
-        check::<crate::measure::Answer>("measure");
-        check::<crate::energy::Answer>("energy");
+        check::<crate::devices::DevicesOutput>("devices");
+        check::<crate::run::RunOutput>("run");
+        check::<crate::bench::BenchOutput>("bench");
+        check::<crate::compare::CompareOutput>("compare");
+        check::<crate::measure::MeasureOutput>("measure");
+        check::<crate::energy::EnergyOutput>("energy");
         check::<crate::monitor::Line>("monitor");
-        check::<crate::partition::Answer>("partition");
-        check::<crate::explain::Answer>("explain");
-        check::<crate::plan::Answer>("plan-diff");
-        check::<crate::inspect::Answer>("inspect");
-        check::<crate::profile::Answer>("profile");
-        check::<crate::serve_sim::Answer>("serve-sim");
-        check::<crate::language::generate::Answer>("generate");
+        check::<crate::partition::PartitionOutput>("partition");
+        check::<crate::explain::ExplainOutput>("explain");
+        check::<crate::plan::PlanDiffOutput>("plan-diff");
+        check::<crate::inspect::InspectOutput>("inspect");
+        check::<crate::profile::ProfileOutput>("profile");
+        check::<crate::serve_sim::ServeSimOutput>("serve-sim");
+        check::<crate::language::generate::GenerateOutput>("generate");
         #[cfg(feature = "serve")]
-        check::<crate::language::serve::Answer>("serve");
-        check::<crate::language::bench::Answer>("bench-llm");
-        check::<crate::language::phases::Answer>("phases");
-        check::<crate::farm::run::Answer>("farm-run");
-        check::<crate::farm::boards::Answer>("farm-boards");
+        check::<crate::language::serve::ServeOutput>("serve");
+        check::<crate::language::bench::BenchLlmOutput>("bench-llm");
+        check::<crate::language::phases::PhasesOutput>("phases");
+        check::<crate::farm::run::FarmRunOutput>("farm-run");
+        check::<crate::farm::boards::FarmBoardsOutput>("farm-boards");
         check::<crate::profile::exchange::Merge>("profile-merge");
         check::<crate::profile::exchange::Diff>("profile-diff");
-        check::<crate::profile::show::Answer>("profile-show");
+        check::<crate::profile::show::ProfileShowOutput>("profile-show");
         check::<polychip::ProfileFile>("profile-export");
-        check::<crate::farm::compare::Answer>("farm-compare");
-        check::<crate::farm::bundle::Answer>("farm-bundle");
+        check::<crate::farm::compare::FarmCompareOutput>("farm-compare");
+        check::<crate::farm::bundle::FarmBundleOutput>("farm-bundle");
         check::<polychip_farm_results::Report>("farm-report");
     }
 }

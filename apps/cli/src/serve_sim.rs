@@ -6,7 +6,7 @@
 //! 2. All times of the verdict are stated, predicted or from the profile, and the output names
 //!    their origin. Without `--real` nothing runs.
 
-mod answer;
+mod output;
 mod real;
 mod set;
 
@@ -20,7 +20,7 @@ use crate::exit::{Code, bad_input, failure, usage};
 use crate::output::Output;
 use crate::setup::RuntimeArguments;
 
-pub(crate) use answer::Answer;
+pub(crate) use output::ServeSimOutput;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         }
         simulate(&read.set, &deadlines_of(&read.set, &admission), &scenario)
     };
-    let answer = Answer::of(&arguments.file, &read, &admission, &outcome, arguments, &scenario)?;
+    let answer = ServeSimOutput::of(&arguments.file, &read, &admission, &outcome, arguments, &scenario)?;
     let mut failed = Vec::new();
     if arguments.fail_on.contains(&Gate::Refused) && !answer.admitted {
         failed.push("the set is refused (--fail-on refused)".to_owned());

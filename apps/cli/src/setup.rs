@@ -11,7 +11,7 @@ use polychip::telemetry::Sensors;
 use polychip::{Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::{bad_input, usage, warn};
-use crate::input::Given;
+use crate::input::InputData;
 use crate::progress::Progress;
 use crate::run::PATIENCE;
 use crate::{file, plan};
@@ -441,7 +441,7 @@ impl SessionArguments {
         runtime: &Runtime,
         model: &ModelArguments,
         buckets: &BucketArguments,
-        given: &[Given],
+        given: &[InputData],
         in_flight: usize,
     ) -> anyhow::Result<Session> {
         let has_buckets = |name: &str| buckets.buckets.iter().any(|(other, _)| other == name);

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use polychip_farm::inventory::{Hold, Member, twins};
+use polychip_farm::inventory::{Hold, Member, interchangeable_boards};
 use polychip_farm::transport::{Faults, Simulated};
 use polychip_farm::{Blob, Clock, Equipped, RunFolder, Settings, Summary, drive};
-use polychip_farm_record::{Effort, FORMAT, Item, Job, Limits, Model, Place, RunHeader, Wanted};
+use polychip_farm_record::{Effort, FORMAT, InventoryEntry, Item, Job, Limits, Model, RunHeader, Wanted};
 
 /// Boards in a group of interchangeable ones.
-const TWINS: usize = 5;
+const BOARDS_PER_GROUP: usize = 5;
 
 fn blob(name: &str, bytes: u64) -> Blob {
     Blob {
@@ -42,10 +42,10 @@ fn board(index: usize, clock: &Clock) -> Equipped {
     };
     Equipped {
         member: Member {
-            place: Place {
+            place: InventoryEntry {
                 name: format!("board-{index}"),
                 transport: "simulated".into(),
-                tags: vec![format!("soc={}", index / TWINS)],
+                tags: vec![format!("soc={}", index / BOARDS_PER_GROUP)],
             },
             transport: Arc::new(Simulated::new(index as u64, clock.clone(), faults)),
             folder: "/farm".into(),
@@ -67,10 +67,10 @@ fn board(index: usize, clock: &Clock) -> Equipped {
 fn driven(boards: usize, items: usize) -> Result<(Summary, f64), Box<dyn Error>> {
     let clock = Clock::simulated();
     let boards: Vec<Equipped> = (0..boards).map(|index| board(index, &clock)).collect();
-    let places: Vec<Place> = boards.iter().map(|board| board.member.place.clone()).collect();
+    let places: Vec<InventoryEntry> = boards.iter().map(|board| board.member.place.clone()).collect();
     let mut models = BTreeMap::new();
     let mut wanted = Vec::new();
-    for group in twins(&places) {
+    for group in interchangeable_boards(&places) {
         for index in 0..items * group.len() {
             let model = blob(&format!("model-{index}"), 5 << 20);
             wanted.push(Wanted {

@@ -35,7 +35,7 @@ pub enum Next {
 pub struct Dispatch {
     items: Vec<Entry>,
     groups: Vec<Group>,
-    boards: Vec<Seat>,
+    boards: Vec<BoardState>,
     open: usize,
 }
 
@@ -45,11 +45,11 @@ struct Entry {
     attempt: u32,
     /// Boards that tried it in vain.
     tried: Vec<BoardIndex>,
-    state: Place,
+    state: ItemState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ItemState {
     Waiting,
     With(BoardIndex),
     Ended,
@@ -65,7 +65,7 @@ struct Group {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct BoardState {
     groups: Vec<usize>,
     holds: Vec<ItemIndex>,
     lost: bool,
@@ -79,7 +79,7 @@ impl Dispatch {
             items: Vec::new(),
             groups: Vec::new(),
             boards: (0..boards)
-                .map(|_| Seat {
+                .map(|_| BoardState {
                     groups: Vec::new(),
                     holds: Vec::new(),
                     lost: false,
@@ -111,7 +111,7 @@ impl Dispatch {
                 group,
                 attempt,
                 tried: Vec::new(),
-                state: Place::Waiting,
+                state: ItemState::Waiting,
             });
             dispatch.open += 1;
         }
@@ -156,7 +156,7 @@ impl Dispatch {
             }
         }
         for item in &taken {
-            self.items[item.0].state = Place::With(board);
+            self.items[item.0].state = ItemState::With(board);
         }
         self.boards[board.0].holds.extend(&taken);
         taken
@@ -170,7 +170,7 @@ impl Dispatch {
 
     /// A board reported of an item that it holds; none where it does not hold it: an old report, already heard.
     pub fn reported(&mut self, board: BoardIndex, item: ItemIndex, outcome: &Outcome) -> Option<Next> {
-        if self.items[item.0].state != Place::With(board) {
+        if self.items[item.0].state != ItemState::With(board) {
             return None;
         }
         self.boards[board.0].holds.retain(|held| *held != item);
@@ -216,7 +216,7 @@ impl Dispatch {
         }
         let entry = &mut self.items[item.0];
         entry.attempt += 1;
-        entry.state = Place::Waiting;
+        entry.state = ItemState::Waiting;
         let group = entry.group;
         self.groups[group].queue.push_front(item);
         Next::Elsewhere
@@ -230,7 +230,7 @@ impl Dispatch {
 
     fn end(&mut self, item: ItemIndex) {
         let entry = &mut self.items[item.0];
-        entry.state = Place::Ended;
+        entry.state = ItemState::Ended;
         self.groups[entry.group].open -= 1;
         self.open -= 1;
     }
@@ -275,7 +275,7 @@ mod tests {
     const B: BoardIndex = BoardIndex(1);
 
     #[test]
-    fn twins_share_items_evenly() {
+    fn interchangeable_boards_share_items_evenly() {
         let items = (0..16).map(|_| (1, boards(&[0, 1])));
         let mut dispatch = Dispatch::new(2, items);
         assert_eq!(dispatch.take(A, 100).len(), 4);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_board_items_go_to_its_twin_or_are_reported() {
+    fn lost_board_items_go_to_another_board_or_are_reported() {
         let items = [(1, boards(&[0, 1])), (1, boards(&[0])), (3, boards(&[0, 1]))];
         let mut dispatch = Dispatch::new(2, items);
         let held = dispatch.take(A, 1);

@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::blob::Blob;
 use crate::clock::Clock;
 use crate::dispatch::{BoardIndex, Dispatch, ItemIndex, Next};
-use crate::hold::{self, Held};
+use crate::hold::{self, BoardHold};
 use crate::inventory::Member;
 use crate::run_folder::{RunError, RunFolder};
 use crate::transport::{Command, Exit, TransportError};
@@ -390,7 +390,7 @@ impl Shared<'_> {
     }
 
     /// Waits until the board is ours; none where it is no longer needed.
-    fn hold(&self, board: BoardIndex) -> Result<Option<Held>, String> {
+    fn hold(&self, board: BoardIndex) -> Result<Option<BoardHold>, String> {
         let mut waited = Duration::ZERO;
         loop {
             match hold::take(&self.boards[board.0].member.hold) {

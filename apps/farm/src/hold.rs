@@ -4,9 +4,9 @@ use crate::inventory::Hold;
 use crate::labgrid;
 use crate::lock::{Lock, LockError};
 
-/// Ours; given back when dropped.
+/// Exclusive use of a board, released when dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct BoardHold {
     _lock: Option<Lock>,
     _place: Option<labgrid::Acquired>,
 }
@@ -32,11 +32,11 @@ pub(crate) enum HoldError {
 ///
 /// # Errors
 /// Somebody else has it, or the lock's file or labgrid fails.
-pub(crate) fn take(hold: &Hold) -> Result<Held, HoldError> {
+pub(crate) fn take(hold: &Hold) -> Result<BoardHold, HoldError> {
     match hold {
-        Hold::Nothing => Ok(Held::default()),
+        Hold::Nothing => Ok(BoardHold::default()),
         Hold::Lock { folder, name } => match Lock::board(folder, name) {
-            Ok(lock) => Ok(Held {
+            Ok(lock) => Ok(BoardHold {
                 _lock: Some(lock),
                 _place: None,
             }),
@@ -48,7 +48,7 @@ pub(crate) fn take(hold: &Hold) -> Result<Held, HoldError> {
             }),
         },
         Hold::Labgrid { coordinator, place } => {
-            labgrid::acquire(coordinator.as_deref(), place).map(|place| Held {
+            labgrid::acquire(coordinator.as_deref(), place).map(|place| BoardHold {
                 _lock: None,
                 _place: Some(place),
             })

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use polychip_farm_record::{Limits, Place};
+use polychip_farm_record::{InventoryEntry, Limits};
 use serde::Deserialize;
 
 use crate::transport::{Adb, Local, Ssh, Transport};
@@ -17,7 +17,7 @@ use crate::transport::{Adb, Local, Ssh, Transport};
 #[derive(Debug, Clone)]
 pub struct Member {
     /// Its name, its tags, and how it is reached.
-    pub place: Place,
+    pub place: InventoryEntry,
     /// The way to it.
     pub transport: Arc<dyn Transport>,
     /// Folder on the board that is the farm's own.
@@ -201,7 +201,7 @@ fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
     let address = entry.address.clone().unwrap_or_default();
     let port = entry.port.map_or_else(String::new, |port| format!(":{port}"));
     Ok(Member {
-        place: Place {
+        place: InventoryEntry {
             name: entry.name.clone(),
             transport: transport.name().to_owned(),
             tags: tags(&entry.tags)?,
@@ -333,7 +333,7 @@ fn limits(entry: &Entry) -> Result<Limits, String> {
 
 /// Whether a board has all of these tags (`key=value`), or is called so.
 #[must_use]
-pub fn matches(place: &Place, wanted: &[String]) -> bool {
+pub fn matches(place: &InventoryEntry, wanted: &[String]) -> bool {
     wanted.iter().all(|one| match one.contains('=') {
         true => place.tags.contains(one),
         false => place.name == *one,
@@ -342,7 +342,7 @@ pub fn matches(place: &Place, wanted: &[String]) -> bool {
 
 /// Groups of interchangeable boards: those with the same tags. A board without tags is alone.
 #[must_use]
-pub fn twins(places: &[Place]) -> Vec<Vec<String>> {
+pub fn interchangeable_boards(places: &[InventoryEntry]) -> Vec<Vec<String>> {
     let mut groups: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();
     for place in places {
         let key = match place.tags.is_empty() {
@@ -472,8 +472,8 @@ mod tests {
     }
 
     #[test]
-    fn twins_have_the_same_tags() {
-        let place = |name: &str, tags: &[&str]| Place {
+    fn interchangeable_boards_have_the_same_tags() {
+        let place = |name: &str, tags: &[&str]| InventoryEntry {
             name: name.into(),
             transport: "ssh".into(),
             tags: tags.iter().map(ToString::to_string).collect(),
@@ -486,7 +486,7 @@ mod tests {
             place("other", &[]),
         ];
         assert_eq!(
-            twins(&places),
+            interchangeable_boards(&places),
             [vec!["c", "a"], vec!["alone"], vec!["b"], vec!["other"]]
         );
     }

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use polychip_farm_record::{Limits, Place};
+use polychip_farm_record::{InventoryEntry, Limits};
 
 use crate::hold::HoldError;
 use crate::inventory::{Hold, Member};
@@ -56,7 +56,7 @@ impl Coordinator {
         let text = said(client(address).args(["-v", "places"]))?;
         let mut found = Found::default();
         for (name, tags) in places(&text) {
-            let mut place = Place {
+            let mut place = InventoryEntry {
                 name,
                 transport: String::new(),
                 tags,
@@ -94,7 +94,7 @@ impl Coordinator {
         Ok(found)
     }
 
-    fn way(&self, place: &Place, service: Service) -> (Arc<dyn Transport>, &'static str) {
+    fn way(&self, place: &InventoryEntry, service: Service) -> (Arc<dyn Transport>, &'static str) {
         if place.tags.iter().any(|tag| tag == ADB) {
             let port = service.port.unwrap_or(ADB_PORT);
             let adb = Adb::of_network(&service.address, port);
@@ -187,15 +187,15 @@ fn client(coordinator: Option<&str>) -> Command {
 /// Longest that a call of the client may take: it starts in half a second, and a coordinator answers at once.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How a call of the client ended.
-struct Answer {
+/// Exit and output of a call of the labgrid client.
+struct ClientOutput {
     is_success: bool,
     said: String,
     complaint: String,
 }
 
-impl Answer {
-    /// The last thing that it says.
+impl ClientOutput {
+    /// Its last line of output.
     fn words(&self) -> String {
         let text = match self.complaint.is_empty() {
             true => &self.said,
@@ -207,7 +207,7 @@ impl Answer {
 }
 
 /// Runs the client to its end, or to the limit.
-fn call(command: &mut Command, limit: Duration) -> Result<Answer, String> {
+fn call(command: &mut Command, limit: Duration) -> Result<ClientOutput, String> {
     let mut bytes = Vec::new();
     let limits = process::Limits {
         time: Some(limit),
@@ -225,7 +225,7 @@ fn call(command: &mut Command, limit: Duration) -> Result<Answer, String> {
             "labgrid-client took more than {} s: the coordinator does not answer",
             limit.as_secs_f64()
         )),
-        None => Ok(Answer {
+        None => Ok(ClientOutput {
             is_success: ended.status.success(),
             said: String::from_utf8_lossy(&bytes).into_owned(),
             complaint: ended.stderr,

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use polychip_farm::inventory::{Hold, Member, twins};
+use polychip_farm::inventory::{Hold, Member, interchangeable_boards};
 use polychip_farm::transport::{Faults, Simulated};
 use polychip_farm::{Blob, Clock, Equipped, News, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
-    Effort, FORMAT, Item, Job, Limits, Model, Outcome, Place, Record, RunHeader, Wanted, read_lines,
+    Effort, FORMAT, InventoryEntry, Item, Job, Limits, Model, Outcome, Record, RunHeader, Wanted, read_lines,
 };
 
 fn blob(name: &str, bytes: u64) -> Blob {
@@ -68,7 +68,7 @@ fn farm(seed: u64, boards: usize, kinds: usize, models: usize, faults: impl Fn(u
         .enumerate()
         .map(|(board, transport)| Equipped {
             member: Member {
-                place: Place {
+                place: InventoryEntry {
                     name: format!("b{board}"),
                     transport: "simulated".into(),
                     tags: vec![format!("kind={}", board % kinds)],
@@ -88,9 +88,9 @@ fn farm(seed: u64, boards: usize, kinds: usize, models: usize, faults: impl Fn(u
             plugins: vec![blob("plugin", 5_000_000)],
         })
         .collect();
-    let places: Vec<Place> = equipped.iter().map(|board| board.member.place.clone()).collect();
+    let places: Vec<InventoryEntry> = equipped.iter().map(|board| board.member.place.clone()).collect();
     let mut items = Vec::new();
-    for group in twins(&places) {
+    for group in interchangeable_boards(&places) {
         for model in 0..models {
             for job in [Job::Profile, Job::Bench] {
                 items.push(Wanted {
@@ -322,7 +322,7 @@ fn nothing_is_sent_or_measured_twice() {
 }
 
 #[test]
-fn dead_board_is_reported_and_its_twin_takes_over() {
+fn dead_board_is_reported_and_another_board_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let dead = Faults {
         gone: 1000,

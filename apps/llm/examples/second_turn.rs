@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use polychip_llm::{Answer, Generate, LanguageModel, Options, Sequence, TokenId};
+use polychip_llm::{Completion, Generate, LanguageModel, Options, Sequence, TokenId};
 
 /// Tokens that are the same each time they are asked for.
 fn tokens(seed: u32, count: usize, vocabulary: u32) -> Vec<TokenId> {
@@ -20,7 +20,7 @@ fn tokens(seed: u32, count: usize, vocabulary: u32) -> Vec<TokenId> {
     (0..count).map(|_| next()).collect()
 }
 
-fn ask(sequence: &mut Sequence, prompt: &[TokenId]) -> anyhow::Result<Answer> {
+fn ask(sequence: &mut Sequence, prompt: &[TokenId]) -> anyhow::Result<Completion> {
     let answer = sequence.generate(prompt, &Generate::greedy(1), &mut |_| ControlFlow::Continue(()))?;
     Ok(answer)
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use polychip::{Input, Memory, Outputs, Session};
 
 use crate::chunk::{STEPS, SessionKey, together};
-use crate::sequence::{HALF, Place, Sequence};
+use crate::sequence::{BatchSlot, HALF, Sequence};
 use crate::{Error, LanguageModel, Result, TokenId};
 
 /// Longest time of one step; a device that is silent for longer counts as hung.
@@ -199,7 +199,7 @@ impl Batch {
             };
             if is_new {
                 let past = step.over(index, &sequence.memories)?;
-                sequence.places.insert(rows, Place { index, past });
+                sequence.places.insert(rows, BatchSlot { index, past });
             }
             if is_new || sequence.current.as_ref() != Some(&key) {
                 // others wrote the memory: a device that has copies of it makes them anew
@@ -380,7 +380,7 @@ impl Step {
         run.wait(LONGEST).map_err(Error::run)
     }
 
-    /// Appends each row's keys and values to its sequence's cache, and stores its logits.
+    /// Appends each row to its sequence's KV cache, and stores its logits.
     fn append(
         &self,
         model: &LanguageModel,

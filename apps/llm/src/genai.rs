@@ -16,13 +16,13 @@
 //! Start with [`open`], then [`Export::graph`].
 
 mod attention;
+mod conversion;
 mod head;
 mod positions;
 mod products;
 mod settings;
 mod table;
 mod tensors;
-mod way;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -43,9 +43,9 @@ use crate::checkpoint::texts;
 use crate::gguf::{Gguf, GgufWriter};
 use crate::sizes::Sizes;
 use crate::{Error, Result};
+use conversion::GraphConversion;
 use settings::{CONFIG, Settings};
 use table::Table;
-use way::Way;
 
 /// Number of pieces of a weight file that identify it.
 const PIECES: usize = 256;
@@ -232,19 +232,20 @@ impl Export {
         let mut draft = Draft::over(graph);
         let width = self.settings.sizes.embedding as usize;
         let (embedded, ports) = Ports::add(&mut draft, shape, of, width);
-        let mut way = Way {
+        let mut conversion = GraphConversion {
             settings: &self.settings,
             shape,
             ports,
             draft,
         };
-        self.table.cut(&mut way.draft, ids, embedded, shape.rows, width)?;
-        let kept = attention::replace(&mut way, &pasts, placed)?;
+        self.table
+            .cut(&mut conversion.draft, ids, embedded, shape.rows, width)?;
+        let kept = attention::replace(&mut conversion, &pasts, placed)?;
         if let Some(placed) = placed {
-            let positions = way.ports.positions;
-            way.draft.graph_mut().replace_uses(placed, positions);
+            let positions = conversion.ports.positions;
+            conversion.draft.graph_mut().replace_uses(placed, positions);
         }
-        let mut graph = way.draft.finish();
+        let mut graph = conversion.draft.finish();
         graph.outputs.push(logits);
         graph.outputs.extend(kept.iter().flatten());
         graph.remove_dead();

@@ -60,7 +60,7 @@ pub enum Finish {
 
 /// A finished answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct Completion {
     /// Text of the answer.
     pub text: String,
     /// Tokens of the answer, without the one that ended it.
@@ -79,7 +79,7 @@ pub struct Answer {
     pub decode: Duration,
 }
 
-impl Answer {
+impl Completion {
     /// Prompt tokens read per second, without the reused ones.
     #[must_use]
     pub fn prefill_tokens_per_s(&self) -> f64 {
@@ -120,7 +120,7 @@ impl Sequence {
         prompt: &[TokenId],
         wanted: &Generate,
         each: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<Answer> {
+    ) -> Result<Completion> {
         let mut generation = Generation::new(self, prompt, wanted)?;
         loop {
             match generation.step(usize::MAX)? {
@@ -141,7 +141,7 @@ impl Sequence {
                 }
             }
         }
-        Ok(generation.into_answer().1)
+        Ok(generation.into_completion().1)
     }
 
     /// Keeps the part of `text` that the sequence has read and forgets the rest; returns the number

@@ -5,8 +5,8 @@
 //! 1. A prefix of the prompt that the sequence has already read is not read again.
 //! 2. Pieces of text hold whole characters and no part of a stop string; concatenated, they are the
 //!    answer's text.
-//! 3. Grammars and speculation do not interact: a guess is accepted if it equals the token drawn,
-//!    whatever made that likely.
+//! 3. Grammars and speculation do not interact: a draft token is accepted if it equals the token
+//!    drawn, however it was proposed.
 //! 4. Afterwards the sequence holds prompt and answer, except the answer's last token, which has
 //!    not been read.
 
@@ -14,11 +14,11 @@ use std::borrow::BorrowMut;
 use std::time::{Duration, Instant};
 
 use crate::detokenizer::Pieces;
-use crate::grammar::Held;
+use crate::grammar::GrammarState;
 use crate::sequence::Sequence;
-use crate::speculation::{Guesser, ROWS};
+use crate::speculation::{Drafter, ROWS};
 use crate::{
-    Answer, Batch, Error, Finish, Generate, Grammar, LanguageModel, Result, Sampler, StopStrings, TokenId,
+    Batch, Completion, Error, Finish, Generate, Grammar, LanguageModel, Result, Sampler, StopStrings, TokenId,
 };
 
 /// Result of a step.
@@ -68,8 +68,8 @@ pub struct Generation<S: BorrowMut<Sequence> = Sequence> {
     wanted: usize,
     ignore_end: bool,
     sampler: Sampler,
-    grammar: Option<Held>,
-    guesser: Option<Guesser>,
+    grammar: Option<GrammarState>,
+    drafter: Option<Drafter>,
     text: Text,
     tokens: Vec<TokenId>,
     /// The last token of `tokens`, if the sequence has yet to read it.
@@ -113,7 +113,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             ignore_end: wanted.ignore_end,
             sampler,
             grammar: wanted.grammar.as_ref().map(Grammar::begin),
-            guesser: wanted.speculation.as_ref().map(Guesser::new),
+            drafter: wanted.speculation.as_ref().map(Drafter::new),
             text: Text {
                 pieces: Pieces::default(),
                 stops: StopStrings::new(wanted.stop.iter().cloned()),
@@ -138,13 +138,15 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         }
         let started = Instant::now();
         let reads = self.unread.is_none();
-        let step = self.guesses().and_then(|guesses| match guesses.is_empty() {
-            true => self.run(rows).and_then(|whole| match whole {
-                true => self.choose(),
-                false => Ok(Step::Read),
-            }),
-            false => self.confirm(&guesses),
-        });
+        let step = self
+            .draft_tokens()
+            .and_then(|draft_tokens| match draft_tokens.is_empty() {
+                true => self.run(rows).and_then(|whole| match whole {
+                    true => self.choose(),
+                    false => Ok(Step::Read),
+                }),
+                false => self.verify(&draft_tokens),
+            });
         match reads {
             true => self.prefill += started.elapsed(),
             false => self.decode += started.elapsed(),
@@ -204,8 +206,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         if let Some(token) = self.unread.take() {
             let started = Instant::now();
             sequence.append(&[token])?;
-            if let Some(guesser) = &mut self.guesser {
-                guesser.stepped(started.elapsed());
+            if let Some(drafter) = &mut self.drafter {
+                drafter.stepped(started.elapsed());
             }
             return Ok(true);
         }
@@ -214,9 +216,9 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         Ok(read == left.len())
     }
 
-    /// Guesses of the tokens after the last chosen one.
-    fn guesses(&mut self) -> Result<Vec<TokenId>> {
-        let (Some(guesser), Some(token)) = (&mut self.guesser, self.unread) else {
+    /// Draft tokens after the last chosen one.
+    fn draft_tokens(&mut self) -> Result<Vec<TokenId>> {
+        let (Some(drafter), Some(token)) = (&mut self.drafter, self.unread) else {
             return Ok(Vec::new());
         };
         let sequence = self.sequence.borrow_mut();
@@ -224,17 +226,17 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             .min(sequence.room())
             .saturating_sub(1);
         let text: Vec<TokenId> = sequence.tokens().iter().copied().chain([token]).collect();
-        guesser.guess(sequence, &text, most, &self.sampler)
+        drafter.propose(sequence, &text, most, &self.sampler)
     }
 
-    /// Reads the answer's last token and the guesses after it in one run, and chooses tokens as far
-    /// as the guesses are accepted.
-    fn confirm(&mut self, guesses: &[TokenId]) -> Result<Step> {
+    /// Reads the answer's last token and the draft tokens after it in one run, and chooses tokens
+    /// until a draft token is rejected.
+    fn verify(&mut self, draft_tokens: &[TokenId]) -> Result<Step> {
         let started = Instant::now();
         let sequence = self.sequence.borrow_mut();
         let before = sequence.len();
         let token = self.unread.take();
-        let tokens: Vec<TokenId> = token.into_iter().chain(guesses.iter().copied()).collect();
+        let tokens: Vec<TokenId> = token.into_iter().chain(draft_tokens.iter().copied()).collect();
         let mut logits = Vec::new();
         sequence.append_rows(&tokens, ROWS, &mut |all| logits.extend_from_slice(all))?;
         let took = started.elapsed();
@@ -252,7 +254,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
                 }
                 other => break other,
             }
-            if self.unread.as_ref() != guesses.get(accepted) {
+            if self.unread.as_ref() != draft_tokens.get(accepted) {
                 break Ok(Step::Piece(text));
             }
             // it was read already
@@ -261,8 +263,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         };
         let behind = &logits[accepted * vocabulary..][..vocabulary];
         self.sequence.borrow_mut().go_back(before + 1 + accepted, behind);
-        if let Some(guesser) = &mut self.guesser {
-            guesser.confirmed(guesses.len(), accepted, took);
+        if let Some(drafter) = &mut self.drafter {
+            drafter.verified(draft_tokens.len(), accepted, took);
         }
         step
     }
@@ -392,15 +394,15 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
 
     /// Returns the sequence and the answer so far, marked cancelled if it had not ended.
     #[must_use]
-    pub fn into_answer(mut self) -> (S, Answer) {
+    pub fn into_completion(mut self) -> (S, Completion) {
         self.cancel();
-        let answer = Answer {
+        let answer = Completion {
             text: self.text.whole,
             tokens: self.tokens,
             finish: self.finish.unwrap_or(Finish::Cancelled),
             prompt_tokens: self.prompt.len(),
             reused_tokens: self.reused,
-            speculated: self.guesser.map(|guesser| guesser.count),
+            speculated: self.drafter.map(|drafter| drafter.count),
             prefill: self.prefill,
             decode: self.decode,
         };

@@ -110,8 +110,8 @@ impl Grammar {
     }
 
     /// Starts matching an answer.
-    pub(crate) fn begin(&self) -> Held {
-        Held {
+    pub(crate) fn begin(&self) -> GrammarState {
+        GrammarState {
             matcher: self.start.deep_clone(),
         }
     }
@@ -125,11 +125,11 @@ impl fmt::Debug for Grammar {
 
 /// Matching state of an answer.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct GrammarState {
     matcher: Matcher,
 }
 
-impl Held {
+impl GrammarState {
     /// Sets the logits of disallowed tokens to NaN, so that they are not chosen.
     pub(crate) fn mask(&mut self, logits: &mut [f32]) -> Result<()> {
         let mask = self.matcher.compute_mask_or_eos();
@@ -158,8 +158,8 @@ impl Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for GrammarState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").finish_non_exhaustive()
+        f.debug_struct("GrammarState").finish_non_exhaustive()
     }
 }

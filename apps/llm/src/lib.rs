@@ -14,7 +14,7 @@
 //! - text: `tokenizer`, `detokenizer`, `stop`, `template`
 //! - graphs: `build`
 //! - execution: `model`, `sequence`, and `batch` for several sequences at once
-//! - placement: `phases`, `measure`, `placement`
+//! - placement: `prefill_decode`, `measure`, `placement`
 //! - answers: `sampler`, `grammar`, `speculation`, `generation`, `generate`, `stream`
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
@@ -36,8 +36,8 @@ pub mod gguf;
 mod grammar;
 mod measure;
 mod model;
-pub mod phases;
 mod placement;
+pub mod prefill_decode;
 mod sampler;
 mod sequence;
 mod sizes;
@@ -54,7 +54,7 @@ pub use batch::Batch;
 pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};
-pub use generate::{Answer, Finish, Generate};
+pub use generate::{Completion, Finish, Generate};
 pub use generation::{Generation, Step};
 pub use gguf::Gguf;
 pub use grammar::Grammar;
@@ -64,7 +64,7 @@ pub use sequence::Sequence;
 pub use sizes::Sizes;
 pub use speculation::{Draft, Speculated, Speculation};
 pub use stop::{StopStrings, Stopped};
-pub use stream::AnswerStream;
+pub use stream::CompletionStream;
 pub use template::{ChatTemplate, Message};
 pub use tokenizer::{Specials, TokenId, Tokenizer};
 

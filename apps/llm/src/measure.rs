@@ -16,8 +16,8 @@
 
 use crate::chunk::LADDER;
 use crate::model::LanguageModel;
-use crate::phases::judge::{distance, reference, tolerance};
-use crate::phases::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
+use crate::prefill_decode::judge::{distance, reference, tolerance};
+use crate::prefill_decode::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
 use crate::sequence::Sequence;
 use crate::{Error, Result, TokenId};
 
@@ -120,12 +120,12 @@ fn measure(
         }
         costs.push(cost);
     }
-    let mut places: Vec<Vec<Place>> = costs
+    let mut places: Vec<Vec<ChunkTimes>> = costs
         .iter()
         .map(|cost| {
             let chunks = cost.chunks.iter();
             chunks
-                .map(|chunk| Place::of(chunk.rows, how.depth, model.capacity()))
+                .map(|chunk| ChunkTimes::of(chunk.rows, how.depth, model.capacity()))
                 .collect()
         })
         .collect();
@@ -144,7 +144,7 @@ fn measure(
         }
     }
     for (cost, places) in costs.iter_mut().zip(places) {
-        cost.chunks = places.into_iter().map(Place::line).collect();
+        cost.chunks = places.into_iter().map(ChunkTimes::line).collect();
     }
     if costs.iter().all(|cost| cost.chunk(1).is_none()) {
         let why: Vec<String> = costs.iter().flat_map(|cost| cost.refused.clone()).collect();
@@ -195,7 +195,7 @@ fn warm(sequence: &mut Sequence, cost: &DeviceCost, text: &[TokenId]) -> Result<
 }
 
 /// Times of a chunk after several numbers of positions, one per round.
-struct Place {
+struct ChunkTimes {
     rows: usize,
     /// Whether tokens are read one after another, as in an answer, and how many the last time.
     answers: bool,
@@ -204,14 +204,14 @@ struct Place {
     times: [Vec<u64>; 3],
 }
 
-impl Place {
-    fn of(rows: usize, depth: usize, capacity: usize) -> Place {
+impl ChunkTimes {
+    fn of(rows: usize, depth: usize, capacity: usize) -> ChunkTimes {
         let longest = ANSWER[1];
         let answers = rows == 1 && capacity > longest;
         let room = capacity - if answers { longest } else { rows };
         let near = if answers { ANSWER_PAST.min(room) } else { 0 };
         let middle = depth.clamp(near, room);
-        Place {
+        ChunkTimes {
             rows,
             answers,
             tokens: 0,

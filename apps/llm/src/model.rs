@@ -18,7 +18,7 @@ use crate::build::{self, Angles, Logits, Shape, Source};
 use crate::chunk::{SessionKey, rung};
 use crate::genai::Export;
 use crate::gguf::Gguf;
-use crate::phases::Phases;
+use crate::prefill_decode::Phases;
 use crate::sizes::Sizes;
 use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer, checkpoint, genai};
 

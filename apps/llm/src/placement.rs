@@ -1,10 +1,10 @@
 //! Applies prefill and decode placement to a model's sequences.
 //!
-//! Not here: plans (`phases`), costs (`measure`), execution (`sequence`).
+//! Not here: plans (`prefill_decode`), costs (`measure`), execution (`sequence`).
 
 use std::sync::Arc;
 
-use crate::phases::{FixedPhases, PhaseCosts, PhaseLimits, PhasePlan, Phases, Workload};
+use crate::prefill_decode::{FixedPhases, PhaseCosts, PhaseLimits, PhasePlan, Phases, Workload};
 use crate::{Error, LanguageModel, Result};
 
 impl LanguageModel {

@@ -8,8 +8,8 @@
 //! 3. After an error the sequence holds what it held before the call; only [`Sequence::copy`] may
 //!    leave fewer tokens.
 
-mod kept;
 mod placed;
+mod saved;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use polychip::{Access, Input, Memory, Outputs, Session};
 use crate::build::Logits;
 use crate::chunk::{SessionKey, rung};
 use crate::model::LanguageModel;
-use crate::phases::PhaseReport;
+use crate::prefill_decode::PhaseReport;
 use crate::{Error, Result, TokenId};
-use placed::Placed;
+use placed::PlacementState;
 
 /// Longest time of one chunk; a device that is silent for longer counts as hung.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -42,20 +42,20 @@ pub struct Sequence {
     /// A session's view of the cache.
     views: BTreeMap<SessionKey, View>,
     /// Its place in steps of this many sequences.
-    pub(crate) places: BTreeMap<usize, Place>,
+    pub(crate) places: BTreeMap<usize, BatchSlot>,
     /// The session that ran last.
     pub(crate) current: Option<SessionKey>,
-    placed: Placed,
+    placed: PlacementState,
     tokens: Vec<TokenId>,
     logits: Vec<f32>,
     /// The draft model's sequence, with speculative decoding.
     companion: Option<Box<Sequence>>,
 }
 
-/// A place in steps of several sequences, with the inputs over the caches there. The sequence owns
-/// the inputs, so that they go with its memory.
+/// A slot in batched steps of several sequences, with the inputs over its caches. The sequence owns
+/// the inputs, so that they are freed with its memory.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct BatchSlot {
     pub(crate) index: usize,
     pub(crate) past: Vec<Input>,
 }
@@ -92,7 +92,7 @@ impl Sequence {
             views: BTreeMap::new(),
             places: BTreeMap::new(),
             current: None,
-            placed: Placed::default(),
+            placed: PlacementState::default(),
             tokens: Vec::new(),
             logits: Vec::new(),
             companion: None,
@@ -359,7 +359,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Records a token that a batched step read and whose keys and values it wrote.
+    /// Records a token that a batched step read and appended to the KV cache.
     pub(crate) fn take(&mut self, token: TokenId, logits: &[f32]) {
         self.logits.clear();
         self.logits.extend_from_slice(logits);
@@ -572,7 +572,7 @@ impl View {
         run.wait(LONGEST).map_err(Error::run)
     }
 
-    /// Appends the first `count` rows of keys and values after the `past` positions of each cache.
+    /// Appends the first `count` rows to each KV cache, after its `past` positions.
     fn append(&mut self, model: &LanguageModel, outputs: &Outputs, count: usize, past: usize) -> Result<()> {
         let sizes = model.sizes();
         let (heads, size) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);

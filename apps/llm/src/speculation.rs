@@ -1,16 +1,16 @@
-//! Speculative decoding (Leviathan et al., arXiv 2211.17192): one run of a chunk confirms guesses
-//! of the next tokens, found in the text (prompt lookup) or made by a smaller model ([`draft`]).
+//! Speculative decoding (Leviathan et al., arXiv 2211.17192): one run of a chunk verifies several
+//! draft tokens, found in the text (prompt lookup) or made by a smaller model ([`draft`]).
 //!
 //! Invariants:
-//! 1. Guesses change the speed of tokens, never the tokens. A token is drawn from the logits after
-//!    the text that it follows, with the same draw as without guesses, and a guess is accepted if
-//!    it equals the drawn token. For a guess without a distribution of its own, this is the
+//! 1. Draft tokens change the speed of an answer, never its tokens. A token is drawn from the logits
+//!    after its text, with the same draw as without speculation, and a draft token is accepted if it
+//!    equals the drawn token. For a draft token without a distribution of its own, this is the
 //!    rejection scheme: it is accepted with the probability that the model gives it, and its
-//!    replacement is drawn from the others. A draft model guesses with the draw that the larger
-//!    model will use, so that they agree where their probabilities do. The rejection scheme's own
-//!    draws would agree a little more often, but give other tokens than without guesses.
-//! 2. The measured cost of wrong guesses stays a small part of the answer's time; beyond it,
-//!    nothing is guessed.
+//!    replacement is drawn from the others. A draft model uses the draw that the larger model will
+//!    use, so that they agree where their probabilities do. The rejection scheme's own draws would
+//!    agree a little more often, but give other tokens than without speculation.
+//! 2. The measured cost of wrong draft tokens stays a small part of the answer's time; beyond it,
+//!    no tokens are drafted.
 //!
 //! Not here: the runs (`generation`).
 
@@ -25,25 +25,25 @@ use crate::{LanguageModel, Result, Sampler, TokenId};
 pub use draft::Draft;
 use draft::Worth;
 
-/// Rows of the confirming chunk: the token chosen last, and guesses. On a CPU it takes two to four
-/// times as long as a step of one row.
+/// Rows of the verifying chunk: the token chosen last, and draft tokens. On a CPU it takes two to
+/// four times as long as a step of one row.
 pub(crate) const ROWS: usize = 8;
 
 /// Lengths of the text's end that is searched for earlier in the text. A single token occurs in any
 /// text, and what followed it predicts little.
 const ENDS: std::ops::RangeInclusive<usize> = 2..=4;
 
-/// Part of an answer's time that wrong guesses may cost.
+/// Part of an answer's time that wrong draft tokens may cost.
 const PART: f64 = 0.03;
 
-/// Cost allowed for the first guesses, in steps of one row; without it, none would be tried in a
-/// short answer.
+/// Cost allowed for the first draft tokens, in steps of one row; without it, none would be tried in
+/// a short answer.
 const CREDIT: f64 = 2.0;
 
 /// Weight of a new measurement.
 const WEIGHT: f64 = 0.2;
 
-/// Source of guesses for speculative decoding.
+/// Source of draft tokens for speculative decoding.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Speculation {
@@ -57,38 +57,38 @@ pub enum Speculation {
 /// Counts of speculative decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speculated {
-    /// Number of runs with guesses to confirm.
+    /// Number of runs with draft tokens to verify.
     pub runs: usize,
-    /// Number of guessed tokens.
+    /// Number of draft tokens.
     pub proposed: usize,
-    /// Number of accepted guesses.
+    /// Number of accepted draft tokens.
     pub accepted: usize,
 }
 
-/// Makes guesses while they pay.
+/// Makes draft tokens while they pay.
 #[derive(Clone, Debug)]
-pub(crate) struct Guesser {
+pub(crate) struct Drafter {
     by: Speculation,
     pub(crate) count: Speculated,
     worth: Worth,
-    /// Seconds of a run with guesses, including making them; `None` before the first.
+    /// Seconds of a run with draft tokens, including making them; `None` before the first.
     chunk: Option<f64>,
-    /// Tokens per run with guesses.
+    /// Tokens per run with draft tokens.
     gives: Option<f64>,
-    /// Recent seconds by which runs with guesses exceeded the steps they saved. Earlier gains do
+    /// Recent seconds by which runs with draft tokens exceeded the steps they saved. Earlier gains do
     /// not count.
     lost: f64,
     /// Seconds of all steps.
     spent: f64,
-    /// Seconds of guessing since the last step.
-    guessing: f64,
+    /// Seconds of drafting since the last step.
+    drafting: f64,
     /// Whether the draft model has read the prompt.
     has_read: bool,
 }
 
-impl Guesser {
-    pub(crate) fn new(by: &Speculation) -> Guesser {
-        Guesser {
+impl Drafter {
+    pub(crate) fn new(by: &Speculation) -> Drafter {
+        Drafter {
             by: by.clone(),
             count: Speculated::default(),
             worth: Worth::default(),
@@ -96,17 +96,17 @@ impl Guesser {
             gives: None,
             lost: 0.0,
             spent: 0.0,
-            guessing: 0.0,
+            drafting: 0.0,
             has_read: false,
         }
     }
 
-    /// Guesses at most `most` tokens that follow a text; none if guessing has not paid. `sequence`
+    /// Drafts at most `most` tokens that follow a text; none if drafting has not paid. `sequence`
     /// has read the text except its last token, which `sampler` chose.
     ///
     /// # Errors
     /// A device of the draft model failed.
-    pub(crate) fn guess(
+    pub(crate) fn propose(
         &mut self,
         sequence: &mut Sequence,
         text: &[TokenId],
@@ -125,17 +125,20 @@ impl Guesser {
                 let vocabulary = sequence.model().sizes().vocabulary;
                 let own = sequence.companion(draft.model())?;
                 if !self.has_read {
-                    // once an answer, whether guesses pay or not: no part of what a run with guesses takes
+                    // once per answer, whether drafting pays or not: not part of a verifying run's time
                     draft.read(own, &text[..text.len() - 1])?;
                     self.has_read = true;
                 }
                 let started = Instant::now();
-                let mut guesses = draft.guess(own, text, most, sampler, &mut self.worth)?;
-                self.guessing += started.elapsed().as_secs_f64();
+                let mut draft_tokens = draft.propose(own, text, most, sampler, &mut self.worth)?;
+                self.drafting += started.elapsed().as_secs_f64();
                 // a smaller model may know more tokens
-                let known = guesses.iter().take_while(|token| **token < vocabulary).count();
-                guesses.truncate(known);
-                Ok(guesses)
+                let known = draft_tokens
+                    .iter()
+                    .take_while(|token| **token < vocabulary)
+                    .count();
+                draft_tokens.truncate(known);
+                Ok(draft_tokens)
             }
         }
     }
@@ -158,23 +161,23 @@ impl Guesser {
         let took = took.as_secs_f64();
         mean(&mut self.worth.single, took);
         self.spent += took;
-        let guessing = std::mem::take(&mut self.guessing);
-        if guessing > 0.0 {
-            // guesses that were not worth a run have cost their making: that, too, is what guessing comes to
-            mean(&mut self.chunk, took + guessing);
+        let drafting = std::mem::take(&mut self.drafting);
+        if drafting > 0.0 {
+            // the cost of draft tokens that were not worth a run counts too
+            mean(&mut self.chunk, took + drafting);
             mean(&mut self.gives, 1.0);
-            self.spent += guessing;
-            self.lost += guessing;
+            self.spent += drafting;
+            self.lost += drafting;
         }
     }
 
-    /// Records a run with this many guesses, the number accepted, and its time.
-    pub(crate) fn confirmed(&mut self, proposed: usize, accepted: usize, took: Duration) {
+    /// Records a run with this many draft tokens, the number accepted, and its time.
+    pub(crate) fn verified(&mut self, proposed: usize, accepted: usize, took: Duration) {
         self.count.runs += 1;
         self.count.proposed += proposed;
         self.count.accepted += accepted;
-        self.worth.confirmed(proposed, accepted, took.as_secs_f64());
-        let took = took.as_secs_f64() + std::mem::take(&mut self.guessing);
+        self.worth.verified(proposed, accepted, took.as_secs_f64());
+        let took = took.as_secs_f64() + std::mem::take(&mut self.drafting);
         let tokens = (accepted + 1) as f64;
         mean(&mut self.chunk, took);
         mean(&mut self.gives, tokens);
@@ -184,7 +187,7 @@ impl Guesser {
 }
 
 impl LanguageModel {
-    /// Plans and compiles the chunk that confirms guesses, so that no answer waits for it.
+    /// Plans and compiles the chunk that verifies draft tokens, so that no answer waits for it.
     ///
     /// # Errors
     /// As [`LanguageModel::prepare`].
@@ -240,21 +243,21 @@ mod tests {
     }
 
     /// Milliseconds per token with steps of 1 ms and chunks of 3 ms, where `right` cycles through
-    /// the numbers of right guesses.
+    /// the numbers of right draft tokens.
     fn cost(right: &[usize], tokens: usize) -> f64 {
-        let (mut guesser, mut made, mut ms, mut turns) = (
-            Guesser::new(&Speculation::PromptLookup),
+        let (mut drafter, mut made, mut ms, mut turns) = (
+            Drafter::new(&Speculation::PromptLookup),
             0,
             0.0,
             right.iter().cycle(),
         );
         while made < tokens {
-            if guesser.pays() {
+            if drafter.pays() {
                 let accepted = *turns.next().unwrap();
-                guesser.confirmed(ROWS - 1, accepted, Duration::from_millis(3));
+                drafter.verified(ROWS - 1, accepted, Duration::from_millis(3));
                 (made, ms) = (made + accepted + 1, ms + 3.0);
             } else {
-                guesser.stepped(Duration::from_millis(1));
+                drafter.stepped(Duration::from_millis(1));
                 (made, ms) = (made + 1, ms + 1.0);
             }
         }
@@ -270,18 +273,18 @@ mod tests {
         }
         assert!(cost(&[7], 1000) < 0.4);
         assert!(cost(&[3], 1000) < 0.8);
-        // guesses that paid once, and then are made and never tried
-        let (mut guesser, mut ms) = (Guesser::new(&Speculation::PromptLookup), 0.0);
-        guesser.stepped(Duration::from_millis(1));
+        // draft tokens that paid once, and then are made and never tried
+        let (mut drafter, mut ms) = (Drafter::new(&Speculation::PromptLookup), 0.0);
+        drafter.stepped(Duration::from_millis(1));
         for _ in 0..10 {
-            guesser.confirmed(ROWS - 1, ROWS - 1, Duration::from_millis(3));
+            drafter.verified(ROWS - 1, ROWS - 1, Duration::from_millis(3));
         }
         for _ in 0..1000 {
-            if guesser.pays() {
-                guesser.guessing = 0.3e-3;
+            if drafter.pays() {
+                drafter.drafting = 0.3e-3;
                 ms += 0.3;
             }
-            guesser.stepped(Duration::from_millis(1));
+            drafter.stepped(Duration::from_millis(1));
             ms += 1.0;
         }
         assert!(ms / 1000.0 <= 1.05, "{}", ms / 1000.0);

@@ -10,18 +10,18 @@ use std::task::{Context, Poll};
 use futures_channel::{mpsc, oneshot};
 use futures_core::Stream;
 
-use crate::{Answer, Error, Generate, Generation, Result, Sequence, Step, TokenId};
+use crate::{Completion, Error, Generate, Generation, Result, Sequence, Step, TokenId};
 
 /// Pieces of an answer's text, each as soon as it is complete. An error is the last item.
 #[derive(Debug)]
-pub struct AnswerStream {
+pub struct CompletionStream {
     pieces: mpsc::UnboundedReceiver<Result<String>>,
-    ended: oneshot::Receiver<(Sequence, Answer)>,
+    ended: oneshot::Receiver<(Sequence, Completion)>,
 }
 
 impl Sequence {
     /// Answers a prompt like [`Sequence::generate`], on its own thread.
-    /// [`AnswerStream::into_answer`] returns the sequence.
+    /// [`CompletionStream::into_completion`] returns the sequence.
     ///
     /// ```no_run
     /// use futures_util::StreamExt as _;
@@ -33,7 +33,7 @@ impl Sequence {
     /// while let Some(piece) = answer.next().await {
     ///     print!("{}", piece?);
     /// }
-    /// let (sequence, answer) = answer.into_answer().await;
+    /// let (sequence, answer) = answer.into_completion().await;
     /// # Ok(())
     /// # }
     /// ```
@@ -41,7 +41,7 @@ impl Sequence {
     /// # Errors
     /// The prompt is empty or does not fit the context, a setting is out of range, or the system
     /// cannot start a thread.
-    pub fn stream(self, prompt: &[TokenId], wanted: &Generate) -> Result<AnswerStream> {
+    pub fn stream(self, prompt: &[TokenId], wanted: &Generate) -> Result<CompletionStream> {
         let mut generation = Generation::new(self, prompt, wanted)?;
         let (each, pieces) = mpsc::unbounded();
         let (end, ended) = oneshot::channel();
@@ -63,26 +63,26 @@ impl Sequence {
             }
             drop(each);
             // nobody asks for it
-            let _ = end.send(generation.into_answer());
+            let _ = end.send(generation.into_completion());
         };
         let thread = std::thread::Builder::new().name("polychip answer".to_owned());
         thread.spawn(make).map_err(Error::thread)?;
-        Ok(AnswerStream { pieces, ended })
+        Ok(CompletionStream { pieces, ended })
     }
 }
 
-impl AnswerStream {
+impl CompletionStream {
     /// Returns the sequence and the answer, marked cancelled if the stream had not ended.
     ///
     /// # Panics
     /// The generating thread panicked.
-    pub async fn into_answer(mut self) -> (Sequence, Answer) {
+    pub async fn into_completion(mut self) -> (Sequence, Completion) {
         self.pieces.close();
         self.ended.await.expect("the answer's thread panicked")
     }
 }
 
-impl Stream for AnswerStream {
+impl Stream for CompletionStream {
     type Item = Result<String>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<String>>> {

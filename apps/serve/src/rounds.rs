@@ -341,7 +341,7 @@ impl Rounds {
             ..
         } = active;
         match is_sound {
-            true => self.pool.give_back(generation.into_answer().0, &lease),
+            true => self.pool.give_back(generation.into_completion().0, &lease),
             // a device that failed may have left anything in it
             false => self.pool.end(&lease),
         }

@@ -33,11 +33,11 @@ enum State {
     Going(Box<Run>),
     /// A thread waits for the device.
     Waited,
-    Ended(Result<Box<Given>>),
+    Ended(Result<Box<RunOutputs>>),
 }
 
-/// What a run gave.
-struct Given {
+/// The outputs and times of a run.
+struct RunOutputs {
     latency: Duration,
     late_by: Option<Duration>,
     outputs: Opened,
@@ -157,7 +157,7 @@ impl RunObject {
         }
     }
 
-    fn given<T>(&self, read: impl FnOnce(&Given) -> Result<T>) -> Result<T> {
+    fn given<T>(&self, read: impl FnOnce(&RunOutputs) -> Result<T>) -> Result<T> {
         match &*self.lock() {
             State::Ended(Ok(given)) => read(given),
             State::Ended(Err(failure)) => Err(failure.clone()),
@@ -197,8 +197,8 @@ impl RunObject {
     }
 }
 
-fn given(outputs: Outputs) -> Box<Given> {
-    Box::new(Given {
+fn given(outputs: Outputs) -> Box<RunOutputs> {
+    Box::new(RunOutputs {
         latency: outputs.latency(),
         late_by: outputs.late_by(),
         outputs: Opened::new(outputs, |_| Views::default()),

@@ -18,7 +18,7 @@ use polychip_sys::onnxruntime::bindings as sys;
 use crate::NAME;
 use crate::api::{Api, ort};
 use crate::failure::{Failure, Result};
-use crate::ort::{Graph, Held, Node};
+use crate::ort::{AttributeValue, Graph, Node};
 
 /// The op of such nodes.
 const OP: &str = "EPContext";
@@ -49,7 +49,9 @@ pub(crate) fn is_ours(node: Node<'_>) -> Result<bool> {
     for attribute in node.attributes()? {
         // the content may be large: nothing else is read
         if attribute.name()? == "source" {
-            return Ok(matches!(attribute.held()?, Held::String(source) if source == NAME.to_bytes()));
+            return Ok(
+                matches!(attribute.value()?, AttributeValue::String(source) if source == NAME.to_bytes()),
+            );
         }
     }
     Ok(false)
@@ -73,11 +75,11 @@ pub(crate) fn stated(node: Node<'_>) -> Result<Stated> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     for attribute in node.attributes()? {
         let name = attribute.name()?.to_owned();
-        match (name.as_str(), attribute.held()?) {
-            ("ep_cache_context", Held::String(bytes)) => stated.content = bytes,
-            ("embed_mode", Held::Int(mode)) => stated.is_embedded = mode != 0,
-            ("partition_name", Held::String(bytes)) => stated.partition = text(bytes),
-            ("notes", Held::String(bytes)) => stated.notes = text(bytes),
+        match (name.as_str(), attribute.value()?) {
+            ("ep_cache_context", AttributeValue::String(bytes)) => stated.content = bytes,
+            ("embed_mode", AttributeValue::Int(mode)) => stated.is_embedded = mode != 0,
+            ("partition_name", AttributeValue::String(bytes)) => stated.partition = text(bytes),
+            ("notes", AttributeValue::String(bytes)) => stated.notes = text(bytes),
             _ => {}
         }
     }

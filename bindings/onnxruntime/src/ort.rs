@@ -455,7 +455,7 @@ impl Info<'_> {
 }
 
 /// Value of an attribute.
-pub(crate) enum Held {
+pub(crate) enum AttributeValue {
     Int(i64),
     Ints(Vec<i64>),
     Float(f32),
@@ -476,29 +476,29 @@ impl Attribute<'_> {
         unsafe { text(self.api, self.raw, get) }
     }
 
-    pub(crate) fn held(self) -> Result<Held> {
+    pub(crate) fn value(self) -> Result<AttributeValue> {
         let mut kind = 0;
         let get = ort!(self.api, OpAttr_GetType)?;
         // SAFETY: it lives (invariant 3).
         let known = unsafe { self.api.check(get(self.raw, &raw mut kind)) };
         // the runtime has no word for an attribute that is a type, of which nothing is computed
         if known.is_err() {
-            return Ok(Held::Nothing);
+            return Ok(AttributeValue::Nothing);
         }
         let one = |bytes: Vec<u8>| <[u8; 8]>::try_from(&bytes[..]).map_err(|_| self.odd());
         let four = |bytes: Vec<u8>| <[u8; 4]>::try_from(&bytes[..]).map_err(|_| self.odd());
         Ok(match kind as u32 {
-            sys::ORT_ATTRIBUTE_INT => Held::Int(i64::from_ne_bytes(one(self.bytes(kind)?)?)),
-            sys::ORT_ATTRIBUTE_FLOAT => Held::Float(f32::from_ne_bytes(four(self.bytes(kind)?)?)),
+            sys::ORT_ATTRIBUTE_INT => AttributeValue::Int(i64::from_ne_bytes(one(self.bytes(kind)?)?)),
+            sys::ORT_ATTRIBUTE_FLOAT => AttributeValue::Float(f32::from_ne_bytes(four(self.bytes(kind)?)?)),
             sys::ORT_ATTRIBUTE_INTS => {
                 let bytes = self.bytes(kind)?;
                 let (whole, _) = bytes.as_chunks::<8>();
-                Held::Ints(whole.iter().map(|bytes| i64::from_ne_bytes(*bytes)).collect())
+                AttributeValue::Ints(whole.iter().map(|bytes| i64::from_ne_bytes(*bytes)).collect())
             }
             sys::ORT_ATTRIBUTE_FLOATS => {
                 let bytes = self.bytes(kind)?;
                 let (whole, _) = bytes.as_chunks::<4>();
-                Held::Floats(whole.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect())
+                AttributeValue::Floats(whole.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect())
             }
             sys::ORT_ATTRIBUTE_STRING => {
                 let mut bytes = self.bytes(kind)?;
@@ -506,24 +506,24 @@ impl Attribute<'_> {
                 if bytes.last() == Some(&0) {
                     bytes.pop();
                 }
-                Held::String(bytes)
+                AttributeValue::String(bytes)
             }
             sys::ORT_ATTRIBUTE_STRINGS => {
                 let bytes = self.bytes(kind)?;
                 let mut strings: Vec<Vec<u8>> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
                 // behind the last zero
                 strings.pop();
-                Held::Strings(strings)
+                AttributeValue::Strings(strings)
             }
             sys::ORT_ATTRIBUTE_TENSOR => {
                 let mut value = ptr::null_mut();
                 let get = ort!(self.api, OpAttr_GetTensorAttributeAsOrtValue)?;
                 // SAFETY: it lives (invariant 3).
                 unsafe { self.api.check(get(self.raw, &raw mut value)) }?;
-                Held::Tensor(OwnValue { api: self.api, value })
+                AttributeValue::Tensor(OwnValue { api: self.api, value })
             }
-            sys::ORT_ATTRIBUTE_GRAPH => Held::Graph,
-            _ => Held::Nothing,
+            sys::ORT_ATTRIBUTE_GRAPH => AttributeValue::Graph,
+            _ => AttributeValue::Nothing,
         })
     }
 

@@ -16,7 +16,7 @@ use polychip_ops::DType;
 
 use crate::api::Api;
 use crate::failure::{Failure, Result};
-use crate::ort::{Attribute, Graph, Held, Info, Node, Size, Type};
+use crate::ort::{Attribute, AttributeValue, Graph, Info, Node, Size, Type};
 use crate::value::{Value, onnx_code};
 
 /// Version of ONNX's format for the messages.
@@ -199,24 +199,24 @@ impl Reader<'_> {
             name: attribute.name()?.to_owned(),
             ..messages::Attribute::default()
         };
-        match attribute.held()? {
-            Held::Int(value) => (made.r#type, made.i) = (kind::INT, Some(value)),
-            Held::Ints(values) => (made.r#type, made.ints) = (kind::INTS, values),
-            Held::Float(value) => (made.r#type, made.f) = (kind::FLOAT, Some(value)),
-            Held::Floats(values) => (made.r#type, made.floats) = (kind::FLOATS, values),
-            Held::String(bytes) => (made.r#type, made.s) = (kind::STRING, Some(Bytes::from(bytes))),
-            Held::Strings(strings) => {
+        match attribute.value()? {
+            AttributeValue::Int(value) => (made.r#type, made.i) = (kind::INT, Some(value)),
+            AttributeValue::Ints(values) => (made.r#type, made.ints) = (kind::INTS, values),
+            AttributeValue::Float(value) => (made.r#type, made.f) = (kind::FLOAT, Some(value)),
+            AttributeValue::Floats(values) => (made.r#type, made.floats) = (kind::FLOATS, values),
+            AttributeValue::String(bytes) => (made.r#type, made.s) = (kind::STRING, Some(Bytes::from(bytes))),
+            AttributeValue::Strings(strings) => {
                 made.r#type = kind::STRINGS;
                 made.strings = strings.into_iter().map(Bytes::from).collect();
             }
-            Held::Tensor(value) => {
+            AttributeValue::Tensor(value) => {
                 // SAFETY: the value holds a tensor and lives until it is read.
                 let value = unsafe { Value::new(self.api, value.raw()) };
                 // the value goes before the graph does
                 let tensor = self.tensor(&made.name, value, Constants::Copied)?;
                 (made.r#type, made.t) = (kind::TENSOR, Some(Box::new(tensor)));
             }
-            Held::Graph | Held::Nothing => return Ok(None),
+            AttributeValue::Graph | AttributeValue::Nothing => return Ok(None),
         }
         Ok(Some(made))
     }

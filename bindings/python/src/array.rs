@@ -22,21 +22,21 @@ use crate::element;
 use crate::error::BadInputError;
 
 /// A held Python bytes object.
-pub(crate) struct Held {
+pub(crate) struct OwnedBytes {
     data: NonNull<u8>,
     len: usize,
     _owner: Py<PyBytes>,
 }
 
 // SAFETY: the bytes never change, and the object is let go of from any thread.
-unsafe impl Send for Held {}
+unsafe impl Send for OwnedBytes {}
 // SAFETY: as above.
-unsafe impl Sync for Held {}
+unsafe impl Sync for OwnedBytes {}
 
-impl Held {
-    pub(crate) fn of(bytes: &Bound<'_, PyBytes>) -> PyResult<Held> {
+impl OwnedBytes {
+    pub(crate) fn of(bytes: &Bound<'_, PyBytes>) -> PyResult<OwnedBytes> {
         let slice = bytes.as_bytes();
-        Ok(Held {
+        Ok(OwnedBytes {
             data: NonNull::from(slice).cast(),
             len: slice.len(),
             _owner: bytes.clone().unbind(),
@@ -44,7 +44,7 @@ impl Held {
     }
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for OwnedBytes {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: `bytes` objects neither move nor change, and this holds it.
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
@@ -54,7 +54,7 @@ impl AsRef<[u8]> for Held {
 /// Who holds the elements.
 enum Owner {
     Buffer(Py<PyMemoryView>),
-    Bytes(Held),
+    Bytes(OwnedBytes),
     Tensor(Py<PyCapsule>),
 }
 
@@ -110,7 +110,7 @@ impl Array {
             });
         }
         let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
-        let held = Held::of(&bytes)?;
+        let held = OwnedBytes::of(&bytes)?;
         Ok(Array {
             data: held.data.as_ptr(),
             dtype,

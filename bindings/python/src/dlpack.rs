@@ -210,7 +210,7 @@ pub(crate) fn on_request(device: Option<(i32, i32)>, copy: Option<bool>) -> PyRe
 }
 
 /// The owner of an exported tensor, held until its deleter is called.
-struct Given {
+struct ExportedTensor {
     shape: Vec<i64>,
     strides: Vec<i64>,
     _owner: Py<PyAny>,
@@ -235,7 +235,7 @@ pub(crate) fn give<'py>(
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis].saturating_mul(shape[axis] as i64);
     }
-    let mut given = Box::new(Given {
+    let mut given = Box::new(ExportedTensor {
         shape: shape.iter().map(|size| *size as i64).collect(),
         strides,
         _owner: owner.clone().unbind(),
@@ -276,7 +276,7 @@ pub(crate) fn give<'py>(
 /// Releases the owner: at once if this thread has Python's lock, else when a thread next has it.
 fn let_go(context: *mut c_void) {
     // SAFETY: the context is the box that `give` made, and its tensor is deleted once.
-    drop(unsafe { Box::from_raw(context.cast::<Given>()) });
+    drop(unsafe { Box::from_raw(context.cast::<ExportedTensor>()) });
 }
 
 unsafe extern "C" fn delete_plain(managed: *mut Managed) {

@@ -56,7 +56,7 @@ impl OutputMemory {
 
 /// Transfer of an output to Python.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum OutputTransfer {
     /// In place.
     Bound,
     /// By a copy: its size, or its memory, is known after the run only.
@@ -80,7 +80,11 @@ impl Pool {
             let known = sizes_known && spec.open.is_empty() && !spec.upper_bound && !spec.packed;
             // a constant or an input handed through is written by no run
             let bound = known && session.output(&spec.name).is_ok();
-            let way = if bound { Way::Bound } else { Way::Copied };
+            let way = if bound {
+                OutputTransfer::Bound
+            } else {
+                OutputTransfer::Copied
+            };
             Arc::new(Pool {
                 spec: spec.clone(),
                 way: AtomicU8::new(way as u8),
@@ -90,16 +94,16 @@ impl Pool {
         session.outputs().map(pool).collect()
     }
 
-    pub(crate) fn way(&self) -> Way {
+    pub(crate) fn way(&self) -> OutputTransfer {
         match self.way.load(Ordering::Acquire) {
-            way if way == Way::Bound as u8 => Way::Bound,
-            way if way == Way::State as u8 => Way::State,
-            _ => Way::Copied,
+            way if way == OutputTransfer::Bound as u8 => OutputTransfer::Bound,
+            way if way == OutputTransfer::State as u8 => OutputTransfer::State,
+            _ => OutputTransfer::Copied,
         }
     }
 
     pub(crate) fn becomes_state(&self) {
-        self.way.store(Way::State as u8, Ordering::Release);
+        self.way.store(OutputTransfer::State as u8, Ordering::Release);
     }
 
     fn free(&self) -> std::sync::MutexGuard<'_, Vec<OutputMemory>> {
@@ -140,7 +144,7 @@ pub(crate) fn named<'py>(
                     Tensor::new(form, Store::OutputMemory(Some(place), Arc::clone(pool))),
                 )?
             }
-            None if pool.way() == Way::State => continue,
+            None if pool.way() == OutputTransfer::State => continue,
             None => {
                 let view = outputs.at(index).map_err(error::of)?;
                 if spec.packed {

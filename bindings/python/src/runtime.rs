@@ -11,7 +11,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::array::Held;
+use crate::array::OwnedBytes;
 use crate::error;
 use crate::fork::Process;
 use crate::measure;
@@ -226,7 +226,7 @@ impl Runtime {
         self.0.process.check()?;
         let runtime = &self.0.runtime;
         let loaded = if let Ok(bytes) = model.cast::<PyBytes>() {
-            let held = Held::of(bytes)?;
+            let held = OwnedBytes::of(bytes)?;
             py.detach(|| runtime.load_bytes(name, held))
         } else if let Ok(path) = model.extract::<PathBuf>() {
             py.detach(|| runtime.load(path))

@@ -13,7 +13,7 @@ use crate::array::Array;
 use crate::element;
 use crate::error::{self, BadInputError};
 use crate::input::{Input, State};
-use crate::outputs::{OutputMemory, Pool, Way};
+use crate::outputs::{OutputMemory, OutputTransfer, Pool};
 use crate::plan::{Plan, json, loaded};
 use crate::policy;
 use crate::report::Report;
@@ -106,14 +106,14 @@ impl Session {
             let mut locked: Vec<Locked<'_>> = Vec::with_capacity(given.len());
             for (_, input) in &given {
                 locked.push(match input {
-                    Given::Own(input) => Locked::Own(input),
-                    Given::Shared(input) => Locked::Shared(input.get().lock()),
+                    InputValue::Own(input) => Locked::Own(input),
+                    InputValue::Shared(input) => Locked::Shared(input.get().lock()),
                 });
             }
             let inputs: PyResult<Vec<&polychip::Input>> = locked.iter().map(Locked::input).collect();
             let mut places = Vec::with_capacity(pools.len());
             for pool in pools.iter() {
-                let bound = pool.way() == Way::Bound;
+                let bound = pool.way() == OutputTransfer::Bound;
                 places.push(if bound { Some(pool.take(session)?) } else { None });
             }
             let outputs: Vec<&polychip::Output> = places.iter().flatten().map(OutputMemory::output).collect();
@@ -129,7 +129,7 @@ impl Session {
     }
 
     /// Converts one input of a run.
-    fn given(&self, index: usize, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Given> {
+    fn given(&self, index: usize, name: &str, value: &Bound<'_, PyAny>) -> PyResult<InputValue> {
         if let Ok(input) = value.cast::<Input>() {
             let own = input.get().lock().input.name().to_owned();
             if own != name {
@@ -137,13 +137,13 @@ impl Session {
                     "input {name:?} received the memory of input {own:?}"
                 )));
             }
-            return Ok(Given::Shared(input.clone().unbind()));
+            return Ok(InputValue::Shared(input.clone().unbind()));
         }
         let spec = self.session.inputs().nth(index).expect("invariant: it was found");
         if spec.packed {
             let mut input = self.session.input(name).map_err(error::of)?;
             input.write_packed(&packed(name, value)?).map_err(error::of)?;
-            return Ok(Given::Own(input));
+            return Ok(InputValue::Own(input));
         }
         let array = Array::of(value)?;
         if !element::fits(array.dtype, spec.dtype) {
@@ -156,7 +156,7 @@ impl Session {
         }
         let shape = array.shape.clone();
         let input = self.session.input_from(name, &shape, &array.into_memory());
-        Ok(Given::Own(input.map_err(error::of)?))
+        Ok(InputValue::Own(input.map_err(error::of)?))
     }
 
     fn no_input(&self, name: &str) -> PyErr {
@@ -174,8 +174,8 @@ fn no_name(name: &Bound<'_, PyAny>) -> PyErr {
     ))
 }
 
-/// What Python gives for an input.
-enum Given {
+/// A value that Python passes for an input.
+enum InputValue {
     Own(polychip::Input),
     Shared(Py<Input>),
 }

@@ -129,7 +129,7 @@ enum Watch<R> {
 /// The runs of one device. Thread-safe.
 pub struct RunQueue<R> {
     host: HostServices,
-    lane: usize,
+    queue_index: usize,
     state: Mutex<State<R>>,
     news: Condvar,
     /// Notified when the runner has no run.
@@ -161,13 +161,13 @@ impl<R: QueuedRun> RunQueue<R> {
     /// An empty queue of a device with one slot.
     #[must_use]
     pub fn new(host: HostServices) -> Self {
-        Self::of_lane(host, 0)
+        Self::with_index(host, 0)
     }
 
-    /// An empty queue for one lane of a device whose lanes run separately.
+    /// An empty queue with this index, for a device with several queues that run separately.
     #[must_use]
-    pub fn of_lane(host: HostServices, lane: usize) -> Self {
-        Self::made(host, lane, 1)
+    pub fn with_index(host: HostServices, queue_index: usize) -> Self {
+        Self::made(host, queue_index, 1)
     }
 
     /// An empty queue of a device that computes several runs at once on `slots` slots. A run
@@ -178,10 +178,10 @@ impl<R: QueuedRun> RunQueue<R> {
         Self::made(host, 0, slots)
     }
 
-    fn made(host: HostServices, lane: usize, slots: usize) -> Self {
+    fn made(host: HostServices, queue_index: usize, slots: usize) -> Self {
         Self {
             host,
-            lane,
+            queue_index,
             state: Mutex::new(State {
                 queued: VecDeque::with_capacity(64),
                 slots: ExecutionSlots::new(slots),
@@ -203,9 +203,9 @@ impl<R: QueuedRun> RunQueue<R> {
         }
     }
 
-    /// Index of the lane; 0 if the device has one.
-    pub fn lane(&self) -> usize {
-        self.lane
+    /// Index among the queues of the device; 0 if it has one.
+    pub fn queue_index(&self) -> usize {
+        self.queue_index
     }
 
     /// Time on the host's clock, in nanoseconds.

@@ -140,7 +140,7 @@ impl Pace {
 /// Access of a computing run to its options and results.
 pub struct RunContext<'a> {
     fence: &'a RunFence,
-    lane: usize,
+    queue_index: usize,
     measures_steps: bool,
     copied_bytes: Cell<u64>,
 }
@@ -184,10 +184,10 @@ impl RunContext<'_> {
         self.fence.set_output_shape(port, dims);
     }
 
-    /// Lane of the queue that the run is in ([`RunQueue::of_lane`]).
+    /// Index of the queue that the run is in ([`RunQueue::with_index`]).
     #[must_use]
-    pub fn lane(&self) -> usize {
-        self.lane
+    pub fn queue_index(&self) -> usize {
+        self.queue_index
     }
 }
 
@@ -527,7 +527,7 @@ impl<C: Compute> Run<C> {
         } else {
             let context = RunContext {
                 fence: &self.fence,
-                lane: queue.lane(),
+                queue_index: queue.queue_index(),
                 measures_steps: work.measures_steps,
                 copied_bytes: Cell::new(0),
             };

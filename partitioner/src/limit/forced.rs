@@ -50,15 +50,15 @@ pub(crate) struct Forced<'a> {
     left: u64,
 }
 
-/// An answer.
-pub(crate) struct Answer {
+/// The outcome of forcing nodes onto a device.
+pub(crate) struct ForcedOutcome {
     /// Value of the plan found.
     pub(crate) value: u64,
-    /// It holds every limit.
+    /// Whether it keeps every limit.
     pub(crate) holds: bool,
-    /// Other nodes were moved where that helps.
+    /// Whether other nodes were moved to improve the plan.
     pub(crate) replanned: bool,
-    /// Nothing within the limits is below this.
+    /// Lower bound on all plans within the limits.
     pub(crate) bound: Option<u64>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Forced<'a> {
         node: usize,
         device: usize,
         cost: &Cost,
-    ) -> Option<Answer> {
+    ) -> Option<ForcedOutcome> {
         let energy = cost.energy.map_or(0, |energy| energy.nanojoules());
         let before = self
             .changes
@@ -131,7 +131,7 @@ impl<'a> Forced<'a> {
             .duals
             .iter()
             .filter_map(|dual| dual.bound(node, device, cost));
-        Some(Answer {
+        Some(ForcedOutcome {
             value: found.value,
             holds,
             replanned,

@@ -1,12 +1,13 @@
-//! A lower bound from block to block: a block lies between two cut nodes, as in a block-cut tree; bounds go by the
-//! devices of the cuts and the set in use.
+//! A lower bound over blocks, each between two cut nodes as in a block-cut tree, by the devices of
+//! the cuts and the set of devices in use.
 //!
-//! Between the ends of two cuts, on given devices, lies at least the longest way, and the least time in which some set
-//! of devices holds the work. A game is played for the set and the devices on which the bound depends, until the
-//! shortest run through all blocks has none left to play for, or the work is done. On a chain the bound is exact.
+//! The time between the ends of two cuts on given devices is at least the longest path, and at
+//! least the least time in which some set of devices can do the work. A game raises the bound for
+//! the set and the devices that determine it, until the shortest run through all blocks has none
+//! left to raise, or the budget is used up. On a chain the bound is exact.
 //!
-//! Invariants: each raise is of a true bound, so the sum is one; the games follow from counts.
-//! Deliberately not here: graphs without cuts gain nothing here (`game` sees the whole run).
+//! Invariants: every raised bound is valid, so the sum is; the games follow from counts.
+//! Deliberately not here: graphs without cuts (`game` covers the whole run).
 
 use super::bound::{Block, cuts};
 use super::game::duel;
@@ -17,17 +18,17 @@ use crate::solve::Budget;
 /// Rounds of one game.
 const ROUNDS: u64 = 12;
 
-/// Nodes whose placement is decided at most, over all games.
+/// Maximum decided node placements, over all games.
 const WORK: usize = 60_000;
 
 /// Longer blocks are left to the game of the whole run.
 const LONGEST: usize = 160;
 
-/// A set of devices that hold the work of a block.
+/// A set of devices that do the work of a block.
 pub(super) struct Case {
     pub(super) set: u32,
     pub(super) value: u64,
-    /// Per device of the set, the least time before its first launch and behind its last node.
+    /// Per device of the set, the least time before its first launch and after its last node.
     pub(super) aside: Vec<u64>,
     played: bool,
 }
@@ -60,7 +61,7 @@ impl Between {
     }
 }
 
-/// A block, and per devices of its cuts what is known of it.
+/// A block, and its bounds by the devices of its cuts.
 struct Leg<'m> {
     block: Block<'m>,
     /// By device of the source, then of the sink; one where there is no source, one without sink.
@@ -101,7 +102,7 @@ pub(super) fn bound(machine: &Machine, tails: &[u64], budget: &Budget) -> u64 {
                 continue;
             };
             let case = &mut between.cases[case];
-            // of two nodes in a row the longest way says all
+            // for two consecutive nodes the longest path is exact
             if case.played || !(3..=LONGEST).contains(&nodes) || value == FORBIDDEN {
                 continue;
             }
@@ -155,7 +156,8 @@ fn shortest(machine: &Machine, legs: &[Leg<'_>], tails: &[u64]) -> (u64, Vec<(us
     (ends[0], way)
 }
 
-/// Plays for one block whose cuts are on given devices and which uses a set of devices; the bound.
+/// Plays for one block with its cuts on given devices and a set of devices in use. Returns the
+/// bound.
 fn play(block: &Block<'_>, from: Option<usize>, to: Option<usize>, case: &Case, budget: &Budget) -> u64 {
     let whole = block.machine;
     let devices = whole.devices;

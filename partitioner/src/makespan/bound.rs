@@ -1,12 +1,14 @@
-//! What no schedule is faster than, for one block of a run: its longest ways, and its work.
+//! Lower bounds on any schedule of one block of a run: its longest paths, and its work.
 //!
-//! A node that every other node leads to or comes from ends before all later ones start: it cuts the run in two. For
-//! each block between two cuts, and each pair of devices of the cuts, two bounds hold: no node can be reached and
-//! left again faster than over its own longest way, each node on its best device; and the devices in use, each less
-//! the time before its first and after its last node, must hold all work.
+//! A node that is a predecessor or successor of every other node ends before all later ones start:
+//! it cuts the run in two. For each block between two cuts, and each pair of devices of the cuts,
+//! two bounds hold. The longest path through each node, with every node on its best device, is a
+//! lower bound. And the devices in use, each without the time before its first and after its last
+//! node, must do all the work.
 //!
-//! Invariants: links are taken to be idle and parts to end with each node, so no bound exceeds what a schedule needs;
-//! for any weights of devices, the least weighted work is at most the time in which the devices hold it.
+//! Invariants: bounds assume idle links and a part per node, so none exceeds the time of a
+//! schedule; for any weights of devices, the least weighted work is at most the time in which the
+//! devices do it.
 //! Deliberately not here: the sum over all blocks, and better bounds of one (`blocks`).
 
 use super::blocks::{Between, Case};
@@ -14,16 +16,16 @@ use super::game::way;
 use super::machine::Machine;
 use crate::problem::{FORBIDDEN, add};
 
-/// Weights of devices add up to this.
+/// The sum of device weights.
 const WHOLE: u64 = 1 << 12;
 
-/// Weights of hardware that shares out runs add up to this at most.
+/// Maximum sum of weights of hardware that shares runs.
 const SHARES: u64 = 1 << 20;
 
-/// Costs that the search for these weights may compute.
+/// Maximum costs computed in the search for these weights.
 const SHARED_VISITS: usize = 4_000_000;
 
-/// With more devices, sets of devices in use are not told apart.
+/// Maximum number of devices for which sets of devices are distinguished.
 const MOST_SETS: usize = 4;
 
 /// Per node and device, the time from the node's end to the end of the run, at least.
@@ -41,7 +43,7 @@ pub(super) fn tails(machine: &Machine) -> Vec<u64> {
     tails
 }
 
-/// Raises what stands behind each node of a range to the longest way to the range's end.
+/// Raises the time after each node of a range to the longest path to the range's end.
 fn relax_behind(machine: &Machine, from: usize, to: usize, behind: &mut [u64]) {
     let devices = machine.devices;
     for node in (from..to).rev() {
@@ -59,7 +61,7 @@ fn relax_behind(machine: &Machine, from: usize, to: usize, behind: &mut [u64]) {
     }
 }
 
-/// Nodes that every other node leads to or comes from, ascending.
+/// Nodes that are predecessors or successors of every other node, ascending.
 pub(super) fn cuts(machine: &Machine) -> Vec<usize> {
     let nodes = machine.nodes;
     let first_reader = |node: usize| {
@@ -80,7 +82,7 @@ pub(super) fn cuts(machine: &Machine) -> Vec<usize> {
         cut[node] &= earliest >= node;
         match machine.reads[node].iter().map(|read| read.writer).max() {
             Some(last) => earliest = earliest.min(last),
-            // a node that reads no other one could start before anything else has ended
+            // a node without predecessors could start before any other has ended
             None => {
                 cut[..node].fill(false);
                 break;
@@ -90,23 +92,23 @@ pub(super) fn cuts(machine: &Machine) -> Vec<usize> {
     (0..nodes).filter(|&node| cut[node]).collect()
 }
 
-/// Charges each device's launch to the first node: the part that holds it has one launch at least.
+/// Charges each device's launch to the first node: its part has at least one launch.
 pub(super) fn launch_first(machine: &mut Machine) {
     for (cost, &launch) in machine.cost.iter_mut().zip(&machine.launch) {
         *cost = add(*cost, launch);
     }
 }
 
-/// A lower bound of every period: the least time in which all devices together hold the work.
+/// A lower bound of every period: the least time in which all devices together do the work.
 pub(super) fn period(machine: &Machine) -> u64 {
     let all: Vec<usize> = (0..machine.devices).collect();
     fractional(machine, &all).unwrap_or(0)
 }
 
-/// A lower bound of the time between runs on some devices: the least time in which they hold the work of a run, of
-/// which each node may be shared out among devices as runs are among copies. It is the dual of that linear program:
-/// under any weights of the hardware that add up to one, no sharing is cheaper than each node where it is cheapest.
-/// None where the devices cannot run the model.
+/// A lower bound of the time between runs on some devices: the least time in which they do the work
+/// of a run, where each node may be split among devices as runs are among replicas. It is the dual
+/// of that linear program: under any weights of the hardware that add up to one, no split is
+/// cheaper than each node on its cheapest device. `None` if the devices cannot run the model.
 pub(super) fn fractional(machine: &Machine, devices: &[usize]) -> Option<u64> {
     let mut hardware: Vec<usize> = devices.iter().map(|&device| machine.resource[device]).collect();
     hardware.sort_unstable();
@@ -120,7 +122,7 @@ pub(super) fn fractional(machine: &Machine, devices: &[usize]) -> Option<u64> {
         }
         row.iter().any(|&cost| cost != FORBIDDEN).then_some(())?;
     }
-    // first weights: equal ones, and how fast each is beside the best for what it can run
+    // initial weights: equal ones, and each device's speed relative to the best for its nodes
     let fast = (0..columns).map(|column| {
         let (mut least, mut own) = (0u128, 0u128);
         for row in rows.chunks(columns).filter(|row| row[column] != FORBIDDEN) {
@@ -142,7 +144,7 @@ pub(super) fn fractional(machine: &Machine, devices: &[usize]) -> Option<u64> {
     starts.into_iter().map(|start| weighed_best(&rows, start)).max()
 }
 
-/// The best bound found by moving weight between pairs of columns.
+/// The best bound found by moving weight between pairs of devices.
 fn weighed_best(rows: &[u64], mut weights: Vec<u64>) -> u64 {
     let columns = weights.len();
     let weighed = |weights: &[u64]| {
@@ -180,14 +182,14 @@ fn weighed_best(rows: &[u64], mut weights: Vec<u64>) -> u64 {
     u64::try_from(best / u128::from(SHARES)).unwrap_or(FORBIDDEN)
 }
 
-/// The nodes from one cut to the next, which is the last of them.
+/// The nodes after one cut, up to and including the next.
 pub(super) struct Block<'m> {
     pub(super) machine: &'m Machine,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) source: Option<usize>,
     pub(super) sink: Option<usize>,
-    /// Per device of the sink, the longest way behind each node.
+    /// Per device of the sink, the longest path after each node.
     behind: Vec<Vec<u64>>,
 }
 
@@ -257,7 +259,7 @@ impl<'m> Block<'m> {
         self.to - self.from
     }
 
-    /// What is known of the time to the end of the sink on a device, or to the end of the run.
+    /// A lower bound of the time to the end of the sink on a device, or to the end of the run.
     pub(super) fn between(&self, ends: &[u64], sink: Option<usize>, tails: &[u64]) -> Between {
         let devices = self.machine.devices;
         let behind = match sink {
@@ -276,11 +278,11 @@ impl<'m> Block<'m> {
         Between { longest, cases }
     }
 
-    /// The least time in which each set of devices holds the work.
+    /// The least time in which each set of devices does the work.
     fn cases(&self, ends: &[u64], behind: &[u64], sink: Option<usize>) -> Vec<Case> {
         let (machine, devices) = (self.machine, self.machine.devices);
         let mut costs = vec![FORBIDDEN; ends.len()];
-        // per device, the least time before its first node and behind its last
+        // per device, the least time before its first node and after its last
         let mut edges = vec![[FORBIDDEN; 2]; devices];
         for (at, cost) in costs.iter_mut().enumerate() {
             let (node, device) = (self.from + at / devices, at % devices);
@@ -307,7 +309,7 @@ impl<'m> Block<'m> {
         let aside: Vec<u64> = edges.iter().map(|[before, after]| add(*before, *after)).collect();
         let sets = (1u32..1 << devices).filter_map(|set| {
             let value = held(&costs, &aside, set)?;
-            // a game counts the first launch itself
+            // the game counts the first launch
             let without = edges.iter().zip(&machine.launch);
             let without =
                 without.map(|([before, after], &launch)| add(before.saturating_sub(launch), *after));
@@ -317,7 +319,8 @@ impl<'m> Block<'m> {
     }
 }
 
-/// A bound of the time in which a set of devices holds some work, each less a time aside; none where it cannot.
+/// A bound of the time in which a set of devices does some work, each without its unused time;
+/// `None` if it cannot.
 fn held(costs: &[u64], aside: &[u64], set: u32) -> Option<u64> {
     let devices = aside.len();
     let used: Vec<usize> = (0..devices).filter(|&device| set >> device & 1 == 1).collect();

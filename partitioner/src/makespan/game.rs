@@ -1,40 +1,42 @@
-//! Lower bounds by a game: one side places nodes, the other says what is too slow about it.
+//! Lower bounds by a game: one player places nodes, the other weights the bottlenecks.
 //!
-//! For every placement, each block between two cuts takes at least the work of any one device, with a launch for
-//! each time that some one way comes to it (parts are convex, so each is another part), and the length of any one
-//! way; so also any mean of these. Against a fixed mean the best placement is a serial placement
-//! problem, solved exactly: its value is a bound, as no schedule beats it. The mean is found by fictitious play
-//! (Brown, 1951): each round adds what is slowest about the last placement, later rounds counting more. For the time
-//! between runs the whole graph is one block, without ways, but with the work of links.
+//! For every placement, each block between two cuts takes at least the work of any one device, with
+//! a launch each time that a path enters it (parts are convex, so each entry is another part), and
+//! at least the length of any path; so also any mean of these. The best placement against a fixed
+//! mean is a serial placement problem, solved exactly: its value is a lower bound. Fictitious play
+//! (Brown, 1951) finds the mean: each round adds the bottleneck of the last placement, and later
+//! rounds weigh more. For the time between runs the whole graph is one block, without paths, but
+//! with the work of links.
 //!
-//! Invariants: means have whole weights that add up to the same in every block; all sums are whole numbers; the
-//! number of rounds follows from the number of nodes.
-//! Deliberately not here: schedules; but each round's placement is a fair start for one.
+//! Invariants: means have integer weights with the same sum in every block; all sums are integers;
+//! the number of rounds follows from the number of nodes.
+//! Deliberately not here: schedules; each round's placement is a good start for one.
 
 use super::machine::Machine;
 use crate::problem::{FORBIDDEN, Moved, Problem, Source, add};
 use crate::solve::{Budget, solve};
 use std::collections::BTreeMap;
 
-/// Nodes whose placement is decided at most, over all rounds.
+/// Maximum decided node placements, over all rounds.
 const WORK: usize = 24_000;
 
-/// Rounds at most.
+/// Maximum rounds.
 const ROUNDS: usize = 40;
 
-/// What the mean is made of.
+/// The weights of the mean.
 struct Mean {
     /// Per block and device, at the first device of those that share hardware.
     work: Vec<u64>,
     /// Per link.
     links: Vec<u64>,
-    /// Per node, of ways through it; of ways that start with it, and end with it.
+    /// Per node, weights of paths through it, starting with it and ending with it.
     through: Vec<u64>,
     first: Vec<u64>,
     last: Vec<u64>,
-    /// Per writer, reader and tensor: of ways over it, and per device of launches that it brings.
+    /// Per writer, reader and tensor: weights of paths over it, and per device of the launches that
+    /// it causes.
     edges: BTreeMap<(usize, usize, usize), (u64, Vec<u64>)>,
-    /// Per node and device: of launches because a way starts with it.
+    /// Per node and device: weights of launches of paths that start with it.
     starts: Vec<u64>,
     whole: u64,
 }
@@ -45,7 +47,8 @@ pub(super) struct Outcome {
     pub(super) placements: Vec<Vec<usize>>,
 }
 
-/// Plays to raise a bound; `cuts` end blocks, and without them it is about the time between runs.
+/// Plays to raise a bound; `cuts` end blocks, and without them the bound is on the time between
+/// runs.
 pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, budget: &Budget) -> Outcome {
     let (nodes, devices) = (machine.nodes, machine.devices);
     let mut block_of = vec![0; nodes];
@@ -81,7 +84,7 @@ pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, budget
     outcome
 }
 
-/// Plays for a run that is one block, in which each device is not in use for a time aside; the bound.
+/// Plays for a run that is one block, with an unused time per device. Returns the bound.
 pub(super) fn duel(machine: &Machine, aside: &[u64], rounds: u64, budget: &Budget) -> u64 {
     let block_of = vec![0; machine.nodes];
     let mut mean = Mean::new(machine.nodes, machine.devices, 1);
@@ -105,7 +108,7 @@ pub(super) fn duel(machine: &Machine, aside: &[u64], rounds: u64, budget: &Budge
     bound
 }
 
-/// Each node where it is cheapest.
+/// Each node on its cheapest device.
 fn cheapest(machine: &Machine) -> Vec<usize> {
     let devices = machine.devices;
     let best = |node: usize| (0..devices).min_by_key(|&device| (machine.cost(node, device), device));
@@ -126,7 +129,7 @@ impl Mean {
         }
     }
 
-    /// Adds, in each block, the busiest device or the longest way, whichever takes longer.
+    /// Adds, in each block, the busiest device or the longest path, whichever takes longer.
     fn add_slowest(
         &mut self,
         machine: &Machine,
@@ -139,7 +142,7 @@ impl Mean {
         let devices = machine.devices;
         self.whole += weight;
         let mut work = vec![0u64; blocks * devices];
-        // per node the end of the longest way in its block, and where that came from
+        // per node the end of the longest path in its block, and its predecessor
         let mut ends = vec![0u64; machine.nodes];
         let mut before: Vec<Option<(usize, usize)>> = vec![None; machine.nodes];
         let mut longest: Vec<Option<(u64, usize)>> = vec![None; blocks];
@@ -155,7 +158,7 @@ impl Mean {
             for read in &machine.reads[node] {
                 let way = way(machine, read.tensor, placement[read.writer], device);
                 let inside = block_of[read.writer] == block;
-                // the last node of the block before is where its ways start
+                // paths start at the last node of the previous block
                 let border = block > 0
                     && read.writer + 1 < machine.nodes
                     && block_of[read.writer + 1] == block
@@ -217,7 +220,7 @@ impl Mean {
         }
     }
 
-    /// Adds the launches of one way.
+    /// Adds the launches of one path.
     fn add_launches(
         &mut self,
         launches: &Launches,
@@ -278,7 +281,7 @@ impl Mean {
         }
     }
 
-    /// The problem of the best placement against the mean; none where sums might not fit.
+    /// The problem of the best placement against the mean; `None` if sums could overflow.
     fn problem(&self, machine: &Machine, block_of: &[usize]) -> Option<Problem> {
         let devices = machine.devices;
         let weigh = |weight: u64, cost: u64| match (weight, cost) {
@@ -356,17 +359,17 @@ impl Mean {
     }
 }
 
-/// Whether a writer is the last node of the block before a reader's.
+/// Whether a writer is the last node of the block before its reader's.
 fn is_border(block_of: &[usize], writer: usize, reader: usize) -> bool {
     block_of[writer] + 1 == block_of[reader] && block_of[writer + 1] == block_of[reader]
 }
 
-/// How often some way within a block comes to each device.
+/// The number of times that a path within a block enters each device.
 struct Launches {
     devices: usize,
-    /// Per node and device, over the best way that ends with the node.
+    /// Per node and device, on the best path that ends with the node.
     count: Vec<u64>,
-    /// Where that way comes from.
+    /// The predecessor on that path.
     before: Vec<Option<(usize, usize)>>,
 }
 
@@ -406,7 +409,7 @@ impl Launches {
         launches
     }
 
-    /// Per device, a last node of a way that comes to it most often in a block.
+    /// Per device, the last node of a path that enters it most often in a block.
     fn most(&self, block_of: &[usize], block: usize) -> Vec<Option<usize>> {
         let from = block_of.partition_point(|&other| other < block);
         let to = block_of.partition_point(|&other| other <= block);
@@ -427,7 +430,7 @@ pub(super) fn way(machine: &Machine, tensor: usize, from: usize, to: usize) -> u
     }
 }
 
-/// The time until what a node writes is at home.
+/// The time until a node's outputs are at their home.
 fn home(machine: &Machine, node: usize, device: usize) -> u64 {
     let times = machine.writes[node].iter().filter_map(|&tensor| {
         let home = machine.tensors[tensor].home?;

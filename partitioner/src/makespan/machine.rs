@@ -15,16 +15,16 @@
 use crate::problem::{FORBIDDEN, Problem, Source};
 use std::sync::Arc;
 
-/// A tensor that somebody reads, or that has a home.
+/// A tensor with a reader or a home.
 #[derive(Clone)]
 pub(super) struct Tensor {
-    /// None for a graph input.
+    /// `None` for a graph input.
     pub(super) writer: Option<usize>,
     pub(super) readers: Vec<usize>,
     /// The device that holds a graph input at the start.
     pub(super) from: usize,
     pub(super) home: Option<usize>,
-    /// Per sender and receiver; [`FORBIDDEN`] where there is no way.
+    /// Per sender and receiver; [`FORBIDDEN`] without a link.
     pub(super) transfer: Arc<[u64]>,
 }
 
@@ -39,12 +39,12 @@ pub(super) struct Read {
 pub(super) struct Machine {
     pub(super) nodes: usize,
     pub(super) devices: usize,
-    /// Per device, the first device that shares its hardware; these never work at once.
+    /// Per device, the first device that shares its hardware; these never run at once.
     pub(super) resource: Vec<usize>,
     pub(super) cost: Vec<u64>,
     pub(super) launch: Vec<u64>,
     pub(super) tensors: Vec<Tensor>,
-    /// Per node, what it reads from other nodes.
+    /// Per node, its inputs from other nodes.
     pub(super) reads: Vec<Vec<Read>>,
     /// Per node, graph inputs that it reads from their home.
     pub(super) fed: Vec<Vec<usize>>,
@@ -55,7 +55,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// The machine of a problem priced in picoseconds, whose first `states` tensors only say who shares a device.
+    /// The machine of a problem in picoseconds, whose first `states` tensors only group nodes on
+    /// one device.
     pub(super) fn new(problem: &Problem, states: usize) -> Self {
         let (nodes, devices) = (problem.nodes(), problem.devices());
         let mut group: Vec<usize> = (0..nodes).collect();
@@ -144,7 +145,7 @@ impl Machine {
         arrivals.max().unwrap_or(0)
     }
 
-    /// Nodes that read what a node writes, with the tensor.
+    /// The readers of a node's outputs, with the tensor.
     pub(super) fn readers(&self, node: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let tensors = self.writes[node].iter();
         tensors.flat_map(|&tensor| {

@@ -16,16 +16,17 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 
-/// Most ideals of a graph that is split by dynamic programming: pairs of them are visited.
+/// Maximum ideals of a graph split by dynamic programming, which visits pairs of them.
 const MOST_IDEALS: usize = 1024;
 
-/// Changes in a row that gain nothing, after which none is looked for.
+/// The search ends after this many consecutive changes without a gain.
 const MOST_IDLE: u32 = 12_000;
 
-/// Most devices of such a split: sets of them are told apart.
+/// Maximum devices of such a split, because sets of them are distinguished.
 const MOST_DEVICES: usize = 4;
 
-/// The best placement found from some first ones, with its period; none where all use what is forbidden.
+/// The best placement found from some initial ones, with its period; `None` if all use forbidden
+/// devices or links.
 pub(super) fn best(
     machine: &Machine,
     mut starts: Vec<Vec<usize>>,
@@ -76,14 +77,14 @@ pub(super) fn best(
     Some((loads.placement, period))
 }
 
-/// How long each device and each link is needed under a placement.
+/// The load of each device and each link under a placement.
 struct Loads<'m> {
     machine: &'m Machine,
     placement: Vec<usize>,
     /// By resource.
     devices: Vec<u64>,
     links: Vec<u64>,
-    /// Uses of what is forbidden.
+    /// Number of forbidden uses.
     forbidden: usize,
 }
 
@@ -122,7 +123,7 @@ impl<'m> Loads<'m> {
         node == 0 || self.placement[node - 1] != self.placement[node]
     }
 
-    /// Counts the transfers of a tensor, or takes them away.
+    /// Adds or removes the transfers of a tensor.
     fn move_tensor(&mut self, index: usize, more: bool) {
         let tensor = &self.machine.tensors[index];
         let from = tensor.writer.map_or(tensor.from, |writer| self.placement[writer]);
@@ -144,7 +145,7 @@ impl<'m> Loads<'m> {
         }
     }
 
-    /// Counts what depends on a node's device, or takes it away.
+    /// Adds or removes the load that depends on a node's device.
     fn around(&mut self, node: usize, more: bool) {
         let machine = self.machine;
         let device = self.placement[node];
@@ -163,7 +164,7 @@ impl<'m> Loads<'m> {
         for tensor in touched {
             self.move_tensor(tensor, more);
         }
-        // a group that is split is forbidden; it is counted at all members but the first
+        // a split group is forbidden; it is counted at all members but the first
         let group = &machine.groups[node];
         if group.len() > 1 {
             let first = self.placement[group[0]];
@@ -193,7 +194,7 @@ impl<'m> Loads<'m> {
         }
     }
 
-    /// What is made less: the largest load, and among equals the work of all devices.
+    /// The objective: the largest load, and among equals the work of all devices.
     fn key(&self) -> (u64, u64) {
         (
             self.period(),
@@ -211,8 +212,8 @@ fn change(load: &mut u64, forbidden: &mut usize, time: u64, more: bool) {
     }
 }
 
-/// The best split into at most one convex part per device by work and launches alone; none where there are too many
-/// ideals, or no such split.
+/// The best split into at most one convex part per device, by work and launches alone; `None` with
+/// too many ideals or without such a split.
 fn split(machine: &Machine) -> Option<Vec<usize>> {
     let devices = machine.devices;
     if devices > MOST_DEVICES {
@@ -285,7 +286,8 @@ fn subset(a: &[u64], b: &[u64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a & !b == 0)
 }
 
-/// All ideals, smaller ones first, the empty one and the whole included; none where there are too many.
+/// All ideals, smaller ones first, including the empty one and the whole; `None` if there are too
+/// many.
 fn ideals(machine: &Machine) -> Option<Vec<Vec<u64>>> {
     let mut all = vec![vec![0u64; machine.nodes.div_ceil(64)]];
     let mut layer: BTreeSet<Vec<u64>> = all.iter().cloned().collect();

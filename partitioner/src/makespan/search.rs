@@ -1,50 +1,51 @@
 //! Better schedules by small changes: record-to-record travel (Dueck, 1993) over devices, orders and parts.
 //!
-//! Invariants: the changes follow from a seed and their number from counts, never from time, so the result is the
-//! same on every host; the best draft seen is returned, which is never worse than any seed.
-//! Deliberately not here: first drafts (`seeds`).
+//! Invariants: the changes follow from a seed, and their number from counts, never from time, so
+//! the result is the same on every host; the result is the best draft seen, never worse than any
+//! seed.
+//! Deliberately not here: initial drafts (`seeds`).
 
 use super::machine::Machine;
 use super::timeline::{Draft, Timeline};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// What the search may do.
+/// Limits of the search.
 #[derive(Clone, Copy)]
 pub(super) struct Effort {
     pub(super) moves: u32,
-    /// Nodes whose times may be computed.
+    /// Maximum computed node times.
     pub(super) visits: u64,
     pub(super) seed: u64,
 }
 
-/// At the start, a draft so many thousandths above the best is accepted; at the end, none.
+/// Initial acceptance threshold above the best draft, in thousandths; falls to zero.
 const SLACK_PERMILLE: u64 = 4;
 
-/// Number of seeds that are tried, each with one of `SHARES` shares of the effort.
+/// Number of tried seeds, each with one of `SHARES` shares of the effort.
 const SEEDS: usize = 8;
 const SHARES: u32 = 20;
 
-/// Number of places after the focus that are changed.
+/// Number of positions after the focus that may change.
 const REACH: usize = 64;
 
 /// Number of changes before the focus moves.
 const STAY: usize = 64;
 
-/// So many places are looked at for one that the end waits for.
+/// Number of positions examined for one on the critical path.
 const TRIES: usize = 4;
 
-/// Neighbours in the order change device together up to two to the power of less than this.
+/// Exponent limit of the number of neighbours that change device together, a power of two.
 const LENGTHS: usize = 5;
 
-/// Most nodes of one branch that is moved as a whole.
+/// Maximum nodes of a branch that is moved as a whole.
 const BRANCH: usize = 64;
 
-/// How a change is undone.
+/// Data to undo a change.
 enum Undo {
     Device(u32, u8),
     Head(u32, bool),
-    /// The order from a place on.
+    /// The order from a position on.
     Order(usize, Vec<u32>),
 }
 
@@ -54,18 +55,18 @@ struct Walk<'m> {
     times: Timeline<'m>,
     random: ChaCha8Rng,
     undo: Vec<Undo>,
-    /// The first place whose part may change, and the place behind the last.
+    /// The first position whose part may change, and the position after the last.
     from: usize,
     to: usize,
-    /// Changes are made from this place on.
+    /// Changes are made from this position on.
     focus: usize,
     steps: usize,
     /// The makespan.
     now: u64,
 }
 
-/// The best draft that was found, with its makespan: a little effort on each of the best seeds, then the rest on what
-/// became best. None where all seeds use what is forbidden.
+/// The best draft found, with its makespan: some effort on each of the best seeds, then the rest on
+/// the best result. `None` if all seeds use forbidden devices or links.
 pub(super) fn best(
     machine: &Machine,
     tails: &[u64],
@@ -98,7 +99,7 @@ pub(super) fn best(
     improve(machine, tails.to_vec(), first, most, bound)
 }
 
-/// The best draft that was found from a first one, with its makespan.
+/// The best draft found from an initial one, with its makespan.
 fn improve(
     machine: &Machine,
     tails: Vec<u64>,
@@ -115,7 +116,7 @@ fn improve(
         if best.1 <= bound || walk.times.visited >= effort.visits {
             break;
         }
-        // whichever of the two budgets is nearer to its end
+        // progress of the budget that is closer to its end
         let spent = (u64::from(step) * 1000 / u64::from(effort.moves))
             .max(walk.times.visited.saturating_mul(1000) / effort.visits.max(1));
         let slack =
@@ -129,7 +130,7 @@ fn improve(
 }
 
 impl<'m> Walk<'m> {
-    /// None where the draft uses what is forbidden.
+    /// `None` if the draft uses forbidden devices or links.
     fn new(machine: &'m Machine, tails: Vec<u64>, draft: Draft, seed: u64) -> Option<Self> {
         let mut times = Timeline::new(machine, tails);
         let now = times.set(&draft)?;
@@ -147,7 +148,7 @@ impl<'m> Walk<'m> {
         })
     }
 
-    /// Tries one change, which stays unless the makespan grows beyond a limit.
+    /// Tries one change, and undoes it if the makespan exceeds a limit.
     fn step(&mut self, limit: u64) {
         self.steps += 1;
         if self.steps.is_multiple_of(STAY) {
@@ -176,7 +177,7 @@ impl<'m> Walk<'m> {
         (self.random.next_u64() % limit.max(1) as u64) as usize
     }
 
-    /// A place near the focus, if possible every other time in a part that the end waits for.
+    /// A position near the focus, every other time in a part on the critical path if possible.
     fn somewhere(&mut self) -> usize {
         let nodes = self.draft.order.len();
         let near = |walk: &mut Self| (walk.focus + walk.below(REACH.min(nodes))) % nodes;
@@ -192,7 +193,7 @@ impl<'m> Walk<'m> {
         at
     }
 
-    /// One change, or none where the dice fall badly.
+    /// One random change, if it is possible.
     fn change(&mut self) {
         let at = self.somewhere();
         let device = usize::from(self.draft.device[self.draft.order[at] as usize]);
@@ -207,7 +208,7 @@ impl<'m> Walk<'m> {
                 self.flip(start, end, device);
             }
             6..8 => {
-                // up to a border of its part, so that a part grows or shrinks
+                // up to a boundary of its part, so that a part grows or shrinks
                 let (start, end) = self.part(at);
                 match self.below(2) {
                     0 => self.flip(start, at + 1, device),
@@ -229,19 +230,19 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// The part of a place, in the draft that was kept.
+    /// The part of a position, in the kept draft.
     fn part(&self, at: usize) -> (usize, usize) {
         (self.times.part_start(at), self.times.part_end(at))
     }
 
-    /// Times change from the part before a place on, up to the place at least.
+    /// Marks times as changed from the part before a position on, at least up to the position.
     fn touch(&mut self, place: usize) {
         let start = self.times.part_start(place.saturating_sub(1));
         self.from = self.from.min(start);
         self.to = self.to.max(place + 1);
     }
 
-    /// Times change from where a node's inputs leave.
+    /// Marks times as changed from where a node's inputs leave.
     fn touch_inputs(&mut self, node: usize) {
         let machine = self.machine;
         for read in &machine.reads[node] {
@@ -252,14 +253,14 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Brings nodes to a device, where it can run them.
+    /// Moves nodes to a device, if it can run them.
     fn flip(&mut self, from: usize, to: usize, device: usize) {
         for place in from..to.min(self.draft.order.len()) {
             self.bring(self.draft.order[place] as usize, device);
         }
     }
 
-    /// Brings a node and its group to a device that can run them.
+    /// Moves a node and its group to a device that can run them.
     fn bring(&mut self, node: usize, device: usize) {
         let machine = self.machine;
         if usize::from(self.draft.device[node]) == device || !machine.allows(node, device) {
@@ -282,7 +283,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Cuts a part in two, or joins two.
+    /// Splits a part, or joins two.
     fn split(&mut self, at: usize) {
         if at > 0
             && self.draft.device[self.draft.order[at - 1] as usize]
@@ -293,7 +294,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Ends the part of the last writer that a node waits for, so that what it reads leaves early.
+    /// Ends the part of the last writer that a node waits for, so that its input leaves early.
     fn split_behind_last_writer(&mut self, at: usize) {
         let behind = self.after_writers(self.draft.order[at] as usize);
         if let Some(behind) = behind.filter(|&behind| behind > 0 && behind < at) {
@@ -301,7 +302,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// The place behind the last writer that a node waits for.
+    /// The position after the last writer that a node waits for.
     fn after_writers(&self, node: usize) -> Option<usize> {
         let places = self.machine.reads[node]
             .iter()
@@ -309,14 +310,14 @@ impl<'m> Walk<'m> {
         places.max()
     }
 
-    /// Writes an order from a place on, with the places of its nodes.
+    /// Writes an order from a position on, with the positions of its nodes.
     fn reorder(&mut self, from: usize, nodes: &[u32]) {
         let to = from + nodes.len();
         if self.draft.order[from..to] == *nodes {
             return;
         }
         self.touch(from);
-        // a tensor leaves at the same time, but to another part: the first place covers it
+        // a tensor leaves at the same time, but to another part: the first position covers it
         self.undo
             .push(Undo::Order(from, self.draft.order[from..to].to_vec()));
         self.to = self.to.max(to);
@@ -326,7 +327,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Moves neighbouring nodes to another place that their neighbours in the graph allow.
+    /// Moves neighbouring nodes to another position that graph order allows.
     fn shift(&mut self, from: usize, to: usize) {
         let machine = self.machine;
         let moved = self.draft.order[from..to].to_vec();
@@ -357,7 +358,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// A place in a range, if possible one behind a node of the same device.
+    /// A position in a range, after a node of the same device if possible.
     fn beside_own_device(&mut self, low: usize, high: usize, node: u32) -> usize {
         let mut place = low + self.below(high - low);
         let device = self.draft.device[node as usize];
@@ -368,7 +369,8 @@ impl<'m> Walk<'m> {
         place
     }
 
-    /// Brings a node and all that depends on it alone to a device, right behind what it waits for.
+    /// Moves a node, and all nodes that depend on it alone, to a device, directly after the nodes
+    /// that it waits for.
     fn branch(&mut self, at: usize, device: usize) {
         let machine = self.machine;
         let root = self.draft.order[at] as usize;

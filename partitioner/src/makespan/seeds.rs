@@ -1,8 +1,9 @@
-//! First schedules: HEFT, PEFT, the serial optimum, and the placements of the game that gives the bound.
+//! Initial schedules: HEFT, PEFT, the serial optimum, and the placements of the game that gives the
+//! bound.
 //!
-//! Both list schedulers are those of the papers (Topcuoglu et al., IEEE TPDS 13(3), 2002; Arabnejad and Barbosa, IEEE
-//! TPDS 25(3), 2014) in whole numbers, with a launch added to every way between two devices, which the papers do not
-//! have. Each placement is also given an order in which devices change as seldom as possible.
+//! Both list schedulers follow the papers (Topcuoglu et al., IEEE TPDS 13(3), 2002; Arabnejad and
+//! Barbosa, IEEE TPDS 25(3), 2014) in integers, with a launch added to every edge between two
+//! devices. Each placement also gets an order with few device changes.
 //!
 //! Invariants: orders put writers before readers.
 
@@ -12,17 +13,17 @@ use crate::problem::{FORBIDDEN, add};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// All first schedules, of which some may use a link that is missing; `played` are the game's placements.
+/// All initial schedules, some of which may use a missing link; `played` are the game's placements.
 pub(super) fn seeds(machine: &Machine, serial: &[usize], tails: &[u64], played: &[Vec<usize>]) -> Vec<Draft> {
     let as_is = (0..machine.nodes as u32).collect();
     let mut seeds = vec![draft(as_is, serial)];
-    // the longest way behind each node where it is best: what is urgent
+    // the longest path after each node on its best device: its urgency
     let urgency: Vec<u64> = tails
         .chunks(machine.devices)
         .map(|row| row.iter().copied().min().unwrap_or(0))
         .collect();
     seeds.push(draft(gathered(machine, serial, &urgency), serial));
-    // the game does not know of states, whose nodes share a device
+    // the game ignores states, whose nodes share a device
     let whole = |placement: &&Vec<usize>| {
         let mut groups = machine.groups.iter().enumerate();
         groups.all(|(node, group)| placement[node] == placement[group[0]])
@@ -47,7 +48,7 @@ fn draft(order: Vec<u32>, placement: &[usize]) -> Draft {
     }
 }
 
-/// The nodes in an order that stays on a device while it has nodes that are ready, the most urgent first.
+/// The nodes in an order that stays on a device while it has ready nodes, the most urgent first.
 fn gathered(machine: &Machine, placement: &[usize], urgency: &[u64]) -> Vec<u32> {
     let mut waiting: Vec<usize> = machine.reads.iter().map(Vec::len).collect();
     let mut ready: Vec<BTreeSet<(Reverse<u64>, usize)>> = vec![BTreeSet::new(); machine.devices];
@@ -85,7 +86,7 @@ fn mean(values: impl Iterator<Item = u64>) -> u64 {
     (sum / count.max(1)) as u64
 }
 
-/// The mean of all ways of a tensor between two devices.
+/// The mean transfer time of a tensor over all pairs of devices.
 fn mean_way(machine: &Machine, tensor: usize) -> u64 {
     let pairs = (0..machine.devices).flat_map(|from| (0..machine.devices).map(move |to| (from, to)));
     mean(
@@ -136,8 +137,8 @@ fn peft(machine: &Machine) -> (Vec<u64>, Vec<u64>) {
     (rank, table)
 }
 
-/// Takes ready nodes by rank and puts each where its finish and the rest are least, also into gaps; nodes in the
-/// order in which they start, and their devices.
+/// Takes ready nodes by rank and places each for the least finish time plus rest, also into gaps.
+/// Returns nodes in order of their start, and their devices.
 fn list(machine: &Machine, rank: &[u64], rest: &[u64]) -> Option<(Vec<u32>, Vec<usize>)> {
     let (nodes, devices) = (machine.nodes, machine.devices);
     let mut waiting: Vec<usize> = machine.reads.iter().map(Vec::len).collect();
@@ -200,7 +201,7 @@ fn list(machine: &Machine, rank: &[u64], rest: &[u64]) -> Option<(Vec<u32>, Vec<
     Some((order, placed.into_iter().flatten().collect()))
 }
 
-/// The earliest start, not before `ready`, of a gap that holds `cost`.
+/// The earliest start, not before `ready`, of a gap of length `cost`.
 fn gap(busy: &[(u64, u64)], ready: u64, cost: u64) -> u64 {
     let mut start = ready;
     let from = busy.partition_point(|&(_, end)| end <= ready);

@@ -1,4 +1,4 @@
-//! Evaluates an order of nodes, each on a device: the start of everything, which the search
+//! Evaluates an order of nodes, each on a device: the start of every part, which the search
 //! recomputes repeatedly.
 //!
 //! Invariants: parts are maximal runs of one device in the order, cut also at head nodes; a value
@@ -14,7 +14,7 @@ pub(super) struct Draft {
     pub(super) order: Vec<u32>,
     /// By node.
     pub(super) device: Vec<u8>,
-    /// By node: it starts a part whatever stands before it.
+    /// By node: whether it always starts a part.
     pub(super) head: Vec<bool>,
 }
 
@@ -36,55 +36,57 @@ impl Draft {
         self.device.iter().map(|&device| usize::from(device)).collect()
     }
 
-    /// Whether a part starts at a place of the order.
+    /// Whether a part starts at a position of the order.
     pub(super) fn starts(&self, at: usize) -> bool {
         let node = self.order[at] as usize;
         at == 0 || self.head[node] || self.device[node] != self.device[self.order[at - 1] as usize]
     }
 }
 
-/// Words of one place: devices, links, the latest end.
+/// Words per position: devices, links, the latest end.
 fn width(devices: usize) -> usize {
     end_word(devices) + 1
 }
 
-/// Where the latest end stands among the words of a place.
+/// Index of the latest end among the words of a position.
 fn end_word(devices: usize) -> usize {
     devices + devices * devices
 }
 
-/// The times of one draft, and those of a changed one beside them.
+/// The times of one draft, and of a changed one.
 ///
-/// What a change does to the makespan is seen without going to the end of the run: behind the places that it touches,
-/// each device, link and tensor still needs the same time to the end, from whenever it is free or there.
+/// The makespan of a change is computed without the rest of the run: after the changed positions,
+/// each device, link and tensor still needs the same time to the end, from when it is free or
+/// ready.
 pub(super) struct Timeline<'m> {
     machine: &'m Machine,
     /// Time from the end of a node on a device to the end of the run, at least.
     tail: Vec<u64>,
-    /// Place of each node in the order.
+    /// Position of each node in the order.
     pub(super) place: Vec<u32>,
-    /// Per place, where its part starts.
+    /// Per position, the start of its part.
     part: Vec<u32>,
-    /// Per place where a part starts: when each device and each link is free, and the latest end before.
+    /// Per start of a part: when each device and each link is free, and the latest end before.
     free: Vec<u64>,
-    /// Per place where a part starts: when it starts.
+    /// Per start of a part: its start time.
     start: Vec<u64>,
     /// Per tensor and device.
     arrival: Vec<u64>,
-    /// Per place where a part starts: the time to the end of the run from when each device and each link is free.
+    /// Per start of a part: the time to the end of the run from when each device and each link is
+    /// free.
     rest: Vec<u64>,
-    /// Per place where a part starts: the time from its start to the end of the run.
+    /// Per start of a part: the time from its start to the end of the run.
     lead: Vec<u64>,
-    /// Times before this place are those of the draft that was kept.
+    /// Times before this position are those of the kept draft.
     fresh: usize,
-    /// Times to the end from this place on are those of the draft that was kept.
+    /// Times to the end from this position on are those of the kept draft.
     sound: usize,
     new_free: Vec<u64>,
     new_start: Vec<u64>,
     new_arrival: Vec<u64>,
     new_part: Vec<u32>,
     arrived: Vec<u32>,
-    /// The places that were valued last.
+    /// The positions evaluated last.
     from: usize,
     to: usize,
     /// Nodes visited so far.
@@ -119,7 +121,8 @@ impl<'m> Timeline<'m> {
         }
     }
 
-    /// The makespan of a draft, which becomes the one that changes start from; none where it uses what is forbidden.
+    /// The makespan of a draft, which becomes the kept one; `None` if it uses forbidden devices or
+    /// links.
     pub(super) fn set(&mut self, draft: &Draft) -> Option<u64> {
         for (at, &node) in draft.order.iter().enumerate() {
             self.place[node as usize] = at as u32;
@@ -138,28 +141,28 @@ impl<'m> Timeline<'m> {
         self.free[nodes * width(devices) + end_word(devices)]
     }
 
-    /// Where the part of a place starts, in the draft that was kept.
+    /// The start of a position's part, in the kept draft.
     pub(super) fn part_start(&self, place: usize) -> usize {
         self.part[place] as usize
     }
 
-    /// Where the part of a place ends, in the draft that was kept.
+    /// The end of a position's part, in the kept draft.
     pub(super) fn part_end(&self, place: usize) -> usize {
         let start = self.part[place];
         let rest = self.part[place..].iter().position(|&other| other != start);
         rest.map_or(self.part.len(), |more| place + more)
     }
 
-    /// Whether the end of the run waits for the part of a place, as far as is known.
+    /// Whether a position's part is on the critical path, as far as known.
     pub(super) fn is_critical(&self, place: usize, end: u64) -> bool {
         let part = self.part_start(place);
         add(self.start[part], self.lead[part]) >= end
     }
 
-    /// The longest way to the end over what a change touched, for a draft that equals the kept one before a place and
-    /// from another place on, where parts start, and whose places are up to date; none above a limit or where it uses
-    /// what is forbidden. The makespan is this, or that of the kept draft where that is longer and does not wait for
-    /// what was touched.
+    /// The longest path to the end through changed positions, for a draft that equals the kept one
+    /// before a start of a part and from another one on, and whose positions are up to date. `None`
+    /// above a limit, or if it uses forbidden devices or links. The makespan is this path, or the
+    /// kept draft's if that is longer and does not depend on the changed positions.
     pub(super) fn value(&mut self, draft: &Draft, from: usize, to: usize, limit: u64) -> Option<u64> {
         self.advance(draft, from);
         self.retreat(draft, to);
@@ -168,7 +171,7 @@ impl<'m> Timeline<'m> {
         (value <= limit).then_some(value)
     }
 
-    /// Computes the kept draft's times up to a place where a part starts.
+    /// Computes the kept draft's times up to a start of a part.
     fn advance(&mut self, draft: &Draft, to: usize) {
         if self.fresh < to {
             self.forward(draft, self.fresh, to, FORBIDDEN - 1);
@@ -176,7 +179,7 @@ impl<'m> Timeline<'m> {
         }
     }
 
-    /// Computes the kept draft's times to the end from a place on where a part starts.
+    /// Computes the kept draft's times to the end from a start of a part on.
     fn retreat(&mut self, draft: &Draft, to: usize) {
         let machine = self.machine;
         let devices = machine.devices;
@@ -221,7 +224,7 @@ impl<'m> Timeline<'m> {
         }
     }
 
-    /// The longest way to the end over what lies before the last valued place.
+    /// The longest path to the end through positions before the last evaluated one.
     fn joined(&mut self, draft: &Draft) -> u64 {
         let devices = self.machine.devices;
         let width = width(devices);
@@ -243,8 +246,9 @@ impl<'m> Timeline<'m> {
         value
     }
 
-    /// Computes the times of a draft from a place on where a part starts, up to another or the first later place
-    /// where both it and the kept draft start a part; whether all is possible, and ends early enough for a limit.
+    /// Computes the times of a draft from a start of a part on, up to another position or the first
+    /// later one where both it and the kept draft start a part. Whether the draft is allowed and
+    /// ends within a limit.
     fn forward(&mut self, draft: &Draft, from: usize, to: usize, limit: u64) -> bool {
         let machine = self.machine;
         let devices = machine.devices;
@@ -326,7 +330,7 @@ impl<'m> Timeline<'m> {
         possible
     }
 
-    /// Sends a tensor from where it is to all devices that need it.
+    /// Sends a tensor to all devices that need it.
     fn send(&mut self, draft: &Draft, free: &mut [u64], index: usize, from: usize, ready: u64) {
         let devices = self.machine.devices;
         let tensor = &self.machine.tensors[index];
@@ -346,13 +350,13 @@ impl<'m> Timeline<'m> {
         }
     }
 
-    /// Keeps the draft that was valued last.
+    /// Keeps the draft that was evaluated last.
     pub(super) fn keep(&mut self) {
         self.settle();
         self.sound = self.sound.max(self.to);
     }
 
-    /// Takes over the times that were computed last.
+    /// Adopts the times that were computed last.
     fn settle(&mut self) {
         let width = width(self.machine.devices);
         for &slot in &self.arrived {

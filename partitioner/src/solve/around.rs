@@ -1,8 +1,8 @@
-//! Which tables each variable of a network is in, and the order in which variables are visited.
+//! The tables of each variable of a network, and the order in which variables are visited.
 //!
-//! Invariants: variables are visited from the first node to the last, each set after the node that it stands next to;
-//! variables of one value are in no table and are not visited.
-//! Deliberately not here: what is done on a visit (`reparametrise`, `combilp`).
+//! Invariants: variables are visited from the first node to the last, each set variable after its
+//! node; variables with one value are in no table and are not visited.
+//! Deliberately not here: the work of a visit (`reparametrise`, `combilp`).
 
 use super::network::Network;
 use crate::problem::add;
@@ -15,7 +15,7 @@ pub(super) struct Meeting {
     pub(super) factor: u32,
     /// Entries from one value of the variable to the next.
     pub(super) inner: u32,
-    /// Another of the table's variables is visited later, or earlier.
+    /// Whether another of the table's variables is visited later, or earlier.
     pub(super) ahead: bool,
     pub(super) behind: bool,
 }
@@ -23,7 +23,7 @@ pub(super) struct Meeting {
 /// The tables around each variable.
 pub(super) struct Around {
     order: Vec<u32>,
-    /// Per variable, its place in the order.
+    /// Per variable, its position in the order.
     places: Vec<u32>,
     starts: Vec<u32>,
     meetings: Vec<Meeting>,
@@ -82,7 +82,7 @@ impl Around {
         &self.order
     }
 
-    /// Sorts variables by when they are visited, each once.
+    /// Sorts variables by visit and removes duplicates.
     pub(super) fn sort(&self, variables: &mut Vec<u32>) {
         variables.sort_unstable_by_key(|&v| self.places[v as usize]);
         variables.dedup();
@@ -94,7 +94,7 @@ impl Around {
     }
 }
 
-/// What an assignment costs in one table.
+/// The cost of an assignment in one table.
 pub(super) fn entry(network: &Network, factor: u32, chosen: &[u32]) -> u64 {
     let factor = &network.factors[factor as usize];
     let place = factor.scope.iter().fold(0, |place, &v| {

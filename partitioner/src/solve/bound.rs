@@ -1,8 +1,9 @@
-//! A lower bound and a first guess for networks too wide for exact elimination (mini-buckets).
+//! A lower bound and an initial assignment for networks too wide for exact elimination
+//! (mini-buckets).
 //!
 //! Invariants: a step whose table would be too large splits its factors into groups and minimises
 //! each group by itself, which can only lower the value: the result never exceeds the true minimum.
-//! Deliberately not here: improving the guess (`search`).
+//! Deliberately not here: improving the assignment (`search`).
 
 use super::eliminate::Sum;
 use super::network::{Factor, Network, Scope, Table};
@@ -10,7 +11,7 @@ use super::order::order;
 use crate::problem::{Domain, FORBIDDEN, Problem, add};
 use std::sync::Arc;
 
-/// Most entries of all tables together; they are kept until the guess is read off.
+/// Maximum entries of all tables together; they are kept until the assignment is read off.
 const TOTAL_ENTRIES: u64 = 1 << 24;
 
 /// Without a network: the sum of each node's least cost and each node's cheapest device.

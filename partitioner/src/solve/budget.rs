@@ -1,6 +1,6 @@
-//! Limits on solver effort, in counted work: never by a clock, so that plans stay reproducible.
+//! Limits on solver effort in counted steps, never by a clock, so that plans stay reproducible.
 
-/// How far a search may go.
+/// Limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Largest table of the exact solver, in entries.

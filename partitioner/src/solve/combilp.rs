@@ -1,15 +1,18 @@
-//! CombiLP: what reparametrisation leaves undecided is solved exactly, subproblem by subproblem.
+//! CombiLP: solves the variables that reparametrisation leaves undecided exactly, subproblem by
+//! subproblem.
 //!
-//! After reparametrisation no cost is below zero, so an assignment that costs nothing beyond the constant is the optimum.
-//! In inference graphs one mostly does nearly everywhere. The variables of the tables where it does not form connected
-//! subproblems, each solved exactly without the tables at its border. Where the border's tables cost nothing under that
-//! solution, the subproblem is settled: nothing outside it gains by another choice. Where one costs something, its
-//! variables join the subproblem. (B. Savchynskyy, J. Kappes, P. Swoboda, C. Schnörr, Global MAP-Optimality by Shrinking
-//! the Combinatorial Search Area with Convex Relaxation, NIPS 2013.)
+//! After reparametrisation no cost is negative, so an assignment that costs only the constant is
+//! the optimum. In inference graphs, most tables cost nothing under the best assignment. The
+//! variables of the others form connected subproblems, each solved exactly without the tables at
+//! its border. If the border's tables cost nothing under that solution, the subproblem is settled:
+//! no other choice outside gains. If one has a cost, its variables join the subproblem. (B.
+//! Savchynskyy, J. Kappes, P. Swoboda, C. Schnörr, Global MAP-Optimality by Shrinking the
+//! Combinatorial Search Area with Convex Relaxation, NIPS 2013.)
 //!
-//! Invariants: settled means that the assignment is the optimum; among equal solutions of a subproblem one with the fewest
-//! costly tables at its border is taken; the work is counted in table entries.
-//! Deliberately not here: what to do with subproblems that are too wide (`wide`).
+//! Invariants: in settled subproblems the assignment is the optimum; among equal solutions of a
+//! subproblem, one with the fewest costly tables at its border is taken; work is counted in table
+//! entries.
+//! Deliberately not here: subproblems that are too wide (`wide`).
 
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -20,21 +23,21 @@ use super::network::{Factor, Network, Scope, Table};
 use super::order::{FEW, within};
 use crate::problem::{FORBIDDEN, add};
 
-/// In no subproblem that is solved now.
+/// Marks a variable outside the current subproblems.
 const OUTSIDE: u32 = u32::MAX;
 
-/// What became of the subproblems.
+/// The outcome of solving the subproblems.
 pub(super) enum Verdict {
     /// The assignment is the optimum.
     Settled,
     /// The tables of subproblems of these variables would have too many entries.
     Wide(Vec<u32>),
-    /// Every assignment uses something forbidden.
+    /// Every assignment uses a forbidden value or link.
     Infeasible,
 }
 
-/// Chooses values for some variables, in the order of visits, by what they cost beside the values of those that are
-/// chosen already.
+/// Chooses values for some variables greedily, in the order of visits, given the values already
+/// chosen.
 pub(super) fn choose(core: &Network, around: &Around, variables: &[u32], chosen: &mut [u32]) {
     let mut is_free = vec![false; chosen.len()];
     variables.iter().for_each(|&v| is_free[v as usize] = true);
@@ -44,7 +47,8 @@ pub(super) fn choose(core: &Network, around: &Around, variables: &[u32], chosen:
         sums.extend_from_slice(core.own(v));
         for meeting in around.of(v) {
             let factor = &core.factors[meeting.factor as usize];
-            // where the table starts for the others' values, and along which variables the least entry is sought
+            // the table's offset for the others' values, and the axes along which the least entry
+            // is sought
             let (mut base, mut distance) = (0, 1);
             let mut free: SmallVec<[(usize, usize); 6]> = SmallVec::new();
             for &u in factor.scope.iter().rev() {
@@ -66,7 +70,7 @@ pub(super) fn choose(core: &Network, around: &Around, variables: &[u32], chosen:
     }
 }
 
-/// The least entry of a table from a place on, along some axes of a count and a distance each.
+/// The least entry of a table from an offset, along axes with a count and a stride each.
 fn least(table: &[u64], place: usize, axes: &[(usize, usize)]) -> u64 {
     match axes {
         [] => table[place],
@@ -85,15 +89,15 @@ pub(super) struct Subproblems {
     is_wide: Vec<bool>,
     /// Per variable, its number in the subproblem at hand.
     number: Vec<u32>,
-    /// Per table, whether it was met in the present walk.
+    /// Per table, whether the current walk visited it.
     seen: Vec<bool>,
-    /// Variables that were looked at since [`Self::keep`], some more than once.
+    /// Variables examined since [`Self::keep`], possibly with duplicates.
     touched: Vec<u32>,
     /// Per variable, whether it was in a subproblem then.
     kept: Vec<bool>,
-    /// The network is in finer units ([`Network::in_finer_units`]).
+    /// Whether the network is in finer units ([`Network::in_finer_units`]).
     is_finer: bool,
-    /// Table entries that the subproblems to come may have, all together.
+    /// Table entries left for later subproblems.
     pub(super) left: u64,
 }
 
@@ -129,34 +133,35 @@ impl Subproblems {
         }
     }
 
-    /// The same, in a network whose costs are in finer units already, so that no subproblem scales them.
+    /// As [`Self::new`], in a network whose costs are already in finer units, so that no subproblem
+    /// scales them.
     pub(super) fn in_finer_units(self, is_finer: bool) -> Self {
         Self { is_finer, ..self }
     }
 
-    /// Keeps the subproblems as they are, to be gone back to.
+    /// Saves the subproblems, to be restored later.
     pub(super) fn keep(&mut self) {
         self.kept.clone_from(&self.is_open);
         self.touched.clear();
     }
 
-    /// The variables that subproblems since then were about, each once.
+    /// The variables of subproblems since then, without duplicates.
     pub(super) fn touched(&mut self) -> &[u32] {
         self.touched.sort_unstable();
         self.touched.dedup();
         &self.touched
     }
 
-    /// Goes back to the subproblems that were kept.
+    /// Restores the saved subproblems.
     pub(super) fn go_back(&mut self) {
         for v in self.touched.drain(..) {
             self.is_open[v as usize] = self.kept[v as usize];
         }
     }
 
-    /// Solves the subproblems among and beside these variables, whose tables or values have changed. They grow until they
-    /// are settled, or their tables have more than `times` [`FEW`] entries per variable, one of them more than
-    /// `table_limit`, or all together more than what is left.
+    /// Solves the subproblems at these variables, whose tables or values have changed. They grow
+    /// until they are settled, or exceed a limit: `times` [`FEW`] entries per variable,
+    /// `table_limit` entries of one table, or the entries that are left.
     pub(super) fn settle(
         &mut self,
         labelling: &mut Labelling<'_>,
@@ -173,7 +178,7 @@ impl Subproblems {
         }
     }
 
-    /// The same, with the variables of subproblems that are too wide apart.
+    /// As [`Self::settle`], with the variables of too wide subproblems listed separately.
     fn grow(
         &mut self,
         labelling: &mut Labelling<'_>,
@@ -213,7 +218,8 @@ impl Subproblems {
         Verdict::Settled
     }
 
-    /// Opens subproblems where these variables, their tables, or those of subproblems that they are in, cost something.
+    /// Opens subproblems at these variables where they, their tables or those of their subproblems
+    /// have a cost.
     fn costly(&mut self, labelling: &Labelling<'_>, changed: &[u32]) -> Vec<u32> {
         let open: Vec<u32> = changed
             .iter()
@@ -236,7 +242,8 @@ impl Subproblems {
         seeds
     }
 
-    /// The subproblems that open variables are in, each ascending: what tables with open variables only connect.
+    /// The subproblems of open variables, each ascending: variables connected by tables with open
+    /// variables only.
     fn connected(&mut self, labelling: &Labelling<'_>, variables: &[u32]) -> Vec<Vec<u32>> {
         let mut subproblems = Vec::new();
         for &seed in variables {
@@ -266,7 +273,7 @@ impl Subproblems {
         subproblems
     }
 
-    /// The tables around some variables, each once.
+    /// The tables around some variables, without duplicates.
     pub(super) fn tables(&mut self, labelling: &Labelling<'_>, variables: &[u32]) -> Vec<u32> {
         let mut tables = Vec::new();
         for &v in variables {
@@ -280,7 +287,8 @@ impl Subproblems {
         tables
     }
 
-    /// The optimum of a subproblem without the tables at its border; none where that has too many entries.
+    /// The optimum of a subproblem without the tables at its border; `None` if it has too many
+    /// entries.
     fn solve(
         &mut self,
         labelling: &Labelling<'_>,
@@ -297,7 +305,7 @@ impl Subproblems {
             scope.all(|&v| self.number[v as usize] != OUTSIDE)
         };
         let (inside, border): (Vec<u32>, Vec<u32>) = tables.into_iter().partition(is_inside);
-        // costs are scaled so that all tables at the border together weigh less than one unit of them
+        // costs are scaled so that all border tables together weigh less than one unit
         let scale = match self.is_finer {
             true => 1,
             false => scale(labelling.core, subproblem, &inside, border.len() as u64),
@@ -334,7 +342,7 @@ impl Subproblems {
             }
         }
         subproblem.iter().for_each(|&v| self.number[v as usize] = OUTSIDE);
-        // the order of one that is too wide takes its time as well
+        // computing the order of a too wide one takes time as well
         self.left = self.left.saturating_sub(subproblem.len() as u64);
         let most = (FEW * subproblem.len() as u64)
             .saturating_mul(times)
@@ -344,7 +352,8 @@ impl Subproblems {
         Some(eliminate_in(&inner, &order))
     }
 
-    /// One where a table at the border costs something beside the others' values, over its variables in the subproblem.
+    /// One where a border table has a cost given the others' values, over its variables in the
+    /// subproblem.
     fn agreement(&self, labelling: &Labelling<'_>, table: u32) -> Factor {
         let factor = &labelling.core.factors[table as usize];
         let mut places: SmallVec<[usize; 16]> = SmallVec::from_elem(0, 1);
@@ -385,7 +394,7 @@ impl Subproblems {
     }
 }
 
-/// By what costs are multiplied to leave room for one unit per table at the border; one where that might overflow.
+/// The factor of costs that leaves room for one unit per border table; one if that could overflow.
 fn scale(core: &Network, subproblem: &[u32], inside: &[u32], border: u64) -> u64 {
     let dearest = |costs: &[u64]| {
         let finite = costs.iter().filter(|&&cost| cost != FORBIDDEN);

@@ -1,11 +1,12 @@
-//! Conditioned min-marginals of a wide problem: the least value with one node forced onto one device, asked one at a time.
+//! Conditioned min-marginals of a wide problem: the least value with one node forced onto one
+//! device, one query at a time.
 //!
-//! The network of all devices is reparametrised and settled once. A node that is forced elsewhere disagrees with what is
-//! around it only: that is a subproblem, solved and grown as the others were, and taken back afterwards.
+//! The network of all devices is reparametrised and settled once. Forcing a node changes only its
+//! surroundings: these form a subproblem, solved and grown like the others, and undone afterwards.
 //!
-//! Invariants: values are those of `solve` on the same problem with the node so forced, exactly; after each answer the
-//! network, its assignment and its subproblems are what they were before.
-//! Deliberately not here: narrow problems (`min_marginals` answers all at once).
+//! Invariants: values equal those of `solve` on the same problem with the node forced; after each
+//! query the network, its assignment and its subproblems are unchanged.
+//! Deliberately not here: narrow problems (`min_marginals` answers all queries at once).
 
 use super::around::{Around, cost_of, entry};
 use super::combilp::{Labelling, Subproblems, Verdict};
@@ -14,58 +15,58 @@ use super::network::Network;
 use super::wide::settle_all;
 use crate::problem::{FORBIDDEN, Problem, add};
 
-/// Rounds of reparametrisation at most.
+/// Maximum rounds of reparametrisation.
 const ROUNDS: usize = 12;
 
-/// Most entries of one table of a subproblem around a forced node.
+/// Maximum entries of one table of a subproblem around a forced node.
 const TABLE: u64 = 1 << 18;
 
 /// Entries per variable of such a subproblem, in multiples of [`FEW`](super::order::FEW).
 const TIMES: u64 = 16;
 
-/// Most that all nodes may cost on devices that refuse them, so that no sum overflows.
+/// Upper limit of the cost of all nodes on devices that refuse them, so that no sum overflows.
 const MOST: u64 = 1 << 62;
 
-/// Table entries of the subproblems of one answer.
+/// Maximum table entries of the subproblems of one query.
 const EACH: u64 = 1 << 23;
 
-/// The same of all answers together.
+/// Maximum table entries of all queries together.
 const ENTRIES: u64 = 1 << 31;
 
-/// What a node costs where it is forced, as far as it is known.
+/// The least cost of a problem with one node forced to one device, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub(crate) enum ForcedValue {
     /// The least value.
     Value(u64),
-    /// Links forbid it.
+    /// Links do not allow it.
     Impossible,
-    /// It would take too long to tell.
+    /// Computing it would take too long.
     Unknown,
 }
 
-/// A wide problem that is settled, to be asked about.
+/// A solved wide problem, which answers queries about forced nodes.
 pub(crate) struct Conditioned {
     network: Network,
     around: Around,
     subproblems: Subproblems,
-    /// The optimum, and the same while a node is forced.
+    /// The optimum, and the assignment of the current query.
     optimum: Vec<u32>,
     chosen: Vec<u32>,
     least: u64,
     /// Per node and device, its own cost in the network.
     own: Vec<u64>,
     devices: usize,
-    /// What no assignment costs but one with a node on a device that refuses it.
+    /// The cost from which an assignment has a node on a device that refuses it.
     refused: u64,
-    /// Table entries that the answers to come may take.
+    /// Table entries left for later queries.
     left: u64,
 }
 
 impl Conditioned {
-    /// None if the problem is not settled with tables of this size.
+    /// `None` if the problem is not settled with tables of this size.
     pub(crate) fn of(problem: &Problem, table_limit: u64) -> Option<Self> {
         let (nodes, devices) = (problem.nodes(), problem.devices());
-        // a device that refuses a node costs more than all else, so that it can be asked about
+        // a device that refuses a node costs more than everything else, so that queries include it
         let refused = u64::try_from(problem.dearest()).ok()?.checked_add(1)?;
         if devices == 1 || refused > MOST / (nodes as u64 + 1) {
             return None;
@@ -101,10 +102,10 @@ impl Conditioned {
     }
 
     /// The least value with a node on a device at this cost.
-    pub(crate) fn ask(&mut self, node: usize, device: usize, cost: u64) -> Answered {
+    pub(crate) fn ask(&mut self, node: usize, device: usize, cost: u64) -> ForcedValue {
         let each = EACH.min(self.left);
         if each == 0 {
-            return Answered::Unknown;
+            return ForcedValue::Unknown;
         }
         self.subproblems.left = each;
         let v = node as u32;
@@ -128,12 +129,12 @@ impl Conditioned {
                 let own = i128::from(self.own[node * self.devices + device]);
                 let around = i128::from(self.least) + self.change() - own;
                 match u64::try_from(around) {
-                    Ok(around) if around < self.refused => Answered::Value(add(around, cost)),
-                    _ => Answered::Impossible,
+                    Ok(around) if around < self.refused => ForcedValue::Value(add(around, cost)),
+                    _ => ForcedValue::Impossible,
                 }
             }
-            Verdict::Infeasible => Answered::Impossible,
-            Verdict::Wide(_) => Answered::Unknown,
+            Verdict::Infeasible => ForcedValue::Impossible,
+            Verdict::Wide(_) => ForcedValue::Unknown,
         };
         for &v in self.subproblems.touched() {
             self.chosen[v as usize] = self.optimum[v as usize];
@@ -142,7 +143,7 @@ impl Conditioned {
         answer
     }
 
-    /// By how much the assignment at hand costs more than the optimum.
+    /// The cost of the current assignment above the optimum.
     fn change(&mut self) -> i128 {
         let touched = self.subproblems.touched().to_vec();
         let labelling = Labelling {
@@ -194,7 +195,7 @@ mod tests {
                 }
                 let plan = solve(&forced, &budget);
                 match conditioned.ask(node, device, cost) {
-                    Answered::Value(value) => {
+                    ForcedValue::Value(value) => {
                         assert_eq!(
                             Some(value),
                             plan.ok().map(|plan| plan.objective),
@@ -202,11 +203,11 @@ mod tests {
                         );
                         values += 1;
                     }
-                    Answered::Impossible => {
+                    ForcedValue::Impossible => {
                         assert!(plan.is_err(), "seed {seed} node {node}");
                         impossible += 1;
                     }
-                    Answered::Unknown => unknown += 1,
+                    ForcedValue::Unknown => unknown += 1,
                 }
             }
         }

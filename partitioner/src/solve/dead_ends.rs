@@ -1,21 +1,22 @@
-//! Devices that no optimal placement needs: another one is cheaper at a node whatever all other nodes do, or is no dearer at
-//! any node and over any link.
+//! Dead-end elimination of devices: another device is cheaper for a node whatever all other nodes
+//! do, or is at most as expensive for every node and link.
 //!
-//! (J. Desmet et al., The Dead-End Elimination Theorem and Its Use in Protein Side-Chain Positioning, Nature 356, 1992.) A
-//! node that moves from one device to another pays at most one more launch of each, the transfers of what it reads to the
-//! new one, and what its results are dearer to bring from there to their readers.
+//! (J. Desmet et al., The Dead-End Elimination Theorem and Its Use in Protein Side-Chain
+//! Positioning, Nature 356, 1992.) A node that moves to another device pays at most one more launch
+//! of each device, the transfers of its inputs, and the higher cost of transferring its results to
+//! their readers.
 //!
-//! Invariants: a device of one node is removed only where the move gains in every placement, so that the optimal ones are all
-//! kept; a device is removed everywhere only where all of its nodes may move to another one without a loss, so that an
-//! optimal one is kept; each node keeps a device.
-//! Deliberately not here: dead ends that a known placement shows (`wide`).
+//! Invariants: a device of one node is removed only if the move gains in every placement, so all
+//! optimal placements are kept; a device is removed everywhere only if all of its nodes can move to
+//! another one without a loss, so an optimal placement is kept; each node keeps a device.
+//! Deliberately not here: dead ends shown by a known placement (`wide`).
 
 use crate::problem::{Domain, FORBIDDEN, Problem, Source, add};
 use smallvec::SmallVec;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// With fewer devices, tables are small.
+/// Minimum number of devices; with fewer, tables are small.
 const FEWEST: usize = 4;
 
 /// Removes devices that are in no optimal placement.
@@ -23,11 +24,11 @@ pub(super) fn remove(problem: &Problem, domains: &mut [Domain]) {
     if problem.devices() < FEWEST {
         return;
     }
-    remove_worse_twins(problem, domains);
+    remove_replaceable_devices(problem, domains);
     remove_at_nodes(problem, domains);
 }
 
-/// Removes the devices of each node that are dearer there whatever all other nodes do.
+/// Removes each node's devices that are more expensive whatever all other nodes do.
 fn remove_at_nodes(problem: &Problem, domains: &mut [Domain]) {
     let most_to = dearest_arrivals(problem, domains);
     let mut written: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); domains.len()];
@@ -65,8 +66,9 @@ fn remove_at_nodes(problem: &Problem, domains: &mut [Domain]) {
     }
 }
 
-/// Removes each device that another one may stand for everywhere: equal devices but the first, slower ones of a kind.
-fn remove_worse_twins(problem: &Problem, domains: &mut [Domain]) {
+/// Removes each device that another one can replace everywhere: all but the first of equal devices,
+/// and slower ones of a kind.
+fn remove_replaceable_devices(problem: &Problem, domains: &mut [Domain]) {
     let devices = problem.devices();
     let mut is_place = vec![false; devices];
     let mut tables: Vec<&Arc<[u64]>> = Vec::new();
@@ -109,7 +111,7 @@ fn remove_worse_twins(problem: &Problem, domains: &mut [Domain]) {
     }
 }
 
-/// By tensor and device, the most that it costs to get there from where it may be written.
+/// By tensor and device, the maximum cost of the transfer from any device that may write it.
 fn dearest_arrivals(problem: &Problem, domains: &[Domain]) -> Vec<u64> {
     let devices = problem.devices();
     let mut most = Vec::with_capacity(problem.tensors().len() * devices);
@@ -126,7 +128,8 @@ fn dearest_arrivals(problem: &Problem, domains: &[Domain]) -> Vec<u64> {
     most
 }
 
-/// The most that a tensor's way to its readers may cost more from one device than from another.
+/// The maximum by which transferring a tensor to its readers costs more from one device than from
+/// another.
 fn dearer(problem: &Problem, tensor: usize, from: usize, other: usize) -> u64 {
     let devices = problem.devices();
     let tensor = &problem.tensors()[tensor];
@@ -208,11 +211,11 @@ mod tests {
         };
         problem.push(tensor(None)).unwrap();
         let mut domains = problem.domains();
-        remove_worse_twins(&problem, &mut domains);
+        remove_replaceable_devices(&problem, &mut domains);
         assert!(domains.iter().all(|domain| domain[..] == [0, 3]), "{domains:?}");
         problem.push(tensor(Some(2))).unwrap();
         let mut domains = problem.domains();
-        remove_worse_twins(&problem, &mut domains);
+        remove_replaceable_devices(&problem, &mut domains);
         assert!(
             domains.iter().all(|domain| domain[..] == [0, 2, 3]),
             "{domains:?}"
@@ -225,7 +228,7 @@ mod tests {
         for seed in 0..400 {
             let problem = with_twin(seed);
             let mut domains = problem.domains();
-            remove_worse_twins(&problem, &mut domains);
+            remove_replaceable_devices(&problem, &mut domains);
             removed += usize::from(domains != problem.domains());
             let least = |domains: &[Domain]| {
                 let all = (0..4usize.pow(5))

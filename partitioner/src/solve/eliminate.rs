@@ -2,7 +2,7 @@
 //!
 //! Invariants: each step replaces all tables that hold a variable by their minimum over it, which
 //! keeps the minimum of the whole; among equal values the first one is taken.
-//! Deliberately not here: the order (`order`) and what to do where tables grow too large (`bound`).
+//! Deliberately not here: the order (`order`), and tables that grow too large (`bound`).
 
 use super::network::{Factor, Network, Table};
 use super::order::{Order, order};
@@ -16,11 +16,11 @@ pub(super) type Choices = SmallVec<[u16; 12]>;
 /// Table size from which tables are built value by value instead of entry by entry.
 const LARGE: usize = 64;
 
-/// What elimination found.
+/// The outcome of elimination.
 pub(super) enum Outcome {
     /// The minimum, with the index of each variable's value.
     Exact { values: Vec<u32>, cost: u64 },
-    /// Every assignment uses something forbidden.
+    /// Every assignment uses a forbidden value or link.
     Infeasible,
     /// A table would exceed the limit.
     TooWide,
@@ -31,7 +31,7 @@ pub(super) fn eliminate(network: &Network, table_limit: u64) -> Outcome {
     eliminate_in(network, &order(network, table_limit))
 }
 
-/// The same in an order that was made for a network of the same scopes.
+/// As [`eliminate`], in an order that was made for a network with the same scopes.
 pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
     if !order.narrow {
         return Outcome::TooWide;
@@ -48,7 +48,7 @@ pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
     }
 }
 
-/// What is left of a network when the first variables are gone.
+/// The rest of a network after elimination of the first variables.
 pub(super) struct Gone {
     /// The best value of each of those, over all values of its scope.
     pub(super) best: Vec<Choices>,
@@ -61,7 +61,7 @@ pub(super) struct Gone {
 /// Eliminates the variables that have a scope in the order: all of a narrow one.
 pub(super) fn eliminate_first(network: &Network, order: &Order) -> Gone {
     let steps = order.scopes.len();
-    // what meets no such variable is left
+    // tables without such a variable remain
     let first = |scope: &[u32]| {
         let places = scope.iter().map(|&v| order.position[v as usize] as usize);
         places.min().expect("invariant: scopes are not empty").min(steps)
@@ -70,7 +70,7 @@ pub(super) fn eliminate_first(network: &Network, order: &Order) -> Gone {
         steps + 1,
         network.factors.iter().map(|factor| first(&factor.scope)),
     );
-    // what each step found over its scope, until the step that reads it
+    // the table of each step over its scope, until the step that reads it
     let mut sent: Vec<Table> = Vec::with_capacity(steps);
     let mut senders = Waiting::new(steps + 1);
     let mut best: Vec<Choices> = Vec::with_capacity(steps);
@@ -117,7 +117,7 @@ pub(super) fn eliminate_first(network: &Network, order: &Order) -> Gone {
     Gone { best, cost, left }
 }
 
-/// Fills in the values that the choices of each step lead to, from the last step to the first.
+/// Fills in the values chosen by each step, from the last step to the first.
 pub(super) fn read_off(network: &Network, order: &Order, best: &[Choices], values: &mut [u32]) {
     for step in (0..best.len()).rev() {
         let place = order.scopes[step].iter().fold(0usize, |place, &v| {
@@ -183,18 +183,18 @@ impl ByStep {
 
 /// Per step, the earlier steps whose tables it reads, as linked lists.
 pub(super) struct Waiting {
-    /// The last one that was added; `NOBODY` at the end of a list.
+    /// The last added one; `NO_STEP` at the end of a list.
     last: Vec<u32>,
     before: Vec<u32>,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NO_STEP: u32 = u32::MAX;
 
 impl Waiting {
     pub(super) fn new(steps: usize) -> Self {
         Self {
-            last: vec![NOBODY; steps],
-            before: vec![NOBODY; steps],
+            last: vec![NO_STEP; steps],
+            before: vec![NO_STEP; steps],
         }
     }
 
@@ -204,7 +204,7 @@ impl Waiting {
     }
 
     pub(super) fn of(&self, step: usize) -> impl Iterator<Item = usize> + '_ {
-        let some = |sender: u32| (sender != NOBODY).then_some(sender as usize);
+        let some = |sender: u32| (sender != NO_STEP).then_some(sender as usize);
         std::iter::successors(some(self.last[step]), move |&sender| some(self.before[sender]))
     }
 }
@@ -259,7 +259,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// The axes of a table, neighbours joined where one goes on where the other ends.
+    /// The axes of a table, with contiguous neighbours merged.
     fn joined(counts: impl Iterator<Item = usize>, strides: &[usize]) -> Vec<Self> {
         let mut axes: Vec<Self> = Vec::with_capacity(strides.len());
         for (count, &stride) in counts.zip(strides) {
@@ -359,7 +359,7 @@ impl<'a> Sum<'a> {
         self.own.to_mut().fill(0);
     }
 
-    /// The least value at the present place and its cost; the first among equals.
+    /// The least value at the current position and its cost; the first among equals.
     pub(super) fn least(&self) -> (u16, u64) {
         let (mut value, mut least) = (0u16, FORBIDDEN);
         for (at, &own) in self.own.iter().enumerate() {
@@ -374,7 +374,7 @@ impl<'a> Sum<'a> {
         (value, least)
     }
 
-    /// Goes to the next place.
+    /// Moves to the next position.
     pub(super) fn advance(&mut self) {
         let width = self.counts.len();
         for at in (0..width).rev() {

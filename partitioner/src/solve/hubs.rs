@@ -1,13 +1,15 @@
-//! Tensors that many nodes read (masks, rotary tables): which devices need them is settled by branching.
+//! Branching over the devices of hubs: tensors that many nodes read (masks, rotary tables).
 //!
-//! A hub's set of devices would stand in every table from its first reader to its last. Without the hubs' transfers
-//! the problem is narrow, and its optimum a lower bound. From there, each pair of a hub and a device branches: either
-//! no reader of the hub is on the device, or the transfer there is paid whoever reads it. The first mostly costs more
-//! than a known placement as soon as a few readers are forbidden the device, which is found by repeating the steps of
-//! elimination around those readers.
+//! A hub's set of devices would be in every table from its first reader to its last. Without the
+//! hubs' transfers the problem is narrow, and its optimum is a lower bound. From there, each pair
+//! of a hub and a device branches: either no reader of the hub is on the device, or the transfer to
+//! it is paid regardless of the readers. The first branch mostly exceeds a known placement once the
+//! device is forbidden for a few readers, which only repeats the steps of elimination around those
+//! readers.
 //!
-//! Invariants: a branch is left only where its bound reaches the value of a known placement, so the result is as exact
-//! as elimination; steps are counted, and past a limit the gap that is left is stated.
+//! Invariants: a branch is cut only if its bound reaches the value of a known placement, so the
+//! result is as exact as elimination; steps are counted, and past a limit the remaining gap is
+//! stated.
 //! Deliberately not here: elimination itself (`eliminate`, `revise`).
 
 use super::budget::Budget;
@@ -24,13 +26,13 @@ const MANY: usize = 12;
 /// Maximum repetitions of all elimination steps.
 const TIMES: usize = 60;
 
-/// So many readers are first forbidden a device, and four times as many whenever that is too few.
+/// Number of readers for which a device is forbidden first; times four whenever that is too few.
 const READERS: usize = 2;
 
 /// Steps repeated per forbidden reader before more are forbidden.
 const STEPS: usize = 64;
 
-/// Solves a problem whose hubs make it wide; none where there are no hubs or the rest is wide too.
+/// Solves a problem that is wide because of hubs; `None` without hubs, or if the rest is wide too.
 pub(super) fn solve(problem: &Problem, domains: &[Domain], budget: &Budget) -> Option<Solution> {
     let hubs = hubs(problem);
     if hubs.is_empty() {
@@ -39,7 +41,7 @@ pub(super) fn solve(problem: &Problem, domains: &[Domain], budget: &Budget) -> O
     settled(problem, domains, &hubs, budget)
 }
 
-/// The same with these tensors as hubs.
+/// Solves a problem with these tensors as hubs.
 fn settled(problem: &Problem, domains: &[Domain], hubs: &[usize], budget: &Budget) -> Option<Solution> {
     let mut network = Network::without(problem, domains, hubs, budget.table)?;
     let order = order(&network, budget.table);
@@ -62,27 +64,27 @@ pub(super) fn hubs(problem: &Problem) -> Vec<usize> {
         .collect()
 }
 
-/// Whether many nodes read a tensor that can go anywhere at a price.
+/// Whether many nodes read a tensor that can be transferred to every device.
 fn is_hub(tensor: &Moved) -> bool {
     tensor.readers.len() >= MANY
         && tensor.transfer.iter().any(|&cost| cost > 0)
         && !tensor.transfer.contains(&FORBIDDEN)
 }
 
-/// A tensor that was left out of a network.
+/// A tensor whose transfers a network leaves out.
 #[derive(Clone)]
 pub(super) struct Hub {
     /// The node that writes it.
     source: Option<usize>,
-    /// Where it is with each value of that node; without a node, the one place.
+    /// Its device for each value of that node; without a node, its only device.
     places: Vec<usize>,
     /// Readers with a choice, ascending.
     readers: Vec<usize>,
-    /// Devices that have it whatever is chosen.
+    /// Devices that have it in every placement.
     fixed: u32,
-    /// Devices that are charged for it already.
+    /// Devices whose transfer is already charged.
     paid: u32,
-    /// From each device to each.
+    /// Costs from each device to each.
     pub(super) transfer: Arc<[u64]>,
 }
 
@@ -111,7 +113,7 @@ impl Hub {
         }
     }
 
-    /// The devices that a placement brings it to and that are not charged yet.
+    /// The devices of its readers in a placement that are not charged yet.
     fn open(&self, placement: &[usize]) -> u32 {
         let from = self.source.map_or(self.places[0], |node| placement[node]);
         let readers = self.readers.iter();
@@ -130,12 +132,12 @@ pub(super) struct Tree<'a, V> {
     value: V,
     best: u64,
     placement: Vec<usize>,
-    /// Steps that may be repeated.
+    /// Steps left for repetition.
     most: usize,
 }
 
 impl<'a, V: Fn(&[usize]) -> Option<u64>> Tree<'a, V> {
-    /// Hubs beside a network without them, and what a placement costs with them.
+    /// A network without hubs, the hubs, and the cost of a placement with them.
     pub(super) fn new(hubs: Vec<Hub>, revised: Revised<'a>, value: V) -> Self {
         Self {
             hubs,
@@ -147,7 +149,7 @@ impl<'a, V: Fn(&[usize]) -> Option<u64>> Tree<'a, V> {
         }
     }
 
-    /// The best placement; none where nothing is allowed.
+    /// The best placement; `None` if no placement is allowed.
     pub(super) fn solve(mut self) -> Option<Solution> {
         for hub in 0..self.hubs.len() {
             self.pay(hub, self.hubs[hub].fixed);
@@ -161,8 +163,8 @@ impl<'a, V: Fn(&[usize]) -> Option<u64>> Tree<'a, V> {
         })
     }
 
-    /// Looks for the best placement under what is forbidden and paid; gives a lower bound of all of those, which is
-    /// not below the best known value if nothing was left out.
+    /// Searches for the best placement under the forbidden and paid pairs. Returns a lower bound of
+    /// these placements, at least the best known value if nothing was skipped.
     fn explore(&mut self) -> u64 {
         loop {
             let placement = self.look();
@@ -177,7 +179,7 @@ impl<'a, V: Fn(&[usize]) -> Option<u64>> Tree<'a, V> {
                 .collect();
             let paid = self.hubs.iter().map(|hub| hub.paid).collect::<Vec<u32>>();
             let mark = self.revised.mark();
-            // likely all of them are needed
+            // probably all of them are needed
             for &(hub, device) in &open {
                 self.pay(hub, 1 << device);
             }
@@ -214,7 +216,7 @@ impl<'a, V: Fn(&[usize]) -> Option<u64>> Tree<'a, V> {
         }
     }
 
-    /// Reads the present placement off and keeps it if it is the best.
+    /// Reads off the current placement and keeps it if it is the best.
     fn look(&mut self) -> Vec<usize> {
         let placement = self.revised.network().placement(&self.revised.values());
         if let Some(value) = (self.value)(&placement).filter(|&value| value < self.best) {

@@ -1,13 +1,14 @@
-//! Min-marginals: the least value of a problem with one node forced onto one device, for every node and device at once.
+//! Min-marginals of all nodes and devices: the least values of a problem with one node forced onto
+//! one device.
 //!
 //! (D. Koller, N. Friedman, Probabilistic Graphical Models, 2009, section 13.2, which maximises.)
 //!
-//! Elimination sends each step's minima to later steps; going back over the same steps, each sends the minima of all
-//! the others back. The two together are the least value around a variable, so that one pass there and back answers
-//! what would take a solution per node and device.
+//! Elimination passes each step's minima to later steps. A backward pass over the same steps sends
+//! the minima of all the others back. Together they are the least value around a variable, so two
+//! passes replace one solution per node and device.
 //!
-//! Invariants: values are those of `solve` on the same problem with the node so forced, exactly; a node's own cost is
-//! left out, so that a device that refuses the node can be asked about too.
+//! Invariants: values equal those of `solve` on the same problem with the node forced; a node's own
+//! cost is left out, so that queries include devices that refuse the node.
 //! Deliberately not here: limits and measured segments, which do not add up node by node.
 
 use super::network::{Network, Scope, add_onto, size, walk};
@@ -28,7 +29,8 @@ struct Table {
 }
 
 impl MinMarginals {
-    /// All of a problem whose tables fit in `table_limit` entries; none of a wider one.
+    /// The min-marginals of a problem whose tables fit in `table_limit` entries; `None` for a wider
+    /// one.
     pub(crate) fn of(problem: &Problem, table_limit: u64) -> Option<Self> {
         let (nodes, devices) = (problem.nodes(), problem.devices());
         if devices == 1 {
@@ -50,14 +52,14 @@ impl MinMarginals {
         Some(Self { devices, around })
     }
 
-    /// The least value with a node on a device at this cost; none where links forbid it.
+    /// The least value with a node on a device at this cost; `None` if links do not allow it.
     pub(crate) fn forced(&self, node: usize, device: usize, cost: u64) -> Option<u64> {
         let value = add(self.around[node * self.devices + device], cost);
         (value != FORBIDDEN).then_some(value)
     }
 }
 
-/// A network in which every device is a value of every node, at what surrounds the node there, without own costs.
+/// A network in which every device is a value of every node, without the node's own costs.
 pub(super) fn surroundings(problem: &Problem, table_limit: u64) -> Option<Network> {
     let (nodes, devices) = (problem.nodes(), problem.devices());
     let mut bare = problem.clone();
@@ -80,7 +82,7 @@ fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) ->
     for (index, factor) in network.factors.iter().enumerate() {
         given[first(&factor.scope).expect("invariant: scopes are not empty")].push(index);
     }
-    // there: what each step sends to a later one
+    // forward: the message of each step to a later one
     let cliques: Vec<Scope> = (0..steps)
         .map(|step| {
             let mut clique = order.scopes[step].clone();
@@ -91,7 +93,7 @@ fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) ->
         .collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); steps];
     let mut sent: Vec<Table> = Vec::with_capacity(steps);
-    // the sums of the factors of each step, which both ways need
+    // the sums of the factors of each step, used in both directions
     let mut own_tables: Vec<Vec<u64>> = Vec::with_capacity(steps);
     for step in 0..steps {
         let clique = &cliques[step];
@@ -119,7 +121,7 @@ fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) ->
         }
         sent.push(Table { scope, values });
     }
-    // components that share no variable add up: each sees the least of all the others
+    // components without a shared variable add up: each gets the minima of all the others
     let roots: Vec<usize> = (0..steps).filter(|&step| sent[step].scope.is_empty()).collect();
     let mut back: Vec<Option<Vec<u64>>> = vec![None; steps];
     let mut sum = 0;
@@ -134,7 +136,7 @@ fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) ->
         }
         sum = add(sum, sent[step].values[0]);
     }
-    // and back: what all others than a step send to it
+    // backward: the messages of all other steps to a step
     let mut around = vec![FORBIDDEN; nodes * devices];
     for step in (0..steps).rev() {
         let (clique, variable) = (&cliques[step], order.sequence[step]);
@@ -142,7 +144,7 @@ fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) ->
         let mut sums = std::mem::take(&mut own_tables[step]);
         add_onto(network, clique, &mut sums, &order.scopes[step], &from_above);
         let family = &children[step];
-        // without the variable's own costs: what a node sees
+        // the messages to a node, without its own costs
         if (variable as usize) < nodes {
             let mut all = sums.clone();
             for &child in family {
@@ -152,7 +154,7 @@ fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) ->
             around[variable as usize * devices..][..devices].copy_from_slice(&least);
         }
         add_onto(network, clique, &mut sums, &[variable], network.own(variable));
-        // each child sees all but what it sent itself
+        // each child gets all messages except its own
         let mut earlier = Vec::with_capacity(family.len());
         for &child in family {
             earlier.push(sums.clone());

@@ -1,9 +1,9 @@
 //! The problem as variables and small cost tables (factors).
 //!
-//! Invariants: the first variables are the nodes in order, the others stand for "which devices the
-//! later readers of this tensor need" and follow from the nodes; a factor's scope is ascending and
-//! its table row-major with the last variable fastest; a variable of one value is in no scope.
-//! Deliberately not here: in which order variables go (`order`).
+//! Invariants: the first variables are the nodes in order, the others are sets of devices needed by
+//! a tensor's later readers, which follow from the nodes; a factor's scope is ascending and its
+//! table row-major with the last variable fastest; a variable with one value is in no scope.
+//! Deliberately not here: the elimination order (`order`).
 
 use crate::problem::{Domain, FORBIDDEN, Moved, Problem, Source, add};
 use smallvec::SmallVec;
@@ -16,16 +16,16 @@ pub(super) type Scope = SmallVec<[u32; 6]>;
 /// Costs over all values of a scope; nine are two variables of three values.
 pub(super) type Table = SmallVec<[u64; 9]>;
 
-/// What the table of a factor over nodes follows from.
+/// The key of a factor's table over nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    /// Where the transfers' costs are; 0: of a launch.
+    /// Address of the transfers' costs; 0 for a launch.
     transfer: usize,
     /// Devices that have the tensor in any case.
     base: u32,
-    /// The device that writes it, where that is no variable.
+    /// The device that writes it, unless that is a variable.
     fixed: u32,
-    /// Devices of each node; 0 of none.
+    /// Devices of each node; 0 for none.
     domains: [u32; 3],
 }
 
@@ -33,7 +33,7 @@ struct Key {
 #[derive(Clone, Debug)]
 pub(super) struct Factor {
     pub(super) scope: Scope,
-    /// Factors that cost the same share it.
+    /// Shared by factors with equal costs.
     pub(super) table: Arc<Table>,
 }
 
@@ -43,28 +43,29 @@ pub(super) struct Network {
     nodes: usize,
     /// All values of all variables, one after the other: devices of a node, masks of a tensor.
     values: Vec<u32>,
-    /// The cost of each value by itself.
+    /// The own cost of each value.
     pub(super) own: Vec<u64>,
-    /// Where each variable's values start, and the end.
+    /// The start of each variable's values, and the end.
     starts: Vec<u32>,
-    /// Per set variable, the node that it meets last when nodes go from the last to the first.
+    /// Per set variable, its last node when nodes are visited from the last to the first.
     anchors: Vec<u32>,
     pub(super) factors: Vec<Factor>,
     pub(super) constant: u64,
-    /// Tables that were made, none where nothing costs anything; empty once the network is.
+    /// Tables by key, `None` for tables without cost; empty once the network is complete.
     known: HashMap<Key, Option<Arc<Table>>>,
-    /// Tables without any cost are kept, so that another network of the same nodes has the same tables.
+    /// Whether tables without any cost are kept, so that another network of the same nodes has the
+    /// same tables.
     zeros: bool,
 }
 
 impl Network {
-    /// The network of a problem in which each node may only use the devices of its domain; none
-    /// where one factor alone would exceed `table_limit` entries.
+    /// The network of a problem in which each node may only use the devices of its domain; `None`
+    /// if a single factor would exceed `table_limit` entries.
     pub(super) fn new(problem: &Problem, domains: &[Domain], table_limit: u64) -> Option<Self> {
         Self::made(problem, domains, &[], table_limit, false)
     }
 
-    /// The same without some tensors, ascending.
+    /// As [`Network::new`], without some tensors, ascending.
     pub(super) fn without(
         problem: &Problem,
         domains: &[Domain],
@@ -74,8 +75,9 @@ impl Network {
         Self::made(problem, domains, tensors, table_limit, false)
     }
 
-    /// The same with tables and variables that depend on the domains and the wiring alone, not on costs: two problems
-    /// that differ in costs only have networks that differ in costs only. Some tensors are left out.
+    /// As [`Network::new`], without some tensors, and with tables and variables that depend only on
+    /// the domains and the wiring: two problems that differ only in costs have networks that differ
+    /// only in costs.
     pub(super) fn with_zeros(
         problem: &Problem,
         domains: &[Domain],
@@ -156,13 +158,13 @@ impl Network {
         &self.own[self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize]
     }
 
-    /// The values' own costs, to change.
+    /// The values' own costs, mutable.
     pub(super) fn own_mut(&mut self, variable: u32) -> &mut [u64] {
         let (start, end) = (self.starts[variable as usize], self.starts[variable as usize + 1]);
         &mut self.own[start as usize..end as usize]
     }
 
-    /// What a variable's values stand for: devices of a node, masks of a set.
+    /// The meaning of a variable's values: devices of a node, or masks of a set.
     pub(super) fn list(&self, variable: u32) -> &[u32] {
         &self.values[self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize]
     }
@@ -179,7 +181,7 @@ impl Network {
             .collect()
     }
 
-    /// The places of a variable's values in `own`.
+    /// The range of a variable's values in `own`.
     pub(super) fn slots(&self, variable: u32) -> std::ops::Range<usize> {
         self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize
     }
@@ -223,7 +225,7 @@ impl Network {
             rest.own.extend_from_slice(self.own(v));
             rest.close();
         }
-        // large ones first, so that small ones find one that holds all their variables
+        // large ones first, so that small ones are merged into one with all their variables
         factors.sort_by(|a, b| (b.scope.len(), &a.scope).cmp(&(a.scope.len(), &b.scope)));
         let mut around: Vec<Vec<usize>> = vec![Vec::new(); kept.len()];
         for factor in factors {
@@ -247,9 +249,9 @@ impl Network {
         rest
     }
 
-    /// Multiplies all costs, so that something else may cost a unit for each table and each of its variables but one without
-    /// outweighing any difference: a table may be at the border of that many subproblems. The factor; 1 where costs would
-    /// overflow, and nothing is changed.
+    /// Multiplies all costs, so that one unit for each table and each of its variables but one
+    /// outweighs no difference: a table may be at the border of that many subproblems. Returns the
+    /// factor; 1, without a change, if costs would overflow.
     pub(super) fn in_finer_units(&mut self) -> u64 {
         let dearest = |costs: &[u64]| {
             let finite = costs.iter().filter(|&&cost| cost != FORBIDDEN);
@@ -273,7 +275,7 @@ impl Network {
         };
         self.constant *= unit;
         scale(&mut self.own);
-        // tables that are shared stay so; each is kept until the end, so that no other takes its address
+        // shared tables stay shared; each is kept until the end, so that its address is not reused
         let mut shared: HashMap<*const Table, (Arc<Table>, Arc<Table>)> = HashMap::new();
         for factor in &mut self.factors {
             if let Some(table) = Arc::get_mut(&mut factor.table) {
@@ -351,7 +353,7 @@ impl Network {
         less
     }
 
-    /// The node that a variable stands next to.
+    /// The node of a variable, or next to a set variable.
     pub(super) fn anchor(&self, variable: u32) -> u32 {
         match (variable as usize).checked_sub(self.nodes) {
             None => variable,
@@ -384,7 +386,8 @@ impl Network {
         let mut scope: Scope = variables.into_iter().filter(|&v| self.count(v) > 1).collect();
         scope.sort_unstable();
         scope.dedup();
-        // a key lists its nodes as the factor does: where that is not the order of the scope, the table is another one
+        // a key lists its nodes in the factor's order: a different order of the scope means a
+        // different table
         let is_ascending = variables.is_sorted_by(|a, b| a < b);
         let key = key.filter(|_| scope.len() > 1 && is_ascending);
         if let Some(known) = key.and_then(|key| self.known.get(&key)) {
@@ -396,7 +399,7 @@ impl Network {
         }
         let size: usize = scope.iter().map(|&v| self.count(v)).product();
         let mut table = Table::with_capacity(size);
-        // which of the scope's values each variable takes; one beyond the scope has a single value
+        // the value index of each variable in the scope; variables outside have a single value
         let places = variables.map(|v| scope.iter().position(|&s| s == v));
         let lists = variables.map(|v| self.list(v));
         let mut index = [0usize; N];
@@ -432,9 +435,9 @@ impl Network {
         }
     }
 
-    /// Adds the transfers of one tensor. With three readers or more, the devices that the later
-    /// readers need are gathered from the last reader to the first, so that a cut through the order
-    /// carries one set and not every reader.
+    /// Adds the transfers of one tensor. With three or more readers, the devices of the later
+    /// readers are gathered from the last reader to the first, so that a cut through the order has
+    /// one set variable instead of every reader.
     fn tensor(&mut self, problem: &Problem, tensor: &Moved, table_limit: u64) -> Option<()> {
         if !self.zeros && tensor.transfer.iter().all(|&cost| cost == 0) {
             return Some(());
@@ -455,7 +458,7 @@ impl Network {
                 _ => readers.push(reader as u32),
             }
         }
-        // what is charged in any case needs no set, nor does a reader that can be nowhere else
+        // fixed charges need no set, nor do readers with a single device
         if source.is_none() {
             base |= 1 << fixed;
         }
@@ -570,7 +573,7 @@ pub(super) fn size(network: &Network, scope: &[u32]) -> usize {
     scope.iter().map(|&v| network.count(v)).product()
 }
 
-/// Walks all values of a clique, with the place of each in a table over some of its variables.
+/// Walks all values of a clique, with the index of each in a table over some of its variables.
 pub(super) fn walk(network: &Network, clique: &[u32], scope: &[u32], mut visit: impl FnMut(usize, usize)) {
     let mut strides = vec![0; clique.len()];
     let mut distance = 1;

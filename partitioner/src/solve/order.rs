@@ -1,7 +1,7 @@
-//! The order in which variables are eliminated: greedily, by the smallest table or by the fewest new neighbours.
+//! Greedy elimination orders: by the smallest table, or by the fewest new neighbours.
 //!
-//! Invariants: a step's scope holds exactly the variables, eliminated later, that share a table with the step's variable
-//! at that time; the order depends on the scopes alone.
+//! Invariants: a step's scope holds exactly the later variables that share a table with the step's
+//! variable at that time; the order depends only on the scopes.
 
 use super::network::{Network, Scope};
 use std::cmp::Reverse;
@@ -9,18 +9,19 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// An elimination order with the scope of each step.
 pub(super) struct Order {
-    /// Variables in the order they go.
+    /// Variables in elimination order.
     pub(super) sequence: Vec<u32>,
     /// Per step, the other variables of the table, ascending.
     pub(super) scopes: Vec<Scope>,
     /// Place of each variable in the sequence; `u32::MAX` for variables of one value.
     pub(super) position: Vec<u32>,
-    /// Every step stays within the limit. Otherwise the variables from the first step that does not, or is not easy
-    /// where that was asked for, are appended from the last node to the first, and have no scopes.
+    /// Whether every step stays within the limit. Otherwise the variables from the first step that
+    /// does not (or is not easy, if only easy steps are wanted) are appended from the last node to
+    /// the first, without scopes.
     pub(super) narrow: bool,
 }
 
-/// All tables together have so many times the entries at most that one table may have.
+/// Maximum entries of all tables together, as a multiple of the limit of one table.
 pub(super) const TOTAL: u64 = 8;
 
 /// Entries per variable below which an order is good enough.
@@ -35,7 +36,7 @@ const EASY: u64 = 128;
 /// A variable with more neighbours than this makes a table beyond any limit: its missing pairs are not counted.
 const MOST_NEIGHBOURS: usize = 20;
 
-/// What is eliminated first; among equals, the first variable.
+/// The greedy criterion; among equals, the first variable.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
     /// The smallest table.
@@ -44,8 +45,9 @@ enum Rule {
     Fill,
 }
 
-/// An order narrow where no step needs more than `table_limit` entries and all steps together no more than [`TOTAL`]
-/// times that: by the smallest table, and where that needs many entries, by the fewest new pairs if those are fewer.
+/// An elimination order. It is narrow if no step needs more than `table_limit` entries and all
+/// steps together at most [`TOTAL`] times that. By the smallest table or, if that needs many
+/// entries, by the fewest new pairs if those need fewer.
 pub(super) fn order(network: &Network, table_limit: u64) -> Order {
     let total = table_limit.saturating_mul(TOTAL);
     let (by_weight, entries) = greedy(network, [table_limit, total], u64::MAX, Rule::Weight);
@@ -60,15 +62,16 @@ pub(super) fn order(network: &Network, table_limit: u64) -> Order {
     }
 }
 
-/// An order by the smallest table: narrow if all tables together have very few entries, else of what is easy.
+/// An order by the smallest table: narrow if all tables together have very few entries, otherwise
+/// of the easy variables.
 pub(super) fn light(network: &Network, table_limit: u64) -> Order {
     let few = VERY_FEW * u64::from(network.variables());
     let easy = EASY.min(table_limit);
     greedy(network, [table_limit, few], easy, Rule::Weight).0
 }
 
-/// The same for a network that is solved many times, for which a better order may take longer to find, and tables
-/// may have some more entries.
+/// The same for a network that is solved many times: the search may take longer, and tables may
+/// have more entries.
 pub(super) fn light_for_many(network: &Network, table_limit: u64) -> Order {
     let order = light(network, table_limit);
     if order.narrow {
@@ -79,13 +82,13 @@ pub(super) fn light_for_many(network: &Network, table_limit: u64) -> Order {
     if better.narrow { better } else { order }
 }
 
-/// An order by the smallest table, if all tables together have so many entries at most.
+/// An order by the smallest table, if all tables together have at most this many entries.
 pub(super) fn within(network: &Network, table_limit: u64, most: u64) -> Option<Order> {
     let (order, _) = greedy(network, [table_limit, most], u64::MAX, Rule::Weight);
     order.narrow.then_some(order)
 }
 
-/// An order of those variables that go while no table has more than so many entries.
+/// An order of the variables that can be eliminated while no table exceeds this many entries.
 #[cfg(test)]
 pub(super) fn easy(network: &Network, most: u64) -> Order {
     let all = greedy(network, [most, u64::MAX], u64::MAX, Rule::Weight);

@@ -1,10 +1,11 @@
-//! Reparametrisation: moves costs between the tables of a network, so that more of them becomes constant, a dual bound.
+//! Reparametrisation: moves costs between the tables of a network into the constant, which is a
+//! dual bound.
 //!
 //! Sequential message passing as in SRMP (V. Kolmogorov, A New Look at Reweighted Message Passing, PAMI 2015).
 //!
-//! Invariants: the cost of every assignment stays what it was, because whatever leaves a table goes
-//! to the variable's own costs or back; no cost falls below zero, so the constant is a lower bound;
-//! all numbers are whole, and passes are counted.
+//! Invariants: every assignment keeps its cost, because costs move only between a table and the
+//! variable's own costs; no cost falls below zero, so the constant is a lower bound; all numbers
+//! are integers, and passes are counted.
 //! Deliberately not here: bounds that join tables (`bound` runs on the result).
 
 use super::around::Around;
@@ -12,11 +13,11 @@ use super::network::Network;
 use crate::problem::{FORBIDDEN, add};
 use std::sync::Arc;
 
-/// Table entries visited at most in one call.
+/// Maximum table entries visited in one call.
 const VISITS: u64 = 100_000_000;
 
-/// Reparametrises a network in place: message passing, forwards and backwards over some variables in the order
-/// of visits, so many times.
+/// Reparametrises a network in place: this many forward and backward passes over some variables, in
+/// the order of visits.
 pub(super) fn reparametrise(network: &mut Network, around: &Around, variables: &[u32], passes: usize) {
     let size = |v: &u32| -> u64 {
         let tables = around.of(*v).iter();
@@ -26,7 +27,7 @@ pub(super) fn reparametrise(network: &mut Network, around: &Around, variables: &
     };
     let entries = 1 + variables.iter().map(size).sum::<u64>();
     let passes = passes.min((VISITS / entries) as usize);
-    // per table around a variable and value, what it is sure to cost
+    // per table around a variable and value, the least cost
     let mut least: Vec<u64> = Vec::new();
     let (mut shares, mut gain): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     for pass in 0..passes {
@@ -54,7 +55,7 @@ pub(super) fn reparametrise(network: &mut Network, around: &Around, variables: &
                     }
                 }
             }
-            // it becomes the value's own cost, and what every value costs is constant
+            // it becomes the value's own cost, and the minimum over all values becomes constant
             let own = network.own_mut(v);
             for least in least.chunks_exact(values) {
                 for (own, &least) in own.iter_mut().zip(least) {
@@ -66,7 +67,7 @@ pub(super) fn reparametrise(network: &mut Network, around: &Around, variables: &
                 network.constant = FORBIDDEN;
                 return;
             }
-            // the rest goes on to the tables that variables further on share
+            // the rest moves to the tables shared with later variables
             let further = |ahead: bool, behind: bool| if forward { ahead } else { behind };
             let onward = meetings.iter().filter(|m| further(m.ahead, m.behind)).count() as u64;
             let back = meetings.iter().filter(|m| further(m.behind, m.ahead)).count() as u64;

@@ -1,9 +1,9 @@
-//! Elimination that can be repeated in part: after some costs rose, only the steps that see a difference run again.
+//! Incremental elimination: after some costs rose, only the affected steps run again.
 //!
-//! Invariants: the cost never exceeds the minimum under the costs as they are, from the first rise on, and is that
-//! minimum once nothing is left to repeat; what rises by the same everywhere moves from a table to the cost, so that a
-//! difference goes no further than where it stops to matter; `undo` brings back tables, costs and choices exactly.
-//! Deliberately not here: costs that fall.
+//! Invariants: the cost never exceeds the minimum under the current costs, and equals it once no
+//! step is left to repeat; a rise common to all entries moves from a table to the cost, so that a
+//! difference spreads only as far as it matters; `undo` restores tables, costs and choices exactly.
+//! Deliberately not here: falling costs.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,14 +21,14 @@ pub(super) struct Revised<'a> {
     order: &'a Order,
     given: ByStep,
     senders: Waiting,
-    /// Which step reads a step's table.
+    /// The step that reads a step's table.
     parents: Vec<u32>,
     sent: Vec<Table>,
     best: Vec<Choices>,
-    /// What was moved from a step's table to the cost.
+    /// The amount moved from a step's table to the cost.
     moved: Vec<u64>,
     cost: u64,
-    /// Steps to repeat, the first first.
+    /// Steps to repeat, in order.
     stale: BinaryHeap<Reverse<u32>>,
     waiting: Vec<bool>,
     tables: Vec<(u32, u64, Table, Choices)>,
@@ -36,7 +36,7 @@ pub(super) struct Revised<'a> {
     repeated: usize,
 }
 
-/// A state to come back to.
+/// A saved state.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     tables: usize,
@@ -45,7 +45,7 @@ pub(super) struct Mark {
 }
 
 /// The parent of a step whose table is one number.
-const NOBODY: u32 = u32::MAX;
+const NO_STEP: u32 = u32::MAX;
 
 impl<'a> Revised<'a> {
     /// Eliminates a network in a narrow order.
@@ -59,12 +59,12 @@ impl<'a> Revised<'a> {
         let parents: Vec<u32> = order
             .scopes
             .iter()
-            .map(|scope| first(scope).unwrap_or(NOBODY))
+            .map(|scope| first(scope).unwrap_or(NO_STEP))
             .collect();
         for (step, &parent) in parents
             .iter()
             .enumerate()
-            .filter(|&(_, &parent)| parent != NOBODY)
+            .filter(|&(_, &parent)| parent != NO_STEP)
         {
             senders.add(parent as usize, step);
         }
@@ -86,7 +86,7 @@ impl<'a> Revised<'a> {
         };
         for step in 0..steps {
             let (table, choice) = revised.table(step);
-            if revised.parents[step] == NOBODY {
+            if revised.parents[step] == NO_STEP {
                 revised.cost = add(revised.cost, table[0]);
             }
             revised.sent.push(table);
@@ -150,12 +150,12 @@ impl<'a> Revised<'a> {
         *own = add(*own, by);
         match self.order.position[variable as usize] {
             // a variable of one value is part of the constant
-            NOBODY => self.cost = add(self.cost, by),
+            NO_STEP => self.cost = add(self.cost, by),
             step => self.repeat_later(step),
         }
     }
 
-    /// Raises the cost of everything.
+    /// Raises the constant.
     pub(super) fn raise_all(&mut self, by: u64) {
         self.cost = add(self.cost, by);
     }
@@ -166,8 +166,8 @@ impl<'a> Revised<'a> {
         }
     }
 
-    /// Repeats what the rises changed, at most so many steps, and until the cost reaches a limit; whether nothing is
-    /// left to repeat.
+    /// Repeats the affected steps, at most this many, until the cost reaches a limit. Whether no
+    /// step is left to repeat.
     pub(super) fn repeat(&mut self, limit: u64, steps: usize) -> bool {
         let mut left = steps;
         while self.cost < limit {
@@ -215,7 +215,7 @@ impl<'a> Revised<'a> {
         self.stale.is_empty()
     }
 
-    /// The state to come back to; nothing may be left to repeat.
+    /// Saves the state; no step may be left to repeat.
     pub(super) fn mark(&self) -> Mark {
         debug_assert!(self.stale.is_empty());
         Mark {
@@ -225,7 +225,7 @@ impl<'a> Revised<'a> {
         }
     }
 
-    /// Comes back to a state.
+    /// Restores a saved state.
     pub(super) fn undo(&mut self, mark: Mark) {
         for Reverse(step) in self.stale.drain() {
             self.waiting[step as usize] = false;

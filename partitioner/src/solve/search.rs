@@ -1,4 +1,5 @@
-//! Search for wide problems: free a few nodes, solve them exactly against the rest, keep what is better.
+//! Large neighbourhood search for wide problems: frees a few nodes, solves them exactly with the
+//! rest fixed, and keeps improvements.
 //!
 //! Invariants: the number of moves is given and the moves follow from the seed, so the result is the
 //! same on every host; the objective never rises; at the end no single node gains by moving alone.
@@ -12,7 +13,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// Improves a first guess until it costs no more than a bound; none where no placement was found that links allow.
+/// Improves an initial assignment until it reaches a bound; `None` if no placement was found that
+/// links allow.
 pub(super) fn search(
     problem: &Problem,
     guess: Vec<usize>,
@@ -32,7 +34,8 @@ pub(super) fn search(
     Some((placement, objective))
 }
 
-/// The guess, the cheapest device of each node, and for each device as many nodes as it can run.
+/// Starting points: the initial assignment, the cheapest device of each node, and for each device
+/// as many nodes as it can run.
 fn starts(problem: &Problem, guess: Vec<usize>) -> Vec<Vec<usize>> {
     let cheapest = |node: usize| {
         let costs = (0..problem.devices()).map(|device| (problem.cost(node, device), device));
@@ -53,7 +56,8 @@ fn starts(problem: &Problem, guess: Vec<usize>) -> Vec<Vec<usize>> {
     all
 }
 
-/// A placement that links allow, sought in a problem where a missing link is dear but possible.
+/// A placement that links allow, found in a problem where a missing link is expensive instead of
+/// forbidden.
 fn repair(problem: &Problem, budget: &Budget) -> Option<Vec<usize>> {
     let costs = (0..problem.nodes()).flat_map(|node| (0..problem.devices()).map(move |d| (node, d)));
     let costs = costs.map(|(node, device)| problem.cost(node, device)).collect();
@@ -74,7 +78,8 @@ fn repair(problem: &Problem, budget: &Budget) -> Option<Vec<usize>> {
     problem.objective(&placement).is_some().then_some(placement)
 }
 
-/// Runs the seeded moves until the placement costs no more than the bound, then moves single nodes until none gains.
+/// Runs the seeded moves until the placement reaches the bound, then moves single nodes until none
+/// gains.
 fn improve(problem: &Problem, placement: &mut [usize], bound: u64, budget: &Budget) {
     let nodes = problem.nodes();
     if nodes == 0 {

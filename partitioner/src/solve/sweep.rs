@@ -1,8 +1,8 @@
-//! One problem priced two ways, solved for many mixes of the two prices.
+//! One problem with two cost models, solved for many weighted sums of both.
 //!
-//! Invariants: both networks have the same variables and the same scopes, so one elimination order serves every
-//! mix; every solution is optimal.
-//! Deliberately not here: which mixes are worth solving (`front`).
+//! Invariants: both networks have the same variables and scopes, so one elimination order serves
+//! every weight; every solution is optimal.
+//! Deliberately not here: the choice of weights (`front`).
 
 use super::budget::Budget;
 use super::eliminate::{Outcome, eliminate_in};
@@ -15,23 +15,23 @@ use super::wide::{self, Found};
 use crate::problem::{Domain, FORBIDDEN, Problem};
 use std::sync::Arc;
 
-/// Two prices of one problem and the order in which its variables go.
+/// Both cost models of one problem, and its elimination order.
 pub(crate) struct Sweep {
     problems: [Problem; 2],
-    /// Tensors that the networks leave out, with the one price and the other.
+    /// Tensors that the networks leave out, with their costs in both models.
     hubs: Vec<[Hub; 2]>,
     first: Network,
     second: Network,
     mixed: Network,
-    /// Of all variables, or of those that are easy.
+    /// The order of all variables, or of the easy ones.
     order: Order,
     table: u64,
     dearest: [u128; 2],
 }
 
 impl Sweep {
-    /// None where the networks would be too large, or a node has no device.
-    /// The two problems have the same tensors, and forbid the same.
+    /// `None` if the networks would be too large, or a node has no device.
+    /// Both problems must have the same tensors and forbid the same links.
     pub(crate) fn new(first: &Problem, second: &Problem, budget: &Budget) -> Option<Self> {
         let domains = first.domains();
         if domains.iter().any(Domain::is_empty) {
@@ -46,7 +46,7 @@ impl Sweep {
             .or_else(|| Self::without(first, second, &domains, &[], budget))
     }
 
-    /// The same with some tensors beside the networks.
+    /// As [`Self::new`], with some tensors left out of the networks.
     fn without(
         first: &Problem,
         second: &Problem,
@@ -56,7 +56,7 @@ impl Sweep {
     ) -> Option<Self> {
         let network = |problem: &Problem| Network::with_zeros(problem, domains, left_out, budget.table);
         let (mut a, mut b) = (network(first)?, network(second)?);
-        // what costs nothing either way binds nothing
+        // tables without cost in both models constrain nothing
         let free =
             |network: &Network, index: usize| network.factors[index].table.iter().all(|&cost| cost == 0);
         let kept: Vec<bool> = (0..a.factors.len())
@@ -92,7 +92,8 @@ impl Sweep {
         })
     }
 
-    /// The optimum under a mix; none where no placement is allowed or the sums might not fit.
+    /// The optimum under a weighted sum; `None` if no placement is allowed or the sums could
+    /// overflow.
     pub(crate) fn solve(&mut self, weights: [u32; 2]) -> Option<Solution> {
         let [a, b] = weights.map(u64::from);
         let dearest = self.dearest[0]

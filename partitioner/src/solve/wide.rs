@@ -1,15 +1,16 @@
-//! Wide networks: easy variables are eliminated, the core that is left is reparametrised, and what that leaves undecided
-//! is solved by subproblems.
+//! Wide networks: eliminates easy variables, reparametrises the remaining core, and solves
+//! undecided variables by subproblems.
 //!
-//! Each round reparametrises the core (`reparametrise`) until an assignment costs next to nothing beyond the constant,
-//! and settles where it does (`combilp`). Subproblems that are too wide are reparametrised on, with their neighbours.
-//! Every few rounds, dead-end elimination removes values: those whose lower bound is not below the best known assignment.
-//! (J. Desmet et al., The Dead-End Elimination Theorem and Its Use in Protein Side-Chain Positioning, Nature 356, 1992;
-//! here by lower bounds of min-marginals.)
+//! Each round reparametrises the core (`reparametrise`) until an assignment costs little beyond the
+//! constant, and settles the rest (`combilp`). Too wide subproblems are reparametrised further,
+//! with their neighbours. Every few rounds, dead-end elimination removes values whose lower bound
+//! is not below the best known assignment. (J. Desmet et al., The Dead-End Elimination Theorem and
+//! Its Use in Protein Side-Chain Positioning, Nature 356, 1992; here by lower bounds of
+//! min-marginals.)
 //!
-//! Invariants: a value is removed only where no assignment with it is below the best known one, so that one or the
-//! optimum of what is left is the optimum of all; rounds are counted.
-//! Deliberately not here: search where a gap stays open (`search`).
+//! Invariants: a value is removed only if no assignment with it is below the best known one, so
+//! that one, or the optimum of the rest, is the optimum of all; rounds are counted.
+//! Deliberately not here: search if a gap stays open (`search`).
 
 use super::around::{Around, cost_of};
 use super::bound;
@@ -20,10 +21,11 @@ use super::order::{Order, TOTAL};
 use super::reparametrise::reparametrise;
 use crate::problem::{FORBIDDEN, add};
 
-/// Rounds of reparametrisation at most.
+/// Maximum rounds of reparametrisation.
 const ROUNDS: usize = 40;
 
-/// Passes over the variables in doubt in each round: all, at first and after values were removed.
+/// Passes over the undecided variables in each round; over all variables at first and after values
+/// were removed.
 const PASSES: usize = 8;
 
 /// Number of rounds between dead-end eliminations.
@@ -32,17 +34,17 @@ const LATER: usize = 8;
 /// Growth factor of the subproblems' table limit per round.
 const WIDER: u64 = 4;
 
-/// What became of a network.
+/// The outcome of a network.
 pub(super) enum Found {
     /// The minimum, with the index of each variable's value.
     Exact { values: Vec<u32>, cost: u64 },
-    /// An assignment, and what none is below.
+    /// An assignment, and a lower bound of all.
     Open { values: Vec<u32>, bound: u64 },
-    /// Every assignment uses something forbidden.
+    /// Every assignment uses a forbidden value or link.
     Infeasible,
 }
 
-/// The least cost known and the assignment that has it, as values of the core before any was removed.
+/// The best known cost and its assignment, as values of the core before any was removed.
 struct Best {
     cost: u64,
     values: Vec<u32>,
@@ -64,7 +66,8 @@ impl Best {
     }
 }
 
-/// Minimises a network with no table of more than `table_limit` entries; what the order has scopes for is easy.
+/// Minimises a network with no table above `table_limit` entries; variables with scopes in the
+/// order are easy.
 pub(super) fn solve(network: &Network, order: &Order, table_limit: u64) -> Found {
     let gone = eliminate_first(network, order);
     let mut kept = order.sequence[order.scopes.len()..].to_vec();
@@ -94,7 +97,7 @@ pub(super) fn solve(network: &Network, order: &Order, table_limit: u64) -> Found
         best.cost /= unit;
     }
     if bound != FORBIDDEN {
-        // costs are whole numbers of the former unit
+        // costs are multiples of the previous unit
         bound = bound.div_ceil(unit);
     }
     if best.cost == FORBIDDEN && (closed || bound == FORBIDDEN) {
@@ -119,7 +122,7 @@ pub(super) fn solve(network: &Network, order: &Order, table_limit: u64) -> Found
     }
 }
 
-/// Reparametrises and settles until the best assignment is the optimum; whether that was reached.
+/// Reparametrises and settles until the best assignment is the optimum. Whether it is.
 fn close(core: &mut Network, best: &mut Best, table_limit: u64, is_finer: bool) -> bool {
     let mut around = Around::new(core);
     let mut doubtful = around.order().to_vec();
@@ -169,8 +172,8 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64, is_finer: bool) 
     }
 }
 
-/// Reparametrises around the doubtful variables and solves the subproblems that are left there; the limits are those of a table
-/// and, in multiples of [`FEW`](super::order::FEW), of a subproblem's tables.
+/// Reparametrises around the undecided variables and solves the subproblems left there; the limits
+/// are those of a table and, in multiples of [`FEW`](super::order::FEW), of a subproblem's tables.
 fn settled(
     core: &mut Network,
     around: &Around,
@@ -188,7 +191,8 @@ fn settled(
     subproblems.settle(&mut labelling, doubtful, table_limit, times)
 }
 
-/// The optimum of a network and the subproblems that it was settled by, in so many rounds; the network is reparametrised.
+/// The optimum of a network and its settled subproblems, within this many rounds; reparametrises
+/// the network.
 pub(super) fn settle_all(
     network: &mut Network,
     around: &Around,
@@ -218,7 +222,7 @@ pub(super) fn settle_all(
     None
 }
 
-/// Some variables and all that share a table with them, in the order of visits.
+/// Some variables and all variables that share a table with them, in the order of visits.
 fn beside(core: &Network, around: &Around, mut variables: Vec<u32>) -> Vec<u32> {
     for at in 0..variables.len() {
         for meeting in around.of(variables[at]) {
@@ -229,7 +233,7 @@ fn beside(core: &Network, around: &Around, mut variables: Vec<u32>) -> Vec<u32> 
     variables
 }
 
-/// Per value of every variable, a lower bound of its min-marginal: what no assignment with it is below.
+/// Per value of every variable, a lower bound of its min-marginal.
 fn min_marginal_bounds(core: &Network) -> Vec<u64> {
     let mut bounds: Vec<u64> = core.own.iter().map(|&own| add(own, core.constant)).collect();
     for factor in &core.factors {
@@ -243,11 +247,11 @@ fn min_marginal_bounds(core: &Network) -> Vec<u64> {
     bounds
 }
 
-/// Per variable the values whose bound is below a limit; none where a variable has only dead ends.
+/// Per variable, the values whose bound is below a limit; `None` if a variable has only dead ends.
 fn without_dead_ends(core: &Network, bounds: &[u64], limit: u64) -> Option<Vec<Vec<usize>>> {
     let kept = |v: u32| {
         let slots = core.slots(v).enumerate();
-        // the costs of an only value are part of the constant
+        // the costs of a single value are part of the constant
         let kept: Vec<usize> = slots
             .filter(|&(_, slot)| core.count(v) == 1 || bounds[slot] < limit)
             .map(|(value, _)| value)

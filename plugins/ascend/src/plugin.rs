@@ -140,7 +140,7 @@ impl AscendDevice {
                 },
             )
         };
-        let queue = Arc::new(RunQueue::of_lane(common.host.clone(), 0));
+        let queue = Arc::new(RunQueue::with_index(common.host.clone(), 0));
         Ok(AscendDevice {
             info,
             runner: Runner::start(&queue, "polychip-ascend-runs")?,

@@ -120,7 +120,7 @@ impl OpenclExecutable {
 
     /// Runs over bound buffers on a queue, whose grant the caller holds; returns the device time in nanoseconds.
     fn run_on(&self, run: &RunContext<'_>, bound: &[PortBuffer<OpenclBuffer>]) -> Result<Option<u64>> {
-        let queue_index = run.lane();
+        let queue_index = run.queue_index();
         self.gpu.alive()?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let Workspace {

@@ -136,7 +136,7 @@ impl OpenclDevice {
             ..DeviceInfo::new(DeviceKind::Gpu, cl_device.name())
         };
         let queues: RunQueues = (0..QUEUES)
-            .map(|index| Arc::new(RunQueue::of_lane(host.clone(), index)))
+            .map(|index| Arc::new(RunQueue::with_index(host.clone(), index)))
             .collect();
         let runners = queues
             .iter()

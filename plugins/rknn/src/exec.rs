@@ -341,7 +341,7 @@ impl Compute for RknnExecutable {
     }
 
     fn compute(&self, bound: &[PortBuffer], run: &RunContext<'_>) -> Result<Span> {
-        let mut lane = self.lane(run.lane())?;
+        let mut lane = self.lane(run.queue_index())?;
         let Lane { way, context } = lane.as_mut().ok_or_else(void)?;
         match way {
             Way::Shared(seats) => self.in_place(context, seats, bound, run)?,

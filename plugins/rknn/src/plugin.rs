@@ -118,7 +118,7 @@ impl RknnDevice {
             true => settings.lanes.unwrap_or(chip.cores).min(chip.cores),
             false => 1,
         };
-        let lane = |lane| Arc::new(RunQueue::of_lane(shared.host.clone(), lane));
+        let lane = |lane| Arc::new(RunQueue::with_index(shared.host.clone(), lane));
         let queues: Lanes = (0..lanes).map(lane).collect();
         let runners = queues
             .iter()

@@ -1,43 +1,48 @@
-//! Demand over supply on one device: whether parts that take turns by class, then deadline, are all done in time.
+//! Demand over supply on one device: whether all parts meet their deadlines if the queue orders
+//! them by class, then by deadline.
 //!
 //! The test is that of EDF with limited preemption (Baruah, The limited-preemption uniprocessor scheduling of sporadic
 //! task systems, ECRTS 2005; Buttazzo, Bertogna and Yao, Limited preemptive scheduling for real-time systems: a survey,
 //! IEEE TII 2013), with more urgent classes as interference (time-demand analysis: Lehoczky, Sha and Ding, RTSS 1989).
 //!
-//! Why it is sound: suppose that a run of class `c` that is due at `d` is late, and let `s` be the last instant before `d`
-//! at which nothing was pending of more urgent classes, nor of class `c` with a deadline up to `d`. From `s` to `d` the device is never
-//! idle, and does only such work, except for parts that it had been given before `s` (`in_flight` of them at most, each no
-//! longer than the longest part that is due later or is less urgent), and for what goes out of turn of less urgent classes, by
-//! their shares. With `t = d - s`, the work of class `c` is at most the demand bound
-//! `dbf(t) = sum of max(0, floor((t - D) / T) + 1) C`, and more urgent work that came within `x` at most
-//! `rbf(x) = sum of ceil((x + J) / T) C`. If there is an `x <= t` by which all of that is done, the run was not late.
+//! Why it is sound: suppose that a run of class `c` with deadline `d` is late. Let `s` be the last
+//! instant before `d` with no pending work of more urgent classes, nor of class `c` with a deadline
+//! up to `d`. From `s` to `d` the device is never idle and does only such work, with two
+//! exceptions: parts issued before `s` (at most `in_flight`, each at most as long as the longest
+//! part that is due later or less urgent), and parts of less urgent classes that go out of turn by
+//! their shares. With `t = d - s`, the work of class `c` is at most the demand bound `dbf(t) = sum
+//! of max(0, floor((t - D) / T) + 1) C`, and more urgent work that arrived within `x` is at most
+//! `rbf(x) = sum of ceil((x + J) / T) C`. If all of that is done by some `x <= t`, the run was not
+//! late.
 //!
-//! Where the device interrupts a part for one of a more urgent class, within `b` at most, work waits for less urgent parts only
-//! that long: `b` before each of its parts (between two of them the device goes on with what it had interrupted), and never
-//! longer than the longest part of each less urgent class, of which one can have been begun before `s`. A part of class `c`
-//! that is due later is not interrupted, nor is what went out of turn before one.
+//! If the device interrupts a part for a more urgent class within `b`, work waits for less urgent
+//! parts only that long: `b` before each of its parts (between two of them the device continues the
+//! interrupted part), and never longer than the longest part of each less urgent class, of which
+//! one can have started before `s`. A part of class `c` that is due later is not interrupted, nor
+//! is a part that went out of turn before one.
 //!
-//! Where a device is given several parts at once, each part of that work may find so many fewer one others ahead of it that
-//! were given while nothing else was waiting: each part is charged for them.
+//! If a device takes `n` parts at once, each part may find `n - 1` others ahead of it that were
+//! issued while nothing else was waiting; each part is charged for them.
 //!
-//! Out of turn goes at most what a class had earned at `s`, and its share of the time since. It earns only while it waits, and
-//! pays for what it gets: the more of the device more urgent classes leave, the less it can have earned (`saved`). Where that
-//! is less than its shortest part, nothing of it goes out of turn.
+//! Out-of-turn time of a class is at most its credit at `s` plus its share of the time since. A
+//! class earns credit only while it waits, and pays for its parts: the more device time more urgent
+//! classes leave, the less credit it can have (`saved`). With less credit than its shortest part,
+//! no part of it goes out of turn.
 //!
-//! Invariants: times are whole nanoseconds, and sums saturate, which refuses; a `f64` bounds what is looked at, and what a class can have
-//! earned, and is rounded to the safe side.
+//! Invariants: times are whole nanoseconds; saturated sums lead to refusal; an `f64` bounds the
+//! examined deadlines and the credit of a class, and is rounded to the safe side.
 
 use crate::settings::{Class, Settings};
 use crate::task::{Arrivals, TaskSet};
 
-/// Deadlines that are looked at before a test is given up.
+/// Maximum examined deadlines of a test.
 const MOST_INSTANTS: usize = 1 << 17;
-/// The same where there is no end to them: the device is used up, and a deadline is only looked for to be named.
+/// Maximum examined deadlines on a fully used device, only to name a missed one.
 const MOST_OVERLOADED: usize = 1 << 12;
-/// Turns after which a busy period is taken to have no end.
-const MOST_TURNS: usize = 1 << 12;
+/// Iterations after which a busy period counts as endless.
+const MAX_ITERATIONS: usize = 1 << 12;
 
-/// Parts of a task that follow each other on a device, as the device sees them.
+/// Consecutive parts of a task on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subtask {
     pub(crate) task: usize,
@@ -47,15 +52,15 @@ pub(crate) struct Subtask {
     pub(crate) parts: u64,
     pub(crate) longest_ns: u64,
     pub(crate) shortest_ns: u64,
-    /// Shortest time from one to the next (`T`); none: endless.
+    /// Shortest time from one to the next (`T`); `None` if endless.
     pub(crate) period_ns: Option<u64>,
-    /// From when it should be ready to when it should be done (`D`).
+    /// Time from its nominal release to its deadline (`D`).
     pub(crate) window_ns: u64,
-    /// By how much earlier than it should be it may be ready (`J`): what subtasks before it need at most.
+    /// Maximum time by which it may be ready early (`J`): the bound of the subtasks before it.
     pub(crate) early_ns: u64,
 }
 
-/// The tightest deadline of a class on a device, or one that may be missed.
+/// The tightest deadline of a class on a device, or one that could be missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instant {
     /// Index of the device.
@@ -64,17 +69,17 @@ pub struct Instant {
     pub class: Class,
     /// The supply: time from when the device became busy to the deadline, in nanoseconds.
     pub supply_ns: u64,
-    /// What is due of the class by then, in nanoseconds.
+    /// Demand of the class by then, in nanoseconds.
     pub own_ns: u64,
-    /// What may come of more urgent classes, in nanoseconds.
+    /// Interference of more urgent classes, in nanoseconds.
     pub higher_ns: u64,
-    /// What the device may have been given before and cannot take back, in nanoseconds.
+    /// Blocking by parts issued before, in nanoseconds.
     pub blocking_ns: u64,
-    /// What less urgent classes may get out of turn, by their shares, in nanoseconds.
+    /// Out-of-turn time of less urgent classes, in nanoseconds.
     pub lower_ns: u64,
 }
 
-/// What a device may be busy with that is not yet due: the longest part of a subtask whose deadline is later.
+/// Blocking of a device: the longest parts of subtasks with later deadlines.
 pub(crate) trait Blocking {
     /// By class, the longest part that may be ahead of work of this class that is due after `supply_ns`.
     fn ahead(&self, class: Class, supply_ns: u64) -> [u64; Class::COUNT];
@@ -110,7 +115,7 @@ pub(crate) struct Hypothetical<'a> {
     /// Time from its run's arrival to the deadline; none: endless.
     pub(crate) due_ns: Option<u64>,
     pub(crate) longest_ns: u64,
-    /// What each part costs besides.
+    /// Further cost of each part.
     pub(crate) switch_ns: u64,
 }
 
@@ -154,13 +159,13 @@ impl Subtask {
         self.class > class || self.class == class && (self.period_ns.is_none() || due > supply_ns)
     }
 
-    /// What a device is charged for a run, where so much may be ahead of each of its parts.
+    /// The charge for a run, if this much time may be ahead of each of its parts.
     fn charge(&self, ahead: Ahead) -> u64 {
         self.time_ns
             .saturating_add(self.parts.saturating_mul(ahead.beside_ns))
     }
 
-    /// Most of its runs that become ready within so long.
+    /// Maximum number of runs that become ready within this time.
     fn come(&self, within_ns: u64) -> u64 {
         let jittered = within_ns.saturating_add(self.early_ns);
         self.period_ns.map_or(0, |period| jittered.div_ceil(period))
@@ -168,14 +173,14 @@ impl Subtask {
 }
 
 impl Instant {
-    /// What is to be done by the deadline, in nanoseconds.
+    /// The demand by the deadline, in nanoseconds.
     #[must_use]
     pub fn demand_ns(&self) -> u64 {
         let rest = self.higher_ns.saturating_add(self.lower_ns);
         self.own_ns.saturating_add(self.blocking_ns).saturating_add(rest)
     }
 
-    /// What is left of the supply; 0 where it is exceeded.
+    /// The unused supply; 0 if it is exceeded.
     #[must_use]
     pub fn slack_ns(&self) -> u64 {
         self.supply_ns.saturating_sub(self.demand_ns())
@@ -187,76 +192,76 @@ impl Instant {
 pub(crate) enum Failed {
     /// Demand exceeds supply.
     Exceeded(Instant),
-    /// More than all of the device's time is asked for by this class and more urgent ones.
+    /// This class and more urgent ones need more than all of the device's time.
     Overloaded(Class),
-    /// More deadlines than are looked at; the class.
+    /// More deadlines than the maximum; the class.
     TooMany(Class),
 }
 
-/// A device with what runs there. Times hold the switch to each part and, where that may have interrupted another one, the
-/// switch back.
+/// A device with its subtasks. Times include the switch to each part, and the switch back if it may
+/// interrupt another one.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) device: usize,
     in_flight: u64,
     queue: Settings,
-    /// What is charged for switching, for each part.
+    /// Switching cost per part.
     pub(crate) switch_ns: u64,
     pub(crate) subtasks: Vec<Subtask>,
 }
 
-/// What may be ahead of work that is due, as the device treats it.
+/// Blocking of due work, by the device's preemption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ahead {
-    /// What is not interrupted: all that was given before the device became busy.
+    /// Not interrupted: parts issued before the device became busy.
     once_ns: u64,
-    /// What is not interrupted: what is given beside each part.
+    /// Not interrupted: parts issued beside each part.
     beside_ns: u64,
-    /// What is interrupted, altogether.
+    /// Interrupted parts, in total.
     interrupted_ns: u64,
-    /// Of that, what each part waits for at most.
+    /// Of that, the maximum wait of each part.
     each_ns: u64,
 }
 
 impl Ahead {
-    /// What so many parts wait for. What is with the device began a nanosecond before them, at the latest; the bound counts
-    /// from when they come.
+    /// Blocking of this many parts. A part on the device started at least a nanosecond before them;
+    /// the bound counts from their arrival.
     fn blocking_ns(&self, parts: u64) -> u64 {
         let interrupted = self.interrupted_ns.saturating_sub(1);
         let interrupted = interrupted.min(parts.saturating_mul(self.each_ns));
         self.once_ns.saturating_sub(1).saturating_add(interrupted)
     }
 
-    /// What any number of parts waits for.
+    /// Blocking of any number of parts.
     fn most_ns(&self) -> u64 {
         self.once_ns.saturating_add(self.interrupted_ns)
     }
 }
 
-/// How far deadlines are looked at.
+/// The range of examined deadlines.
 #[derive(Debug, Clone, Copy)]
 struct End {
     is_overloaded: bool,
-    /// The last that need be; none: not known.
+    /// The last deadline to examine; `None` if unknown.
     bound_ns: Option<u64>,
     most_instants: usize,
 }
 
-/// What a less urgent class may get out of turn.
+/// Out-of-turn time of a less urgent class.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lower {
     share_permille: u64,
-    /// What it can have earned when the device becomes busy, at most, in nanoseconds.
+    /// Its maximum credit when the device becomes busy, in nanoseconds.
     saved_ns: u64,
     /// Its shortest part, in nanoseconds.
     shortest_ns: u64,
 }
 
-/// All classes, of which those that are not less urgent get nothing.
+/// By class; zero for classes that are not less urgent.
 type Lowers = [Lower; Class::COUNT];
 
 impl Load {
-    /// What runs on a device, where subtasks of tasks are due as `deadlines` says: by task and subtask, the time from arrival.
+    /// The subtasks of a device, with `deadlines` by task and subtask as time from arrival.
     pub(crate) fn new(set: &TaskSet, device: usize, deadlines: &[Vec<u64>]) -> Self {
         let (queue, switch_ns) = (set.devices[device].queue, set.devices[device].switch_ns);
         let charged_ns = match queue.preemption_ns {
@@ -275,7 +280,7 @@ impl Load {
                         time_ns: parts.iter().map(|part| part.time_ns + charged_ns).sum(),
                         parts: parts.len() as u64,
                         longest_ns: parts.iter().map(|part| part.time_ns).max().unwrap_or(0) + charged_ns,
-                        // what its class has to earn
+                        // the credit that its class needs
                         shortest_ns: parts.iter().map(|part| part.time_ns).min().unwrap_or(0) + switch_ns,
                         period_ns: match task.arrivals {
                             Arrivals::Sporadic { period_ns, .. } => Some(period_ns),
@@ -313,7 +318,7 @@ impl Load {
         let (mut own, lower) = (longest[class.index()], class.index() + 1);
         let lower = lower.min(Class::COUNT)..Class::COUNT;
         if own > 0 {
-            // one that went before a later part of the class keeps its place against it
+            // a part that went before a later part of the class stays ahead of it
             let shared = lower
                 .clone()
                 .filter(|index| self.queue.share_permille[*index] > 0);
@@ -337,7 +342,8 @@ impl Load {
         classes
     }
 
-    /// Share of the device that work with deadlines of a class and of more urgent ones takes, in millionths, rounded up.
+    /// Device utilisation by work with deadlines of a class and of more urgent ones, in millionths,
+    /// rounded up.
     pub(crate) fn utilisation_ppm(&self, class: Class) -> u64 {
         let urgent = self.subtasks.iter().filter(|one| one.class <= class);
         let shares = urgent.filter_map(|one| {
@@ -347,7 +353,8 @@ impl Load {
         u64::try_from(shares.sum::<u128>().div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
 
-    /// The tightest deadline of a class, where none can be missed; none where the class has no deadline here.
+    /// The tightest deadline of a class, if none can be missed; `None` if the class has no deadline
+    /// here.
     pub(crate) fn test(&self, class: Class, blocking: &impl Blocking) -> Result<Option<Instant>, Failed> {
         let own: Vec<&Subtask> = self
             .subtasks
@@ -399,8 +406,8 @@ impl Load {
         })
     }
 
-    /// What is demanded by a deadline that lies so far ahead: where all can be done before, by the earliest instant at which
-    /// it can; else by the deadline.
+    /// The demand by a deadline this far ahead: at the earliest instant by which all work can be
+    /// done, otherwise at the deadline.
     fn at(
         &self,
         class: Class,
@@ -409,7 +416,7 @@ impl Load {
         ahead: Ahead,
         lowers: &Lowers,
     ) -> Instant {
-        // a part that is given with each of this work's, before or behind it
+        // a part that is issued together with each part of this work
         let charged = |time: u64, parts: u64| time.saturating_add(parts.saturating_mul(ahead.beside_ns));
         let mut instant = Instant {
             device: self.device,
@@ -441,7 +448,7 @@ impl Load {
         }
     }
 
-    /// What less urgent classes may get out of turn.
+    /// Out-of-turn time of less urgent classes.
     fn lowers(&self, class: Class, blocking: &impl Blocking) -> Lowers {
         Class::ALL.map(|lower| {
             let (longest, shortest_ns) = blocking.parts(lower);
@@ -457,19 +464,20 @@ impl Load {
         })
     }
 
-    /// What a class can have earned at most. It may earn up to one part. It earns its share while it waits, and pays for what it gets: all
-    /// that more urgent classes leave of the time. So over `y` nanoseconds it keeps no more than `share y - (y - rbf(y))`, with
-    /// `rbf(y) <= U y + burst`.
+    /// Maximum credit of a class, up to one part. It earns its share while it waits, and pays for
+    /// the time that more urgent classes leave. So over `y` nanoseconds it keeps at most `share y -
+    /// (y - rbf(y))`, with `rbf(y) <= U y + burst`.
     fn saved(&self, class: Class, longest_ns: u64, blocking: &impl Blocking) -> u64 {
         let share = |class: Class| f64::from(self.queue.share_permille[class.index()]) / 1_000.0;
         let interrupts = self.queue.preemption_ns.is_some();
-        // while a part that went out of turn is interrupted, which was paid at once, its class may earn another
+        // while an out-of-turn part is interrupted, which was paid in advance, its class may earn
+        // another
         let most = match interrupts {
             true => longest_ns.saturating_mul(2),
             false => longest_ns,
         };
         if self.in_flight > 1 {
-            // what goes out of turn is paid at once, and paid back what it did not take
+            // an out-of-turn part is paid in advance, and the rest is paid back
             let while_given = share(class) * self.in_flight as f64 * longest_ns as f64;
             return most.saturating_add(while_given as u64 + 1);
         }
@@ -505,7 +513,7 @@ impl Load {
         most.min(earned as u64 + 1)
     }
 
-    /// How far deadlines are looked at, where so much may be ahead.
+    /// The range of examined deadlines with this blocking.
     fn end(&self, class: Class, ahead: Ahead, lowers: &Lowers) -> End {
         let is_overloaded = self.is_overloaded(class, ahead);
         let bound_ns = match is_overloaded {
@@ -522,9 +530,10 @@ impl Load {
         }
     }
 
-    /// The longest time from a deadline back to when the device became busy that need be looked at; none: not known.
+    /// The longest time from the start of a busy period to a deadline that must be examined; `None`
+    /// if unknown.
     fn bound(&self, class: Class, ahead: Ahead, lowers: &Lowers) -> Option<u64> {
-        // what is interrupted is waited for by each part, and not longer than it takes altogether
+        // each part waits for interrupted parts, in total at most for their full time
         let each = self.linear(class, (ahead.once_ns, ahead.each_ns), ahead, lowers);
         let linear = self.linear(class, (ahead.most_ns(), 0), ahead, lowers);
         match self
@@ -540,7 +549,7 @@ impl Load {
         }
     }
 
-    /// Whether a class and more urgent ones certainly ask for more than all of the device's time.
+    /// Whether a class and more urgent ones certainly need more than all of the device's time.
     fn is_overloaded(&self, class: Class, ahead: Ahead) -> bool {
         let urgent = self.subtasks.iter().filter(|one| one.class <= class);
         let shares = urgent.filter_map(|one| {
@@ -551,8 +560,9 @@ impl Load {
         shares.fold(0, u128::saturating_add) > 1 << 64
     }
 
-    /// From here on demand is below supply, because it grows more slowly: `dbf(t) <= U t + sum of U max(0, T - D)` and
-    /// `rbf(x) <= U (x + J) + sum of C`. What may be ahead is `once`, and `each` for each part.
+    /// From here on demand is below supply because it grows more slowly: `dbf(t) <= U t + sum of U
+    /// max(0, T - D)` and `rbf(x) <= U (x + J) + sum of C`. Blocking is `once`, plus `each` per
+    /// part.
     fn linear(&self, class: Class, (once, each): (u64, u64), ahead: Ahead, lowers: &Lowers) -> Option<u64> {
         let mut constant = once as f64;
         let mut utilisation = 0.0;
@@ -570,7 +580,7 @@ impl Load {
                 false => share * period.saturating_sub(one.window_ns) as f64,
             };
         }
-        // so far from one that rounding changes nothing
+        // far enough from one that rounding changes nothing
         let left = 1.0 - utilisation - 1e-9;
         let bound = constant / left * (1.0 + 1e-9) + 1.0;
         (left > 0.0 && bound < 1e18).then_some(bound as u64)
@@ -580,7 +590,7 @@ impl Load {
     fn busy_period(&self, class: Class, ahead: Ahead, lowers: &Lowers) -> Option<u64> {
         let urgent: Vec<&Subtask> = self.subtasks.iter().filter(|one| one.class <= class).collect();
         let mut period = ahead.once_ns.saturating_add(1);
-        for _ in 0..MOST_TURNS {
+        for _ in 0..MAX_ITERATIONS {
             let mut parts = 0u64;
             let come = urgent.iter().map(|one| {
                 let runs = one.come(period);
@@ -623,17 +633,17 @@ impl Load {
 /// Maximum out-of-turn time of less urgent classes within this many nanoseconds.
 fn out_of_turn(lowers: &Lowers, within_ns: u64) -> u64 {
     let each = lowers.iter().map(|lower| {
-        // in two pieces, so that it fits
+        // in two steps, so that it fits
         let (thousands, rest) = (within_ns / 1_000, within_ns % 1_000);
         let earned = thousands * lower.share_permille + (rest * lower.share_permille).div_ceil(1_000);
         let most = lower.saved_ns.saturating_add(earned);
-        // what has not earned its next part does not get it
+        // a class without credit for its next part gets none
         if most < lower.shortest_ns { 0 } else { most }
     });
     each.fold(0, u64::saturating_add)
 }
 
-/// The least common multiple, where it is small enough to be of use.
+/// The least common multiple, if it is small enough.
 fn multiple_of(a: u64, b: u64) -> Option<u64> {
     let (mut x, mut y) = (a, b);
     while y > 0 {

@@ -41,7 +41,7 @@ pub struct Ticket {
 #[derive(Debug)]
 pub struct Queue<T> {
     settings: Settings,
-    places: Vec<Place<T>>,
+    places: Vec<QueueSlot<T>>,
     free: Vec<u32>,
     waiting: [Heap; Class::COUNT],
     /// By class, device time that it has earned and not taken, times 1000: that of a share in thousandths stays whole.
@@ -58,7 +58,7 @@ pub struct Queue<T> {
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct QueueSlot<T> {
     generation: u32,
     class: Class,
     expected_ns: u64,
@@ -132,7 +132,7 @@ impl<T> Queue<T> {
         let class = entry.class;
         let index = class.index();
         let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place {
+            self.places.push(QueueSlot {
                 generation: 0,
                 class,
                 expected_ns: 0,
@@ -299,7 +299,7 @@ impl<T> Queue<T> {
         at.is_some_and(|at| at.generation == ticket.generation && matches!(at.state, State::Waiting(..)))
     }
 
-    fn place(&self, ticket: Ticket) -> Option<&Place<T>> {
+    fn place(&self, ticket: Ticket) -> Option<&QueueSlot<T>> {
         let at = self.places.get(ticket.place as usize)?;
         (at.generation == ticket.generation).then_some(at)
     }
@@ -342,7 +342,7 @@ impl<T> Queue<T> {
     }
 }
 
-fn moved<T>(places: &mut [Place<T>], place: u32, at: usize) {
+fn moved<T>(places: &mut [QueueSlot<T>], place: u32, at: usize) {
     if let State::Waiting(heap_at, _) = &mut places[place as usize].state {
         *heap_at = at;
     }

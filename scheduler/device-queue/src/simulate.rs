@@ -232,27 +232,27 @@ struct Run {
 }
 
 /// A device with its queue.
-struct Lane {
+struct DeviceQueue {
     /// The owning runs, by place.
     queue: Queue<usize>,
     preemption_ns: Option<u64>,
     switch_ns: u64,
-    /// What it was given, in the order in which it runs it: the first began already.
-    given: VecDeque<Given>,
-    /// The task of the last one that was put there to run.
+    /// Its parts in execution order; the first has started.
+    given: VecDeque<ExecutingPart>,
+    /// The task of the last started part.
     last_task: Option<usize>,
 }
 
-/// A part that a device was given, or what is left of one that is interrupted.
+/// A part that a device executes, or the rest of an interrupted one.
 #[derive(Debug, Clone, Copy)]
-struct Given {
+struct ExecutingPart {
     ticket: Ticket,
     run: usize,
     task: usize,
     class: Class,
     start_ns: u64,
     end_ns: u64,
-    /// It is interrupted when this ends.
+    /// Whether it is interrupted at `end_ns`.
     is_interrupted: bool,
 }
 
@@ -268,7 +268,7 @@ pub fn simulate(set: &TaskSet, deadlines: &[Vec<u64>], scenario: &Scenario) -> O
         set,
         deadlines,
         scenario,
-        lanes: set.devices.iter().map(Lane::new).collect(),
+        device_queues: set.devices.iter().map(DeviceQueue::new).collect(),
         runs: Vec::with_capacity(set.tasks.len()),
         free: Vec::with_capacity(set.tasks.len()),
         source: Source::new(set, scenario.pattern.clone(), scenario.seed, scenario.until_ns),
@@ -290,7 +290,7 @@ struct Simulation<'a> {
     set: &'a TaskSet,
     deadlines: &'a [Vec<u64>],
     scenario: &'a Scenario,
-    lanes: Vec<Lane>,
+    device_queues: Vec<DeviceQueue>,
     /// Pending runs, and places of ended ones.
     runs: Vec<Run>,
     free: Vec<usize>,
@@ -323,7 +323,7 @@ impl Simulation<'_> {
             if self.scenario.stop_at_miss && self.outcome.first_miss.is_some() {
                 return;
             }
-            for device in 0..self.lanes.len() {
+            for device in 0..self.device_queues.len() {
                 self.give(now, device);
             }
         }
@@ -364,14 +364,14 @@ impl Simulation<'_> {
             expected_ns: part.time_ns + self.set.devices[part.device].switch_ns,
             owner: place,
         };
-        self.lanes[part.device].queue.push(entry, now);
+        self.device_queues[part.device].queue.push(entry, now);
     }
 
     /// A device is given what it takes.
     fn give(&mut self, now: u64, device: usize) {
-        let idle = self.lanes[device].given.is_empty();
-        let mut head_ns = self.lanes[device].given.front().map(|first| first.end_ns);
-        while let Some((ticket, place)) = self.lanes[device].queue.next(now) {
+        let idle = self.device_queues[device].given.is_empty();
+        let mut head_ns = self.device_queues[device].given.front().map(|first| first.end_ns);
+        while let Some((ticket, place)) = self.device_queues[device].queue.next(now) {
             let run = self.runs[place];
             let class = self.set.tasks[run.task].class;
             let stated = self.set.tasks[run.task].parts[run.part].time_ns;
@@ -383,7 +383,7 @@ impl Simulation<'_> {
                     (u128::from(stated) * u128::from(permille) / 1_000).max(1) as u64
                 }
             };
-            let new = Given {
+            let new = ExecutingPart {
                 ticket,
                 run: place,
                 task: run.task,
@@ -392,9 +392,9 @@ impl Simulation<'_> {
                 end_ns: time,
                 is_interrupted: false,
             };
-            self.lanes[device].put(new, now);
+            self.device_queues[device].put(new, now);
         }
-        let first = self.lanes[device].given.front().map(|first| first.end_ns);
+        let first = self.device_queues[device].given.front().map(|first| first.end_ns);
         if idle {
             head_ns = None;
         }
@@ -406,24 +406,24 @@ impl Simulation<'_> {
 
     /// A device ends the first part that it was given.
     fn end(&mut self, now: u64, device: usize) {
-        let lane = &mut self.lanes[device];
-        let ends_now = |first: &mut Given| first.end_ns == now;
-        let Some(Given {
+        let device_queue = &mut self.device_queues[device];
+        let ends_now = |first: &mut ExecutingPart| first.end_ns == now;
+        let Some(ExecutingPart {
             ticket,
             run: place,
             start_ns,
             is_interrupted,
             ..
-        }) = lane.given.pop_front_if(ends_now)
+        }) = device_queue.given.pop_front_if(ends_now)
         else {
             // it was interrupted meanwhile
             return;
         };
-        if let Some(next) = lane.given.front() {
+        if let Some(next) = device_queue.given.front() {
             self.ends.push(Reverse((next.end_ns, device)));
         }
         if !is_interrupted {
-            lane.queue.ended(ticket, now);
+            device_queue.queue.ended(ticket, now);
         }
         let run = self.runs[place];
         let until = self.scenario.until_ns;
@@ -487,7 +487,7 @@ impl Simulation<'_> {
     }
 }
 
-impl Lane {
+impl DeviceQueue {
     fn new(device: &Device) -> Self {
         Self {
             queue: Queue::new(device.queue),
@@ -500,8 +500,8 @@ impl Lane {
     }
 
     /// A part comes, whose `end_ns` is its time: behind what is as urgent, and where the device interrupts, before the rest.
-    fn put(&mut self, mut new: Given, now: u64) {
-        let is_less = |other: &Given| other.class > new.class;
+    fn put(&mut self, mut new: ExecutingPart, now: u64) {
+        let is_less = |other: &ExecutingPart| other.class > new.class;
         let at = match self.preemption_ns {
             Some(_) => self.given.iter().position(is_less).unwrap_or(self.given.len()),
             None => self.given.len(),

@@ -1,4 +1,4 @@
-//! Laws of admission.
+//! Properties of admission.
 
 use polychip_device_queue::{Class, Device, Part, Settings, Task, TaskSet, admit, cuts};
 use proptest::prelude::*;

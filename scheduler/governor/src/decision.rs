@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::Place;
+use crate::observation::SensorLocation;
 
 /// The governor's response to one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub enum Reason {
     /// A temperature is predicted to exceed its limit.
     Hot {
         /// Where.
-        place: Place,
+        place: SensorLocation,
         /// Measured temperature (predicted, if the sensor is not trusted).
         temperature_mc: i64,
         /// Predicted temperature with the previous plan at the full rate.

@@ -62,7 +62,7 @@ mod tests;
 
 pub use decision::{Action, Decision, Reason, takes};
 pub use error::{Error, ErrorKind, Result};
-pub use observation::{FinishedRun, Input, Observation, Place, PolicyLimits, Reading};
+pub use observation::{FinishedRun, Input, Observation, PolicyLimits, Reading, SensorLocation};
 pub use portfolio::{Candidate, Load, Point, Portfolio};
 pub use settings::Settings;
 pub use state::Governor;

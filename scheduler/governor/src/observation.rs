@@ -64,7 +64,7 @@ pub enum Input {
 /// The place of a sensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum SensorLocation {
     /// A device of the portfolio.
     Device(usize),
     /// The chip package, or the board near it.
@@ -77,7 +77,7 @@ pub enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// The place.
-    pub place: Place,
+    pub place: SensorLocation,
     /// Temperature in thousandths of a degree Celsius.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_mc: Option<i64>,
@@ -98,7 +98,7 @@ pub struct Reading {
 impl Reading {
     /// An empty reading.
     #[must_use]
-    pub fn of(place: Place) -> Self {
+    pub fn of(place: SensorLocation) -> Self {
         Self {
             place,
             temperature_mc: None,
@@ -160,11 +160,11 @@ pub struct PolicyLimits {
 impl PolicyLimits {
     /// The temperature limit of a place.
     #[must_use]
-    pub fn temperature(&self, place: Place) -> Option<i64> {
+    pub fn temperature(&self, place: SensorLocation) -> Option<i64> {
         match place {
-            Place::Device(device) => self.device_mc.get(device).copied().flatten(),
-            Place::Package => self.package_mc,
-            Place::Skin => self.skin_mc,
+            SensorLocation::Device(device) => self.device_mc.get(device).copied().flatten(),
+            SensorLocation::Package => self.package_mc,
+            SensorLocation::Skin => self.skin_mc,
         }
     }
 }

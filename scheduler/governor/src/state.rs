@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 use crate::decision::{Action, Decision, Reason};
 use crate::error::Result;
 use crate::learn::{Device, Learnt};
-use crate::observation::{FinishedRun, Input, Observation, Place, PolicyLimits, Reading};
+use crate::observation::{FinishedRun, Input, Observation, PolicyLimits, Reading, SensorLocation};
 use crate::portfolio::{Candidate, Portfolio};
 use crate::settings::Settings;
-use crate::thermal::{self, Place as Heat};
+use crate::thermal::{self, ThermalModel};
 
 /// Paces are multiples of this, in thousandths.
 const PACE_STEP: u32 = 25;
@@ -32,9 +32,9 @@ pub struct Governor {
     pace_permille: u32,
     devices: Vec<Device>,
     learnt: Vec<Learnt>,
-    device_heat: Vec<Heat>,
-    package_heat: Heat,
-    skin_heat: Heat,
+    device_heat: Vec<ThermalModel>,
+    package_heat: ThermalModel,
+    skin_heat: ThermalModel,
     /// Power of each device as read last.
     power_mw: Vec<Option<(u64, u64)>>,
     charge_permille: Option<u32>,
@@ -66,9 +66,9 @@ impl Governor {
         Ok(Self {
             devices: vec![Device::default(); count],
             learnt: vec![Learnt::default(); portfolio.candidates.len()],
-            device_heat: vec![Heat::new(thermal::DEVICE); count],
-            package_heat: Heat::new(thermal::PACKAGE),
-            skin_heat: Heat::new(thermal::SKIN),
+            device_heat: vec![ThermalModel::new(thermal::DEVICE); count],
+            package_heat: ThermalModel::new(thermal::PACKAGE),
+            skin_heat: ThermalModel::new(thermal::SKIN),
             power_mw: vec![None; count],
             portfolio,
             limits,
@@ -137,14 +137,14 @@ impl Governor {
 
     /// The fitted thermal coefficients of a place: `[K/s without our runs, K/J, 1/s]`.
     #[must_use]
-    pub fn coefficients(&self, place: Place) -> Option<[f64; 3]> {
-        self.heat(place).map(Heat::coefficients)
+    pub fn coefficients(&self, place: SensorLocation) -> Option<[f64; 3]> {
+        self.heat(place).map(ThermalModel::coefficients)
     }
 
     /// The steady state of a place: temperature without our runs (°C), and the rise per watt (K/W).
     /// `None` before enough readings.
     #[must_use]
-    pub fn settles(&self, place: Place) -> Option<[f64; 2]> {
+    pub fn settles(&self, place: SensorLocation) -> Option<[f64; 2]> {
         self.heat(place)?.settles()
     }
 
@@ -156,7 +156,7 @@ impl Governor {
         let mut urgent = false;
         match &observation.input {
             Input::Reading(reading) => {
-                if let Place::Device(device) = reading.place
+                if let SensorLocation::Device(device) = reading.place
                     && !known(device)
                 {
                     return self.stay(Reason::Unknown);
@@ -242,13 +242,13 @@ impl Governor {
         if let Some(millidegrees) = reading.temperature_mc {
             let watts = self.watts(self.current, reading.place) * f64::from(self.pace_permille) / 1e3;
             let heat = match reading.place {
-                Place::Device(device) => &mut self.device_heat[device],
-                Place::Package => &mut self.package_heat,
-                Place::Skin => &mut self.skin_heat,
+                SensorLocation::Device(device) => &mut self.device_heat[device],
+                SensorLocation::Package => &mut self.package_heat,
+                SensorLocation::Skin => &mut self.skin_heat,
             };
             heat.read(now_ns, millidegrees as f64 / 1e3, watts);
         }
-        let Place::Device(device) = reading.place else {
+        let SensorLocation::Device(device) = reading.place else {
             return;
         };
         if let Some(khz) = reading.frequency_khz {
@@ -302,7 +302,7 @@ impl Governor {
                 device.measure(self.now_ns, slow / always, asked, late, self.settings.retry_ns);
             }
             let joules = seen.and_then(|seen| seen.energy_uj).or(load.energy_uj);
-            let joules = joules.filter(|_| self.is_in_joules(Place::Device(load.device)));
+            let joules = joules.filter(|_| self.is_in_joules(SensorLocation::Device(load.device)));
             let spent = joules.map_or(load.busy_ns as f64 / 1e9, |uj| uj as f64 / 1e6);
             self.device_heat[load.device].spend(spent * run.runs as f64);
         }
@@ -399,8 +399,10 @@ impl Governor {
         if portfolio.check().is_err() {
             return self.stay(Reason::Unknown);
         }
-        let places = (0..self.device_heat.len()).map(Place::Device);
-        let places: Vec<Place> = places.chain([Place::Package, Place::Skin]).collect();
+        let places = (0..self.device_heat.len()).map(SensorLocation::Device);
+        let places: Vec<SensorLocation> = places
+            .chain([SensorLocation::Package, SensorLocation::Skin])
+            .collect();
         let before: Vec<bool> = places.iter().map(|&place| self.is_in_joules(place)).collect();
         self.learnt = vec![Learnt::default(); candidates.len()];
         self.portfolio = portfolio;
@@ -408,9 +410,11 @@ impl Governor {
         for (place, before) in places.into_iter().zip(before) {
             if self.is_in_joules(place) != before {
                 match place {
-                    Place::Device(device) => self.device_heat[device] = Heat::new(thermal::DEVICE),
-                    Place::Package => self.package_heat = Heat::new(thermal::PACKAGE),
-                    Place::Skin => self.skin_heat = Heat::new(thermal::SKIN),
+                    SensorLocation::Device(device) => {
+                        self.device_heat[device] = ThermalModel::new(thermal::DEVICE)
+                    }
+                    SensorLocation::Package => self.package_heat = ThermalModel::new(thermal::PACKAGE),
+                    SensorLocation::Skin => self.skin_heat = ThermalModel::new(thermal::SKIN),
                 }
             }
         }

@@ -64,7 +64,7 @@ fn battery() -> Input {
     }
 }
 
-fn reading(place: Place, temperature_mc: i64) -> Input {
+fn reading(place: SensorLocation, temperature_mc: i64) -> Input {
     let mut reading = Reading::of(place);
     reading.temperature_mc = Some(temperature_mc);
     Input::Reading(reading)
@@ -137,7 +137,10 @@ fn governor_moves_before_the_limit() {
         let settled = if hungry { 48.0 } else { 39.0 };
         degrees += (settled - degrees) * 0.033 / 500.0;
         governor.step(&at(now, run(&governor, 1000)));
-        governor.step(&at(now, reading(Place::Skin, (degrees * 10.0) as i64 * 100)));
+        governor.step(&at(
+            now,
+            reading(SensorLocation::Skin, (degrees * 10.0) as i64 * 100),
+        ));
         if !hungry && left.is_none() {
             left = Some(degrees);
         }
@@ -193,7 +196,7 @@ fn pace_holds_the_power_limit_with_idle_power() {
         let draws = 81_000 + 243 * u64::from(before);
         let reading = Reading {
             power_mw: Some(draws),
-            ..Reading::of(Place::Device(0))
+            ..Reading::of(SensorLocation::Device(0))
         };
         governor.step(&at(tick * S / 10, Input::Reading(reading)));
         if tick > 300 {
@@ -233,7 +236,7 @@ fn unknown_power_is_not_bounded_and_reported() {
     // a sensor that tells makes it a bound
     let reading = Reading {
         power_mw: Some(200),
-        ..Reading::of(Place::Device(0))
+        ..Reading::of(SensorLocation::Device(0))
     };
     governor.step(&at(10 * S, Input::Reading(reading)));
     let decision = governor.step(&at(11 * S, Input::Tick));
@@ -251,7 +254,7 @@ fn mean_of_runs_heats_like_each_run() {
         let mc = 30_000 + 200 * i64::try_from(second).unwrap();
         for governor in [&mut single, &mut means] {
             let device = governor.portfolio().candidates[governor.plan()].loads[0].device;
-            governor.step(&at(second * S, reading(Place::Device(device), mc)));
+            governor.step(&at(second * S, reading(SensorLocation::Device(device), mc)));
         }
         for run_of in 0..10 {
             let input = run(&single, 1000);
@@ -265,7 +268,7 @@ fn mean_of_runs_heats_like_each_run() {
             Input::Run(FinishedRun { runs: 10, ..mean }),
         ));
     }
-    let device = Place::Device(single.portfolio().candidates[single.plan()].loads[0].device);
+    let device = SensorLocation::Device(single.portfolio().candidates[single.plan()].loads[0].device);
     let coefficients = single.coefficients(device);
     assert!(coefficients.is_some());
     assert_eq!(coefficients, means.coefficients(device));
@@ -335,9 +338,9 @@ fn any(random: &mut Random, governor: &Governor) -> Input {
         4..8 => Input::Back { device },
         8..12 => {
             let place = match random.below(4) {
-                0 => Place::Skin,
-                1 => Place::Package,
-                _ => Place::Device(device),
+                0 => SensorLocation::Skin,
+                1 => SensorLocation::Package,
+                _ => SensorLocation::Device(device),
             };
             let mut said = Reading::of(place);
             let odd = [i64::MIN, i64::MAX, -273_150, 4_000_000, 0];

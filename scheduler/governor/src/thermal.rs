@@ -67,9 +67,9 @@ fn first_covariance(prior: &Prior) -> [[f64; 2]; 2] {
     [[c * c, 0.0], [0.0, b * b]]
 }
 
-/// One place.
+/// The fitted thermal model of one sensor location.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct ThermalModel {
     prior: Prior,
     /// Degrees, believed; none before the first reading.
     degrees: Option<f64>,
@@ -87,7 +87,7 @@ pub(crate) struct Place {
     row: Option<(u64, f64, f64)>,
 }
 
-impl Place {
+impl ThermalModel {
     pub(crate) fn new(prior: Prior) -> Self {
         Self {
             prior,
@@ -230,8 +230,13 @@ mod tests {
     use super::*;
 
     /// A place with known coefficients, read ten times a second.
-    fn taught(prior: Prior, truth: [f64; 3], watts: impl Fn(u64) -> f64, seconds: u64) -> (Place, f64) {
-        let mut place = Place::new(prior);
+    fn taught(
+        prior: Prior,
+        truth: [f64; 3],
+        watts: impl Fn(u64) -> f64,
+        seconds: u64,
+    ) -> (ThermalModel, f64) {
+        let mut place = ThermalModel::new(prior);
         let mut degrees = 30.0;
         for tick in 0..seconds * 10 {
             let power = watts(tick / 10);

@@ -115,43 +115,43 @@ struct Fitted {
 
 #[derive(Debug)]
 struct State {
-    kept: Kept,
-    /// What could not be written to the file.
+    store: RowStore,
+    /// Rows that could not be written to the file.
     spare: Option<Memory>,
-    /// Why not, or why something could not be read.
+    /// The reason for it, or for a failed read.
     trouble: Option<String>,
 }
 
-/// Where the rows are.
+/// The storage of the rows.
 #[derive(Debug)]
-enum Kept {
+enum RowStore {
     Memory(Memory),
     #[cfg(feature = "sqlite")]
     File(crate::sqlite::File),
 }
 
-impl Kept {
+impl RowStore {
     #[cfg(all(test, feature = "sqlite"))]
     fn connection(&self) -> &rusqlite::Connection {
         match self {
-            Kept::File(file) => file.connection(),
-            Kept::Memory(_) => panic!("it is in memory"),
+            RowStore::File(file) => file.connection(),
+            RowStore::Memory(_) => panic!("it is in memory"),
         }
     }
 
     fn rows(&self) -> &dyn Rows {
         match self {
-            Kept::Memory(rows) => rows,
+            RowStore::Memory(rows) => rows,
             #[cfg(feature = "sqlite")]
-            Kept::File(rows) => rows,
+            RowStore::File(rows) => rows,
         }
     }
 
     fn rows_mut(&mut self) -> &mut dyn Rows {
         match self {
-            Kept::Memory(rows) => rows,
+            RowStore::Memory(rows) => rows,
             #[cfg(feature = "sqlite")]
-            Kept::File(rows) => rows,
+            RowStore::File(rows) => rows,
         }
     }
 }
@@ -169,7 +169,7 @@ impl Profile {
         #[cfg(feature = "sqlite")]
         {
             let file = crate::sqlite::File::open(path)?;
-            Ok(Self::of(Some(path.to_owned()), Kept::File(file)))
+            Ok(Self::of(Some(path.to_owned()), RowStore::File(file)))
         }
         #[cfg(not(feature = "sqlite"))]
         Err(Error::no_files(path))
@@ -186,7 +186,7 @@ impl Profile {
         #[cfg(feature = "sqlite")]
         {
             let file = crate::sqlite::File::open_read_only(path)?;
-            Ok(Self::of(Some(path.to_owned()), Kept::File(file)))
+            Ok(Self::of(Some(path.to_owned()), RowStore::File(file)))
         }
         #[cfg(not(feature = "sqlite"))]
         Err(Error::no_files(path))
@@ -195,14 +195,14 @@ impl Profile {
     /// A database that lives as long as this object.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::of(None, Kept::Memory(Memory::default()))
+        Self::of(None, RowStore::Memory(Memory::default()))
     }
 
-    fn of(path: Option<PathBuf>, kept: Kept) -> Self {
+    fn of(path: Option<PathBuf>, store: RowStore) -> Self {
         Self {
             path,
             state: Mutex::new(State {
-                kept,
+                store,
                 spare: None,
                 trouble: None,
             }),
@@ -484,7 +484,7 @@ impl Profile {
     /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn export(&self) -> Result<ProfileFile> {
         let state = self.lock();
-        let mut all = state.kept.rows().read().map_err(|error| self.refused(error))?;
+        let mut all = state.store.rows().read().map_err(|error| self.refused(error))?;
         if let Some(spare) = &state.spare {
             let more = spare.read().map_err(|error| self.refused(error))?;
             drop(state);
@@ -507,7 +507,7 @@ impl Profile {
         records.check()?;
         self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
-        let merged = state.kept.rows_mut().write(records, source);
+        let merged = state.store.rows_mut().write(records, source);
         drop(state);
         merged.map_err(|error| self.refused(error))
     }
@@ -524,9 +524,12 @@ impl Profile {
         self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
         // another process may have loaded one since
-        let written = state.kept.rows_mut().write_bundle(&bundle, &mut |known, digest| {
-            knowing(known).check_manifest(&bundle.manifest, digest)
-        });
+        let written = state
+            .store
+            .rows_mut()
+            .write_bundle(&bundle, &mut |known, digest| {
+                knowing(known).check_manifest(&bundle.manifest, digest)
+            });
         drop(state);
         written.map_err(|error| BundleError::io(self.refused(error)))??;
         Ok(bundle)
@@ -538,7 +541,7 @@ impl Profile {
     /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
     pub fn loaded_bundles(&self) -> Result<Vec<Loaded>> {
         let state = self.lock();
-        let loaded = state.kept.rows().loaded_bundles();
+        let loaded = state.store.rows().loaded_bundles();
         loaded.map_err(|error| self.refused(error))
     }
 
@@ -590,7 +593,7 @@ impl Profile {
         self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
         let flushed = state.flush();
-        if let Err(error) = flushed.and_then(|()| write(state.kept.rows_mut())) {
+        if let Err(error) = flushed.and_then(|()| write(state.store.rows_mut())) {
             let words = self.refused(error);
             tracing::warn!("kept in memory: {words}");
             state.trouble = Some(words.to_string());
@@ -604,7 +607,7 @@ impl Profile {
         let state = self.lock();
         let mut all = Vec::new();
         let spare = state.spare.as_ref().map(|spare| spare as &dyn Rows);
-        for rows in spare.into_iter().chain([state.kept.rows()]) {
+        for rows in spare.into_iter().chain([state.store.rows()]) {
             all.extend(read(rows).map_err(|error| self.refused(error))?);
         }
         Ok(all)
@@ -624,14 +627,14 @@ impl State {
     /// What memory holds, then what the file does.
     fn all_mut(&mut self) -> impl Iterator<Item = &mut dyn Rows> {
         let spare = self.spare.as_mut().map(|spare| spare as &mut dyn Rows);
-        spare.into_iter().chain([self.kept.rows_mut()])
+        spare.into_iter().chain([self.store.rows_mut()])
     }
 
     /// Writes what memory holds to the file, now that it may be possible.
     fn flush(&mut self) -> rows::Result<()> {
         if let Some(spare) = &self.spare {
             let records = spare.read()?;
-            self.kept.rows_mut().write(&records, "")?;
+            self.store.rows_mut().write(&records, "")?;
             self.spare = None;
             self.trouble = None;
         }

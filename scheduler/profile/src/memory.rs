@@ -18,7 +18,7 @@ use crate::record::{
     ValueRecord,
 };
 use crate::refusal::RefusedRun;
-use crate::rows::{self, Check, KeptStates, Result, Rows, Stated};
+use crate::rows::{self, Check, RecentSettings, Result, Rows, Stated};
 use crate::statistics::Measured;
 
 /// The most that a file holds of a number.
@@ -113,7 +113,7 @@ impl Part {
             .iter()
             .map(|batch| Conditions::read(&batch.conditions));
         let conditions: Vec<Conditions> = conditions.collect();
-        let mut states = KeptStates::default();
+        let mut states = RecentSettings::default();
         let mut counts: BTreeMap<(String, bool, bool), u32> = BTreeMap::new();
         let mut too_many = Vec::new();
         for (_, id, has_energy, at) in newest {

@@ -89,12 +89,13 @@ pub(crate) trait Rows {
     fn loaded_bundles(&self) -> Result<Vec<Loaded>>;
 }
 
-/// Settings under which times of a part are kept, told from the newest measurement to the oldest.
+/// The newest settings under which times of a part are kept.
 #[derive(Default)]
-pub(crate) struct KeptStates(BTreeMap<Option<Cadence>, Vec<String>>);
+pub(crate) struct RecentSettings(BTreeMap<Option<Cadence>, Vec<String>>);
 
-impl KeptStates {
-    /// The setting of these conditions, and whether there are enough newer ones at its cadence.
+impl RecentSettings {
+    /// The setting of these conditions, and whether enough newer ones exist at its cadence. Call it
+    /// from the newest measurement to the oldest.
     pub(crate) fn of(&mut self, conditions: &Conditions) -> (String, bool) {
         let state = conditions.lasting().to_string();
         let known = self.0.entry(conditions.cadence).or_default();

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use polychip_device_queue::{self as lanes, Arrivals, Choice, Class, Device, Part, Task, TaskSet};
+use polychip_device_queue::{self as device_queue, Arrivals, Choice, Class, Device, Part, Task, TaskSet};
 use polychip_partitioner::{Goal, Time};
 
 use crate::admission::report::{
@@ -25,7 +25,7 @@ use crate::admission::timed::TimedPart;
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::Planned;
 use crate::policy::{Aim, Policy};
-use crate::session::standby_plan::ToKeep;
+use crate::session::standby_plan::UnloadedStandbyPlan;
 use crate::session::{portfolio, queue_grants};
 use crate::shared::Shared;
 
@@ -77,7 +77,7 @@ pub(crate) struct Chosen {
 pub(crate) struct Found {
     pub(crate) chosen: Vec<Chosen>,
     set: TaskSet,
-    certificate: lanes::Certificate,
+    certificate: device_queue::Certificate,
 }
 
 impl Counted {
@@ -93,8 +93,8 @@ impl Counted {
     }
 
     /// As it is to be kept ready.
-    pub(crate) fn to_keep(&self) -> ToKeep<'_> {
-        ToKeep {
+    pub(crate) fn unloaded_standby(&self) -> UnloadedStandbyPlan<'_> {
+        UnloadedStandbyPlan {
             planned: &self.planned,
             times_ns: &self.times_ns,
         }
@@ -313,7 +313,7 @@ impl Plans<'_> {
     }
 }
 
-/// The devices of a runtime, each with its memory and a lane that is given one part at a time: parts of admitted sessions
+/// The devices of a runtime, each with its memory and a queue that is given one part at a time: parts of admitted sessions
 /// take all places of a device. Where parts give way to more urgent ones, admission does not count on it.
 pub(crate) fn devices(shared: &Shared) -> Vec<Device> {
     let all = shared.host.devices().iter();
@@ -331,20 +331,20 @@ fn set_of(devices: &[Device], members: &[Member], chosen: &[Chosen]) -> TaskSet 
     TaskSet::new(devices.to_vec(), tasks.collect())
 }
 
-fn bad_set(error: lanes::Error) -> Error {
+fn bad_set(error: device_queue::Error) -> Error {
     Error::caused(ErrorKind::BadInput, "admission", error)
 }
 
 /// What these members have, where they are admitted so.
 pub(crate) fn judged(devices: &[Device], members: &[Member], chosen: Vec<Chosen>) -> Result<Option<Found>> {
     let set = set_of(devices, members, &chosen);
-    Ok(match lanes::admit(&set).map_err(bad_set)? {
-        lanes::Admission::Admitted(certificate) => Some(Found {
+    Ok(match device_queue::admit(&set).map_err(bad_set)? {
+        device_queue::Admission::Admitted(certificate) => Some(Found {
             chosen,
             set,
             certificate,
         }),
-        lanes::Admission::Refused(_) => None,
+        device_queue::Admission::Refused(_) => None,
     })
 }
 
@@ -376,7 +376,7 @@ fn jointly(devices: &[Device], members: &[Member], options: &[Vec<Chosen>]) -> R
     let sessions = members
         .iter()
         .zip(options)
-        .map(|(member, options)| lanes::Session {
+        .map(|(member, options)| device_queue::Session {
             name: member.name.clone(),
             class: member.class,
             arrivals: member.arrivals,
@@ -389,14 +389,14 @@ fn jointly(devices: &[Device], members: &[Member], options: &[Vec<Chosen>]) -> R
                 })
                 .collect(),
         });
-    let sessions: Vec<lanes::Session> = sessions.collect();
+    let sessions: Vec<device_queue::Session> = sessions.collect();
     let frugal = members.iter().all(|member| member.policy.aim() == Aim::Energy);
     let is_known = options.iter().flatten().all(|chosen| energy(chosen).is_some());
     let aim = match frugal && is_known {
-        true => lanes::Aim::Energy,
-        false => lanes::Aim::Load,
+        true => device_queue::Aim::Energy,
+        false => device_queue::Aim::Load,
     };
-    let found = lanes::joint(devices, &sessions, aim, STEPS).map_err(bad_set)?;
+    let found = device_queue::joint(devices, &sessions, aim, STEPS).map_err(bad_set)?;
     Ok(found.map(|joint| {
         let chosen = joint.chosen.iter().zip(options);
         chosen.map(|(index, options)| options[*index].clone()).collect()
@@ -430,7 +430,7 @@ fn coarser(devices: &[Device], members: &[Member], plans: &Plans<'_>, found: Fou
         {
             continue;
         }
-        let limits = lanes::cuts(&found.set).map_err(bad_set)?;
+        let limits = device_queue::cuts(&found.set).map_err(bad_set)?;
         let limits = limits.iter().flat_map(|device| &device.tasks);
         let own = limits.filter(|(task, _)| *task == index);
         let Some(longest_ns) = own.filter_map(|(_, longest)| *longest).min() else {
@@ -468,21 +468,21 @@ fn refused(
     let mut chosen: Vec<Chosen> = members.iter().map(own).collect();
     loop {
         let set = set_of(devices, members, &chosen);
-        let reason = match lanes::admit(&set).map_err(bad_set)? {
+        let reason = match device_queue::admit(&set).map_err(bad_set)? {
             // the search had ended before it came to these
-            lanes::Admission::Admitted(certificate) => {
+            device_queue::Admission::Admitted(certificate) => {
                 return Ok(Ok(Found {
                     chosen,
                     set,
                     certificate,
                 }));
             }
-            lanes::Admission::Refused(reason) => reason,
+            device_queue::Admission::Refused(reason) => reason,
         };
         let mut is_cut = false;
         if matches!(
             reason,
-            lanes::Reason::Demand {
+            device_queue::Reason::Demand {
                 overloaded: false,
                 ..
             }
@@ -519,7 +519,7 @@ impl Found {
 
     /// The proof in words and figures.
     pub(crate) fn report(&self, members: &[Member]) -> Result<CertificateReport> {
-        let limits = lanes::cuts(&self.set).map_err(bad_set)?;
+        let limits = device_queue::cuts(&self.set).map_err(bad_set)?;
         let devices = self.set.devices.iter().enumerate();
         let used = devices.filter(|(index, _)| self.set.tasks.iter().any(|task| task.longest_on(*index) > 0));
         let devices = used.map(|(index, device)| {

@@ -18,7 +18,7 @@ use crate::admission::report::{CertificateReport, RefusalReport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Policy;
 use crate::session::specialization_state::Inner;
-use crate::session::standby_plan::Kept;
+use crate::session::standby_plan::StandbyPlan;
 use crate::session::{Session, next_id};
 use crate::shared::Shared;
 
@@ -219,7 +219,7 @@ pub(crate) fn admit(
         for (entry, chosen) in entries.iter_mut().zip(before) {
             if let Some(inner) = entry.session.upgrade() {
                 let mut ready = chosen.ready.iter();
-                ready.try_for_each(|plan| inner.make_ready(plan.to_keep()))?;
+                ready.try_for_each(|plan| inner.make_ready(plan.unloaded_standby()))?;
             }
             entry.member = entry.member.admitted(chosen);
         }
@@ -265,11 +265,14 @@ pub(crate) fn make(
             let chosen = entry.member.chosen();
             let id = next_id();
             let ready = (0..).zip(&chosen.ready);
-            let kept = ready.map(|(number, plan)| plan.to_keep().load(shared, id, number, &policy));
-            let kept: Vec<Kept> = kept.collect::<Result<_>>()?;
-            let first = kept.iter().find(|kept| kept.is_of(chosen.plan.planned.plan()));
+            let standby =
+                ready.map(|(number, plan)| plan.unloaded_standby().load(shared, id, number, &policy));
+            let standby: Vec<StandbyPlan> = standby.collect::<Result<_>>()?;
+            let first = standby
+                .iter()
+                .find(|standby| standby.is_of(chosen.plan.planned.plan()));
             let first = Arc::clone(&first.expect("invariant: what was chosen is ready").plan);
-            let session = Session::admitted(shared, id, policy, first, kept, Box::new(reservation))?;
+            let session = Session::admitted(shared, id, policy, first, standby, Box::new(reservation))?;
             let inner = session.0.latest();
             let mut entries = lock(&registry.entries);
             if let Some(entry) = entries.all.iter_mut().find(|entry| entry.number == number) {

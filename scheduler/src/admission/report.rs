@@ -5,7 +5,7 @@
 use std::fmt;
 
 use polychip_device_queue::{
-    self as lanes, Class, Fit, Instant, Milliseconds, Miss, Missing, Reason, TaskSet,
+    self as device_queue, Class, Fit, Instant, Milliseconds, Miss, Missing, Reason, TaskSet,
 };
 use polychip_host::Priority;
 use schemars::JsonSchema;
@@ -253,9 +253,9 @@ impl RefusalReport {
     ///
     /// # Errors
     /// The set is invalid ([`TaskSet::check`]).
-    pub fn of(set: &TaskSet, reason: &Reason) -> Result<Self, lanes::Error> {
-        let fits = lanes::what_would_fit(set, reason)?;
-        let (proof, arrivals, miss) = match lanes::missing(set, reason) {
+    pub fn of(set: &TaskSet, reason: &Reason) -> Result<Self, device_queue::Error> {
+        let fits = device_queue::what_would_fit(set, reason)?;
+        let (proof, arrivals, miss) = match device_queue::missing(set, reason) {
             Missing::Shown { arrivals, miss, .. } => {
                 (Proof::Misses, arrivals, Some(MissReport::of(set, &miss)))
             }

@@ -299,22 +299,22 @@ impl Whole {
     }
 }
 
-/// What a device runs of a graph, and what each node is said to cost on it.
-type Answer = Result<(Target, Vec<Option<Cost>>)>;
+/// A device's supported nodes of a graph, and its stated cost of each node.
+type DeviceCosts = Result<(Target, Vec<Option<Cost>>)>;
 
-/// The answers of several devices about a large graph, asked on as many threads as there are cores; none where asking one
-/// after the other is as fast.
+/// Queries several devices about a large graph, on as many threads as there are cores; `None` if
+/// querying them one after the other is as fast.
 fn asked_at_once(
     graph: &Graph,
     flat: &FlatGraph,
     devices: &[Device],
     settings: Settings,
-) -> Option<Vec<Answer>> {
+) -> Option<Vec<DeviceCosts>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     if devices.len() * graph.node_count() < MANY_ANSWERS || devices.len() < 2 || threads < 2 {
         return None;
     }
-    let answers: Vec<OnceLock<Answer>> = devices.iter().map(|_| OnceLock::new()).collect();
+    let answers: Vec<OnceLock<DeviceCosts>> = devices.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..threads.min(devices.len()) {
@@ -331,8 +331,8 @@ fn asked_at_once(
     answers.into_iter().map(OnceLock::into_inner).collect()
 }
 
-/// What a device runs of a graph, and what each node is said to cost on it.
-fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> Answer {
+/// A device's supported nodes of a graph, and its stated cost of each node.
+fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> DeviceCosts {
     let info = device.info();
     let mut target = Target::new(device.name(), graph.node_count());
     let mut costs = vec![None; graph.node_count()];

@@ -26,21 +26,21 @@ impl Future for Run {
             let (slot, error) = match std::mem::replace(&mut run.state, State::Over) {
                 State::Issued(mut slot) => match run.plan.finish(&mut slot, Duration::ZERO) {
                     Ok(Progress::Done) => return Poll::Ready(run.outputs(slot)),
-                    Ok(Progress::Waiting) => match run.plan.make_conductor(run.index) {
+                    Ok(Progress::Waiting) => match run.plan.make_run_driver(run.index) {
                         Ok(()) => {
-                            run.plan.conduct(run.index, slot);
-                            run.state = State::Conducted;
+                            run.plan.drive(run.index, slot);
+                            run.state = State::Driven;
                             continue;
                         }
                         Err(error) => (slot, error),
                     },
                     Err(error) => (slot, error),
                 },
-                State::Conducted => match run.plan.poll_conducted(run.index, context.waker()) {
+                State::Driven => match run.plan.poll_driven(run.index, context.waker()) {
                     Some((slot, Ok(()))) => return Poll::Ready(run.outputs(slot)),
                     Some((slot, Err(error))) => (slot, error),
                     None => {
-                        run.state = State::Conducted;
+                        run.state = State::Driven;
                         return Poll::Pending;
                     }
                 },

@@ -14,30 +14,34 @@ use crate::error::Result;
 use crate::event::{Event, EventKind};
 use crate::session::loaded::LoadedPlan;
 use crate::session::specialization_state::Inner;
-use crate::session::standby_plan::{Kept, ToKeep};
+use crate::session::standby_plan::{StandbyPlan, UnloadedStandbyPlan};
 
 impl Inner {
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn standby(&self) -> MutexGuard<'_, Vec<StandbyPlan>> {
+        self.standby.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Compiles and loads a plan that is to be ready and is not; nothing changes for runs.
-    pub(crate) fn make_ready(&self, plan: ToKeep<'_>) -> Result<()> {
-        if self.kept().iter().any(|kept| kept.is_of(plan.planned.plan())) {
+    pub(crate) fn make_ready(&self, plan: UnloadedStandbyPlan<'_>) -> Result<()> {
+        if self
+            .standby()
+            .iter()
+            .any(|standby| standby.is_of(plan.planned.plan()))
+        {
             return Ok(());
         }
         let made = plan.load(&self.shared, self.id, self.next_number(), &self.policy)?;
-        self.kept().push(made);
+        self.standby().push(made);
         Ok(())
     }
 
     /// The next run takes a plan of those that are ready; `why` is told where that is another one.
     pub(crate) fn take_up(&self, plan: &Plan, name: &str, why: String) {
         let found = self
-            .kept()
+            .standby()
             .iter()
-            .find(|kept| kept.is_of(plan))
-            .map(|kept| Arc::clone(&kept.plan));
+            .find(|standby| standby.is_of(plan))
+            .map(|standby| Arc::clone(&standby.plan));
         let Some(found) = found.filter(|plan| !plan.has_failed() && !plan.is_broken()) else {
             return;
         };
@@ -57,13 +61,13 @@ impl Inner {
 
     /// Lets go of plans that are ready, but for these.
     pub(crate) fn keep_only(&self, plans: &[&Plan]) {
-        let gone: Vec<Kept> = {
-            let mut kept = self.kept();
-            let all = std::mem::take(&mut *kept);
+        let gone: Vec<StandbyPlan> = {
+            let mut standby = self.standby();
+            let all = std::mem::take(&mut *standby);
             let (stays, gone) = all
                 .into_iter()
-                .partition(|kept| plans.iter().any(|plan| kept.is_of(plan)));
-            *kept = stays;
+                .partition(|standby| plans.iter().any(|plan| standby.is_of(plan)));
+            *standby = stays;
             gone
         };
         // which may wait for their last runs
@@ -72,24 +76,27 @@ impl Inner {
 
     /// Parts of a plan that is ready are due so long after their run is submitted, in nanoseconds.
     pub(crate) fn set_due(&self, plan: &Plan, within_ns: &[u64]) {
-        if let Some(kept) = self.kept().iter().find(|kept| kept.is_of(plan)) {
-            kept.plan.wiring.set_due(within_ns);
+        if let Some(standby) = self.standby().iter().find(|standby| standby.is_of(plan)) {
+            standby.plan.wiring.set_due(within_ns);
         }
     }
 
     /// The times that a plan of these parts was counted with, where admission keeps it ready, in nanoseconds.
     pub(crate) fn counted_times(&self, plan: &Plan) -> Option<Vec<u64>> {
-        let kept = self.kept();
-        let found = kept.iter().find(|kept| kept.is_of(plan))?;
+        let standby = self.standby();
+        let found = standby.iter().find(|standby| standby.is_of(plan))?;
         Some(found.times_ns.clone())
     }
 
     /// A plan was loaded again: it stays ready in the place of what is void.
     pub(crate) fn keep_instead(&self, plan: &Arc<LoadedPlan>) {
-        let mut kept = self.kept();
-        if let Some(kept) = kept.iter_mut().find(|kept| kept.is_of(plan.planned.plan())) {
-            plan.wiring.set_due(&kept.plan.wiring.due());
-            kept.plan = Arc::clone(plan);
+        let mut standby = self.standby();
+        if let Some(standby) = standby
+            .iter_mut()
+            .find(|standby| standby.is_of(plan.planned.plan()))
+        {
+            plan.wiring.set_due(&standby.plan.wiring.due());
+            standby.plan = Arc::clone(plan);
         }
     }
 }

@@ -53,10 +53,10 @@ impl Asked {
     }
 }
 
-/// The first sizes are done with, whatever came of them.
-struct Turn<'a>(&'a Asked);
+/// Removes the first sizes from the queue when dropped, also if planning failed.
+struct PlannedSizes<'a>(&'a Asked);
 
-impl Drop for Turn<'_> {
+impl Drop for PlannedSizes<'_> {
     fn drop(&mut self) {
         self.0.lock().sizes.pop_front();
         self.0.changed.notify_all();
@@ -72,7 +72,7 @@ impl Background {
             .name("polychip-plan".into())
             .spawn(move || {
                 while let Some(sizes) = of_thread.next() {
-                    let _turn = Turn(&of_thread);
+                    let _finished = PlannedSizes(&of_thread);
                     open.take_over(&sizes);
                 }
             })?;

@@ -19,8 +19,8 @@ use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Precision, Settings};
 
-/// What a device said to a part.
-pub(crate) type Answer<T> = std::result::Result<T, polychip_host::Error>;
+/// A device's result for a part.
+pub(crate) type DeviceResult<T> = std::result::Result<T, polychip_host::Error>;
 
 /// "PLYB": a cached blob of ours.
 const MAGIC: [u8; 4] = *b"PLYB";
@@ -108,10 +108,10 @@ pub(crate) fn all(
     settings: Settings,
     cache: Option<&Path>,
     have: &Loaded,
-) -> Vec<Answer<LoadedPart>> {
+) -> Vec<DeviceResult<LoadedPart>> {
     let descriptors = planned.model().descriptors(planned.graph());
     let parts = &planned.plan().parts;
-    let one = |index: usize| -> Answer<LoadedPart> {
+    let one = |index: usize| -> DeviceResult<LoadedPart> {
         let part = &parts[index];
         if let Some(loaded) = have.find(part) {
             return Ok(loaded.clone());
@@ -138,19 +138,19 @@ pub(crate) fn in_parallel<T: Send>(parts: usize, one: impl Fn(usize) -> T + Sync
     if parts == 1 {
         return vec![one(0)];
     }
-    let lanes = std::thread::available_parallelism()
+    let threads = std::thread::available_parallelism()
         .map_or(1, std::num::NonZero::get)
         .min(parts);
     // not rayon's pool: a plugin that holds a lock while it waits for rayon would be handed another part's compile
     let next = AtomicUsize::new(0);
-    let lane = || -> Vec<(usize, T)> {
+    let work = || -> Vec<(usize, T)> {
         let taken = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
         let taken = taken.take_while(|index| *index < parts);
         taken.map(|index| (index, one(index))).collect()
     };
     let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
-        let made = lanes.into_iter().map(|lane| lane.join());
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let made = threads.into_iter().map(|thread| thread.join());
         made.flat_map(|made| made.unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     });
@@ -174,7 +174,7 @@ pub(crate) fn one(
     descriptors: &[i64],
     settings: Settings,
     source: Source<'_>,
-) -> Answer<LoadedPart> {
+) -> DeviceResult<LoadedPart> {
     load(
         device,
         &planned.devices()[device.index()],
@@ -192,7 +192,7 @@ fn load(
     descriptors: &[i64],
     settings: Settings,
     source: Source<'_>,
-) -> Answer<LoadedPart> {
+) -> DeviceResult<LoadedPart> {
     // a device that can be reset may need the blob once more
     let keep = source.keep && device.offers_reset();
     let structure = fingerprint::structure(graph);

@@ -269,7 +269,7 @@ impl Lateness {
             &slot.timings,
             after,
             predicted,
-            |part| slot.turns.waited_ns(part),
+            |part| slot.grants.waited_ns(part),
             submitted.begun_ns,
         );
         let is_due = {

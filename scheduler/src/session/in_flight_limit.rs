@@ -83,7 +83,7 @@ impl State {
 /// One of the runs that may be in flight.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    flights: Arc<InFlightLimit>,
+    in_flight_limit: Arc<InFlightLimit>,
     run: u64,
 }
 
@@ -95,7 +95,7 @@ impl Permit {
 
     /// As [`InFlightLimit::give_up`], of this run.
     pub(crate) fn give_up(&self) {
-        self.flights.give_up(self.run);
+        self.in_flight_limit.give_up(self.run);
     }
 }
 
@@ -130,9 +130,9 @@ impl InFlightLimit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ticket(self: &Arc<Self>, state: &mut State) -> Permit {
+    fn permit(self: &Arc<Self>, state: &mut State) -> Permit {
         Permit {
-            flights: Arc::clone(self),
+            in_flight_limit: Arc::clone(self),
             run: state.begin(),
         }
     }
@@ -142,7 +142,7 @@ impl InFlightLimit {
         let mut state = self.lock();
         let is_free =
             state.out.len() < self.most().min(most) && state.first == state.next && !state.is_closed;
-        is_free.then(|| self.ticket(&mut state))
+        is_free.then(|| self.permit(&mut state))
     }
 
     /// A place, once one is free and whoever came before has one; `None` where that takes longer than `patience`, or no
@@ -162,12 +162,12 @@ impl InFlightLimit {
                 return None;
             }
             if state.first == own && state.out.len() < most {
-                let ticket = self.ticket(&mut state);
+                let permit = self.permit(&mut state);
                 state.advance();
                 drop(state);
                 // the next one may have its place too
                 self.changed.notify_all();
-                return Some(ticket);
+                return Some(permit);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -274,12 +274,12 @@ fn named(out: &[Flight]) -> String {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.flights.lock();
+        let mut state = self.in_flight_limit.lock();
         state.out.retain(|flight| flight.run != self.run);
         let waited_for = state.first != state.next;
         drop(state);
         if waited_for {
-            self.flights.changed.notify_all();
+            self.in_flight_limit.changed.notify_all();
         }
     }
 }
@@ -292,42 +292,42 @@ mod tests {
 
     #[test]
     fn permits_are_granted_in_order_of_arrival() {
-        let flights = Arc::new(InFlightLimit::new(1));
-        let first = flights.take(9).unwrap();
-        assert!(flights.take(9).is_none());
-        assert!(flights.wait(9, Duration::from_millis(1), || {}).is_none());
+        let in_flight_limit = Arc::new(InFlightLimit::new(1));
+        let first = in_flight_limit.take(9).unwrap();
+        assert!(in_flight_limit.take(9).is_none());
+        assert!(in_flight_limit.wait(9, Duration::from_millis(1), || {}).is_none());
         let order = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for number in 0..8 {
-                let (flights, order) = (&flights, &order);
+                let (in_flight_limit, order) = (&in_flight_limit, &order);
                 scope.spawn(move || {
-                    let ticket = flights.wait(9, LONG, || {}).unwrap();
+                    let permit = in_flight_limit.wait(9, LONG, || {}).unwrap();
                     order.lock().unwrap().push(number);
-                    drop(ticket);
+                    drop(permit);
                 });
-                while flights.lock().next < number + 2 {
+                while in_flight_limit.lock().next < number + 2 {
                     std::thread::yield_now();
                 }
             }
             // a place is free in a moment, but others wait for it
             drop(first);
-            assert!(flights.take(9).is_none() || order.lock().unwrap().len() == 8);
+            assert!(in_flight_limit.take(9).is_none() || order.lock().unwrap().len() == 8);
         });
         assert_eq!(order.into_inner().unwrap(), (0..8).collect::<Vec<u64>>());
-        assert!(flights.take(9).is_some());
+        assert!(in_flight_limit.take(9).is_some());
     }
 
     #[test]
     fn timed_out_waiter_does_not_block_the_queue() {
-        let flights = Arc::new(InFlightLimit::new(2));
-        let (one, two) = (flights.take(2).unwrap(), flights.take(2).unwrap());
+        let in_flight_limit = Arc::new(InFlightLimit::new(2));
+        let (one, two) = (in_flight_limit.take(2).unwrap(), in_flight_limit.take(2).unwrap());
         std::thread::scope(|scope| {
             let waits = |patience: Duration| {
-                let flights = &flights;
-                move || flights.wait(2, patience, || {}).is_some()
+                let in_flight_limit = &in_flight_limit;
+                move || in_flight_limit.wait(2, patience, || {}).is_some()
             };
             let come = |count: u64| {
-                while flights.lock().next < count {
+                while in_flight_limit.lock().next < count {
                     std::thread::yield_now();
                 }
             };
@@ -341,18 +341,18 @@ mod tests {
             drop((one, two));
             assert!(long.join().unwrap() && last.join().unwrap());
         });
-        let state = flights.lock();
+        let state = in_flight_limit.lock();
         assert_eq!(state.first, state.next);
     }
 
     #[test]
     fn polling_frees_the_permit_of_an_abandoned_run() {
-        let flights = Arc::new(InFlightLimit::new(1));
-        let ticket = flights.take(1);
-        flights.give_up(1);
-        let kept = Mutex::new(ticket);
+        let in_flight_limit = Arc::new(InFlightLimit::new(1));
+        let permit = in_flight_limit.take(1);
+        in_flight_limit.give_up(1);
+        let kept = Mutex::new(permit);
         assert!(
-            flights
+            in_flight_limit
                 .wait(1, LONG, || drop(kept.lock().unwrap().take()))
                 .is_some()
         );
@@ -360,12 +360,12 @@ mod tests {
 
     #[test]
     fn refusal_lists_the_permit_holders() {
-        let flights = Arc::new(InFlightLimit::new(2));
-        drop(flights.take(2).unwrap());
-        let (second, third) = (flights.take(2).unwrap(), flights.take(2).unwrap());
+        let in_flight_limit = Arc::new(InFlightLimit::new(2));
+        drop(in_flight_limit.take(2).unwrap());
+        let (second, third) = (in_flight_limit.take(2).unwrap(), in_flight_limit.take(2).unwrap());
         assert_eq!((second.run(), third.run()), (2, 3));
-        flights.give_up(3);
-        let error = flights.refusal(false);
+        in_flight_limit.give_up(3);
+        let error = in_flight_limit.refusal(false);
         assert_eq!(error.kind(), ErrorKind::InFlight);
         let words = error.to_string();
         assert!(words.starts_with("2 runs are in flight"), "{words}");
@@ -379,25 +379,25 @@ mod tests {
 
     #[test]
     fn close_ends_all_waits_with_an_error() {
-        let flights = Arc::new(InFlightLimit::new(1));
-        let first = flights.take(1).unwrap();
+        let in_flight_limit = Arc::new(InFlightLimit::new(1));
+        let first = in_flight_limit.take(1).unwrap();
         std::thread::scope(|scope| {
-            let wait = || flights.wait(1, Duration::MAX, || {}).is_none();
+            let wait = || in_flight_limit.wait(1, Duration::MAX, || {}).is_none();
             let waits = [scope.spawn(wait), scope.spawn(wait)];
-            while flights.lock().next < 2 {
+            while in_flight_limit.lock().next < 2 {
                 std::thread::yield_now();
             }
-            flights.close();
+            in_flight_limit.close();
             for wait in waits {
                 assert!(wait.join().unwrap());
             }
         });
         drop(first);
-        assert!(flights.take(1).is_none() && flights.wait(1, LONG, || {}).is_none());
-        let error = flights.refusal(true);
+        assert!(in_flight_limit.take(1).is_none() && in_flight_limit.wait(1, LONG, || {}).is_none());
+        let error = in_flight_limit.refusal(true);
         assert_eq!(error.kind(), ErrorKind::Closed);
         assert_eq!(error.to_string(), "the session is closed: it starts no more runs");
-        let state = flights.lock();
+        let state = in_flight_limit.lock();
         assert_eq!(state.first, state.next);
     }
 }

@@ -34,7 +34,7 @@ use polychip_profile::Cadence;
 use crate::planned::Planned;
 use crate::policy::{Aim, Learn, Policy};
 use crate::session::loaded::LoadedPlan;
-use crate::session::run_state::Given;
+use crate::session::run_state::RunBindings;
 use shadow::Sample;
 
 /// Runs that overlapped no other before other plans are made: a session of a few runs compiles nothing more.
@@ -159,7 +159,7 @@ impl Learning {
     }
 
     /// Keeps the inputs of a run that has ended, where shadow runs need some. The run still holds them.
-    pub(crate) fn sample(&self, plan: &LoadedPlan, given: &Given) {
+    pub(crate) fn sample(&self, plan: &LoadedPlan, given: &RunBindings) {
         if !self.wants_sample.load(Ordering::Acquire) {
             return;
         }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use polychip_host::Clock;
 
+use crate::device_queue::Member;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lane::Member;
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
@@ -25,52 +25,52 @@ use crate::session::memory::{self, Footprint};
 use crate::session::padding;
 use crate::session::replicas::{ReplicaReport, Replicas, Taken};
 use crate::session::run_driver::RunDriver;
-use crate::session::run_state::{Given, Progress, RunState};
+use crate::session::run_state::{Progress, RunBindings, RunState};
 use crate::session::wiring::{self, OutputSource, PartWiring, Wiring};
 use crate::shared::Shared;
 
-/// Slots of a plan, at most: of as many runs the app may keep the outputs.
+/// Maximum run states of a plan: the app may keep the outputs of as many runs.
 const MOST_SLOTS: usize = 256;
 
-/// A plan of a session, loaded.
+/// A loaded plan of a session.
 pub(crate) struct LoadedPlan {
-    /// Which plan of the session: buffers of inputs and outputs are made per plan.
+    /// The plan's number in the session: buffers of inputs and outputs are made per plan.
     pub(crate) number: u64,
-    /// The session, among those of the process.
+    /// The session's number in the process.
     pub(crate) session: usize,
-    /// The session shares the lanes of the plan's devices with others.
+    /// Membership in the queues of the plan's devices.
     _members: Vec<Member>,
     pub(super) shared: Arc<Shared>,
-    /// Threads that the policy asks for, which measured times of a CPU are true for.
+    /// The policy's settings; measured times of a CPU hold for its number of threads.
     pub(super) settings: Settings,
     patience: Duration,
     pub(crate) planned: Arc<Planned>,
     pub(crate) wiring: Arc<Wiring>,
     pub(super) parts: Vec<LoadedPart>,
-    /// Of the first copy of the model: the others.
+    /// The other replicas, if this is the first.
     pub(super) others: Vec<Arc<LoadedPlan>>,
-    /// All copies, and which of them this is; none where it is the only one.
+    /// All replicas, and the index of this one; `None` if it is the only one.
     copies: Option<(Arc<Replicas>, usize)>,
     pub(crate) footprint: Footprint,
     slots: Mutex<Slots>,
-    /// One per slot, made with it where parts wait for each other across plugins; else when parts first wait for their
-    /// turns.
-    conductors: Vec<OnceLock<RunDriver>>,
+    /// One per run state. Made with it if parts wait for each other across plugins, otherwise when
+    /// parts first wait for queue grants.
+    run_drivers: Vec<OnceLock<RunDriver>>,
     priority: polychip_host::Priority,
     pub(crate) history: Mutex<History>,
-    /// For how long its devices' clocks may be those of a load that has passed, where its runs leave gaps.
+    /// How long device clocks stay raised after a run, if runs leave gaps.
     pub(crate) clock_hold_ns: u64,
-    /// Shared by all copies, which are replaced together.
+    /// Shared by all replicas, which are replaced together.
     failed: Arc<AtomicBool>,
 }
 
 struct Slots {
-    /// How many there are.
+    /// The number of run states.
     count: usize,
-    /// By slot: the run whose outputs the app keeps, 0 where it keeps none.
+    /// By run state: the run whose outputs the app keeps; 0 for none.
     kept: Vec<u64>,
     free: Vec<(usize, Box<RunState>)>,
-    /// Slots of abandoned runs that had not ended.
+    /// Run states of abandoned runs that had not ended.
     abandoned: Vec<(usize, Option<Box<RunState>>)>,
 }
 
@@ -95,7 +95,7 @@ impl LoadedPlan {
         LoadedPlan::counted(shared, number, session, planned, parts, policy, None)
     }
 
-    /// The same of an admitted session, whose parts were counted with these times in nanoseconds.
+    /// Loads a plan of an admitted session; `times_ns` are the part times of the admission test.
     pub(crate) fn counted(
         shared: &Arc<Shared>,
         number: u64,
@@ -134,7 +134,7 @@ impl LoadedPlan {
         Ok(first)
     }
 
-    /// One copy of the model.
+    /// Loads one replica.
     #[allow(clippy::too_many_arguments)] // what a plan is made of
     fn one(
         shared: &Arc<Shared>,
@@ -147,25 +147,27 @@ impl LoadedPlan {
         failed: Arc<AtomicBool>,
     ) -> Result<LoadedPlan> {
         let devices = planned.devices();
-        let (lanes, threads) = (&shared.lanes, policy.settings().threads);
+        let (device_queues, threads) = (&shared.device_queues, policy.settings().threads);
         let mut wiring = Wiring::new(
             planned.graph(),
             planned.plan(),
             parts.clone(),
             devices,
-            lanes,
+            device_queues,
             threads,
         )?;
         if let Some(times_ns) = times_ns {
             wiring.count_on(times_ns);
         }
-        // where devices wait for each other by themselves their order is theirs; on virtual time only who waits moves a run
+        // devices that wait for each other keep their own order; on virtual time only a waiting
+        // thread advances a run
         let waits_here = wiring.parts.iter().any(|part| !part.after_here.is_empty());
         let is_virtual = shared.host.clock().is_virtual();
         let pipeline = waits_here && policy.runs_in_flight() > 1 && !is_virtual;
-        // what an admitted session gave its device at once would be ahead of the next one's first part
-        let takes_turns = pipeline || times_ns.is_some();
-        let join = |part: &PartWiring| part.lane.join(session, takes_turns);
+        // parts that an admitted session issued at once would delay the first part of the next
+        // session
+        let needs_grants = pipeline || times_ns.is_some();
+        let join = |part: &PartWiring| part.device_queue.join(session, needs_grants);
         let members = wiring.parts.iter().map(join).collect();
         let wiring = Arc::new(wiring);
         let most = policy.runs_in_flight();
@@ -175,7 +177,7 @@ impl LoadedPlan {
             free: Vec::with_capacity(most),
             abandoned: Vec::with_capacity(most),
         };
-        let conductors = (0..MOST_SLOTS).map(|_| OnceLock::new()).collect();
+        let run_drivers = (0..MOST_SLOTS).map(|_| OnceLock::new()).collect();
         let mut plan = LoadedPlan {
             number,
             session,
@@ -194,13 +196,13 @@ impl LoadedPlan {
             parts,
             footprint: Footprint::default(),
             slots: Mutex::new(slots),
-            conductors,
+            run_drivers,
             priority: policy.urgency(),
             failed,
             others: Vec::new(),
             copies: None,
         };
-        // the others are made when as many runs are in flight
+        // the others are made when needed
         if let Some((index, slot, footprint)) = plan.new_slot()? {
             plan.footprint = footprint;
             plan.lock().free.push((index, slot));
@@ -208,7 +210,7 @@ impl LoadedPlan {
         Ok(plan)
     }
 
-    /// One more slot, with its number; none where there are as many as there may be.
+    /// Makes one more run state and its index; `None` at the maximum.
     fn new_slot(&self) -> Result<Option<(usize, Box<RunState>, Footprint)>> {
         let index = {
             let mut slots = self.lock();
@@ -216,7 +218,7 @@ impl LoadedPlan {
                 return Ok(None);
             }
             let room = slots.count + 1;
-            // so that giving one back allocates nothing
+            // returning one then allocates nothing
             let (free, abandoned) = (slots.free.len(), slots.abandoned.len());
             slots.free.reserve(room.saturating_sub(free));
             slots.abandoned.reserve(room.saturating_sub(abandoned));
@@ -236,42 +238,42 @@ impl LoadedPlan {
         for submission in &mut slot.submissions {
             submission.priority = self.priority;
         }
-        if self.wiring.needs_conductor() {
-            self.make_conductor(index)?;
+        if self.wiring.needs_run_driver() {
+            self.make_run_driver(index)?;
         }
         Ok((Box::new(slot), footprint))
     }
 
-    /// Makes a slot's conductor, where there is none.
-    pub(crate) fn make_conductor(&self, index: usize) -> Result<()> {
-        let place = &self.conductors[index];
+    /// Makes the run driver of a run state, unless it exists.
+    pub(crate) fn make_run_driver(&self, index: usize) -> Result<()> {
+        let place = &self.run_drivers[index];
         if place.get().is_none() {
             let (wiring, clock) = (Arc::clone(&self.wiring), self.clock().clone());
-            let conductor = RunDriver::new(wiring, clock, self.patience)
+            let run_driver = RunDriver::new(wiring, clock, self.patience)
                 .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
-            // whoever has the slot is alone with its number
-            let _ = place.set(conductor);
+            // only the holder of the run state uses its index
+            let _ = place.set(run_driver);
         }
         Ok(())
     }
 
-    fn conductor(&self, index: usize) -> &RunDriver {
-        let conductor = self.conductors.get(index).and_then(OnceLock::get);
-        conductor.expect("invariant: a slot whose parts wait for each other has a conductor")
+    fn run_driver(&self, index: usize) -> &RunDriver {
+        let run_driver = self.run_drivers.get(index).and_then(OnceLock::get);
+        run_driver.expect("invariant: a slot whose parts wait for each other has a run driver")
     }
 
-    /// The further copies of the model.
+    /// The further replicas.
     pub(crate) fn others(&self) -> &[Arc<LoadedPlan>] {
         &self.others
     }
 
-    /// What runs are given to copies by; none where there is one.
+    /// The statistics by which runs are assigned to replicas; `None` for a single one.
     pub(crate) fn replicas(&self) -> Option<&Arc<Replicas>> {
         self.copies.as_ref().map(|(set, _)| set)
     }
 
-    /// The copy that the next run takes, with the run's place there. Runs that follow each other, on states, take the
-    /// first copy.
+    /// The replica for the next run, and the run's slot there. Runs on states follow each other and
+    /// use the first replica.
     pub(crate) fn choose(self: Arc<Self>, stateful: bool) -> (Arc<LoadedPlan>, Option<Taken>) {
         match &self.copies {
             Some((set, 0)) if !stateful => {
@@ -286,7 +288,7 @@ impl LoadedPlan {
         }
     }
 
-    /// The devices that read an input, in any copy: it is bound to all of them at once.
+    /// The devices that read an input, in any replica: it is bound to all of them at once.
     pub(crate) fn input_users(&self, index: usize) -> Vec<(usize, polychip_host::Device)> {
         let devices = self.planned.devices();
         match &self.copies {
@@ -295,8 +297,8 @@ impl LoadedPlan {
         }
     }
 
-    /// The devices that an output is bound to: those of all copies, where each shares memory with the host; else those
-    /// of this one.
+    /// The devices that an output is bound to: those of all replicas if each shares memory with the
+    /// host, otherwise those of this one.
     pub(crate) fn output_users(&self, index: usize) -> Vec<(usize, polychip_host::Device)> {
         let devices = self.planned.devices();
         match &self.copies {
@@ -305,16 +307,16 @@ impl LoadedPlan {
         }
     }
 
-    /// The number that memory of an output is bound with.
+    /// The plan number under which an output's memory is bound.
     pub(crate) fn output_number(&self, index: usize) -> u64 {
         match &self.copies {
-            // no plan of a session has such a number
+            // no plan of a session has this number
             Some((set, copy)) if !set.shares_output(index) => self.number | (*copy as u64 + 1) << 32,
             _ => self.number,
         }
     }
 
-    /// What its slots and constants take, in bytes, with those of all copies.
+    /// Bytes of the run states and constants of all replicas.
     pub(crate) fn bytes(&self) -> u64 {
         let others = self.others.iter().map(|copy| copy.bytes());
         others.fold(self.own_bytes(), u64::saturating_add)
@@ -337,7 +339,7 @@ impl LoadedPlan {
         self.parts[part].cached
     }
 
-    /// A device was seen to be lost: the session makes another plan of this before its next run.
+    /// Records a lost device: the session replans before its next run.
     pub(crate) fn mark_failed(&self) {
         self.failed.store(true, Ordering::Release);
     }
@@ -346,7 +348,7 @@ impl LoadedPlan {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Whether a part cannot run as it is: its device is lost, or was reset.
+    /// Whether a part cannot run because its device is lost or was reset.
     pub(crate) fn is_broken(&self) -> bool {
         let broken = |part: &LoadedPart| self.device(part).is_quarantined() || part.executable.is_void();
         self.parts.iter().any(broken)
@@ -356,7 +358,7 @@ impl LoadedPlan {
         &self.planned.devices()[part.device.index()]
     }
 
-    /// The parts that can go on in another plan, and the blobs of the others.
+    /// The parts that another plan can reuse, and the blobs of the others.
     pub(crate) fn reusable(&self) -> Loaded {
         let mut loaded = Loaded::default();
         let others = self.others.iter().map(Arc::as_ref);
@@ -376,7 +378,7 @@ impl LoadedPlan {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free slot; another one where the app keeps the outputs of them all.
+    /// A free run state, or a new one if the app keeps the outputs of all.
     pub(crate) fn take_slot(&self) -> Result<(usize, Box<RunState>)> {
         let free = || self.lock().free.pop();
         if let Some(taken) = free() {
@@ -392,14 +394,14 @@ impl LoadedPlan {
         Err(Error::new(ErrorKind::InFlight, self.all_kept()))
     }
 
-    /// The app keeps the outputs of a run, which are in this slot.
+    /// Records that the app keeps the outputs of a run in this run state.
     pub(crate) fn keep(&self, index: usize, run: u64) {
         self.lock().kept[index] = run;
     }
 
-    /// That there is no slot, and whose outputs have them.
+    /// Error text for run state exhaustion, listing the runs that hold them.
     fn all_kept(&self) -> String {
-        /// Runs that are named; of more it is said how many.
+        /// Maximum number of named runs; the others are counted.
         const NAMED: usize = 8;
         let mut runs: Vec<u64> = self.lock().kept.iter().copied().filter(|run| *run > 0).collect();
         runs.sort_unstable();
@@ -416,7 +418,7 @@ impl LoadedPlan {
         )
     }
 
-    /// A free slot, once a run that was given up has ended where there is none.
+    /// A free run state. Without one, waits for the end of a given-up run.
     pub(crate) fn wait_for_slot(&self) -> Result<(usize, Box<RunState>)> {
         self.take_slot().or_else(|_| {
             self.cancel_abandoned();
@@ -425,9 +427,9 @@ impl LoadedPlan {
         })
     }
 
-    /// Gives an output of a slot that it had no room for so many bytes.
+    /// Replaces the memory of an output that was too small with this many bytes.
     pub(crate) fn grow(&self, slot: &mut RunState, output: usize, bytes: u64) -> Result<()> {
-        // what holds the memory goes first
+        // the bindings to the memory are dropped first
         slot.reset(self.clock());
         memory::grow_output(
             &self.wiring,
@@ -439,7 +441,7 @@ impl LoadedPlan {
         )
     }
 
-    /// Gives a slot back after its run.
+    /// Returns a run state after its run.
     pub(crate) fn put_back(&self, index: usize, mut slot: Box<RunState>) {
         slot.given.release();
         let mut slots = self.lock();
@@ -447,7 +449,7 @@ impl LoadedPlan {
         slots.free.push((index, slot));
     }
 
-    /// Takes the slot of a run that failed: back where all of its parts have ended, else once they have.
+    /// Returns the run state of a failed run once all of its parts have ended.
     pub(crate) fn give_up(&self, index: usize, mut slot: Box<RunState>) {
         slot.cancel();
         if slot.give_up(&self.wiring, Duration::ZERO) {
@@ -457,46 +459,47 @@ impl LoadedPlan {
         }
     }
 
-    /// Takes over the slot of an abandoned run that has not ended.
+    /// Takes over the run state of an abandoned run that has not ended.
     pub(crate) fn abandon(&self, index: usize, mut slot: Option<Box<RunState>>) {
         if let Some(slot) = &mut slot {
             if slot.has_more() {
-                // on virtual time nobody would go on with it
+                // on virtual time no thread would continue it
                 slot.give_up(&self.wiring, Duration::ZERO);
             }
-            if let Some(ticket) = &slot.given.ticket {
-                ticket.give_up();
+            if let Some(permit) = &slot.given.permit {
+                permit.give_up();
             }
             if slot.is_stuck(&self.wiring) {
-                // it may never end: what it was given is to be had again, in memory of its own
+                // it may never end, so it releases the app's tensors and continues in memory of its
+                // own
                 slot.given.release();
             }
         }
         self.lock().abandoned.push((index, slot));
     }
 
-    /// Binds what the slot was given, and issues the first parts of its run.
+    /// Binds the app's tensors and issues the first parts of the run.
     pub(crate) fn start(&self, slot: &mut RunState) -> Result<Progress> {
         slot.reset(self.clock());
-        // out of the slot while the slot is written
+        // moved out while the run state is written
         let given = std::mem::take(&mut slot.given);
         let bound = self.bind(slot, &given);
         slot.given = given;
         bound?;
         let clock = self.clock();
         let progress = slot.issue(&self.wiring, clock, None)?;
-        if self.wiring.needs_conductor() {
+        if self.wiring.needs_run_driver() {
             return Ok(progress);
         }
         Ok(match clock.is_virtual() {
-            // who waits for the run gives its parts to their devices, and moves the clock
+            // the waiting thread issues its parts and moves the clock
             true => Progress::Done,
             false if slot.is_untold() => Progress::Waiting,
             false => progress,
         })
     }
 
-    fn bind(&self, slot: &mut RunState, given: &Given) -> Result<()> {
+    fn bind(&self, slot: &mut RunState, given: &RunBindings) -> Result<()> {
         let (wiring, devices) = (&*self.wiring, self.planned.devices());
         for (index, input) in &given.inputs {
             let bound = input.bound_to(self.number, || self.input_users(*index))?;
@@ -531,7 +534,7 @@ impl LoadedPlan {
                 continue;
             }
             if let Some((_, output)) = given.outputs.iter().find(|(output, _)| *output == index) {
-                // who uses it is asked for only where it is bound to others
+                // its users are looked up only if the binding changes
                 let number = self.output_number(index);
                 if !output.is_bound_to(number) {
                     output.rebind(number, &self.output_users(index))?;
@@ -556,13 +559,13 @@ impl LoadedPlan {
         slot.finish(&self.wiring, self.clock(), timeout, self.patience)
     }
 
-    /// Waits for a run that may take so long on the runtime's clock, from its start.
+    /// Waits for a run for at most this time on the runtime's clock, from its start.
     pub(crate) fn finish_within(&self, slot: &mut RunState, most: Duration) -> Result<Progress> {
         slot.finish_within(&self.wiring, self.clock(), most)
     }
 
-    /// What is left to do for a run whose parts have all ended well: its outputs are in the app's memory, and cut where
-    /// they were padded; its states go on, and the app has its tensors back.
+    /// Completes a run whose parts all succeeded: copies and cuts padded outputs into the app's
+    /// memory, advances states and releases the app's tensors.
     pub(crate) fn complete(&self, slot: &mut RunState) -> Result<()> {
         let mut written = slot.given.outputs.iter();
         let copied = written.try_for_each(|(_, output)| output.copy_to_app(&self.wiring.copied));
@@ -578,30 +581,26 @@ impl LoadedPlan {
         }
     }
 
-    /// Hands a slot to its conductor.
-    pub(crate) fn conduct(&self, index: usize, slot: Box<RunState>) {
-        self.conductor(index).start(slot);
+    /// Hands a run state to its run driver.
+    pub(crate) fn drive(&self, index: usize, slot: Box<RunState>) {
+        self.run_driver(index).start(slot);
     }
 
-    /// Waits for a run that is driven by its conductor.
-    pub(crate) fn wait_conducted(
-        &self,
-        index: usize,
-        timeout: Duration,
-    ) -> Option<(Box<RunState>, Result<()>)> {
-        self.conductor(index).wait(timeout)
+    /// Waits for a run that a run driver drives.
+    pub(crate) fn wait_driven(&self, index: usize, timeout: Duration) -> Option<(Box<RunState>, Result<()>)> {
+        self.run_driver(index).wait(timeout)
     }
 
-    /// As [`LoadedPlan::wait_conducted`] for one who does not wait: the waker is woken at the end.
-    pub(crate) fn poll_conducted(&self, index: usize, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
-        self.conductor(index).poll(waker)
+    /// As [`LoadedPlan::wait_driven`], without blocking: wakes the waker at the end.
+    pub(crate) fn poll_driven(&self, index: usize, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
+        self.run_driver(index).poll(waker)
     }
 
-    pub(crate) fn cancel_conducted(&self, index: usize) {
-        self.conductor(index).cancel();
+    pub(crate) fn cancel_driven(&self, index: usize) {
+        self.run_driver(index).cancel();
     }
 
-    /// Takes back slots of runs that were given up and have ended, of all copies.
+    /// Takes back the run states of given-up runs that have ended, in all replicas.
     pub(crate) fn reap_ended(&self) {
         self.reap(Duration::ZERO);
         self.others.iter().for_each(|copy| copy.reap_ended());
@@ -611,12 +610,12 @@ impl LoadedPlan {
         for (index, slot) in &self.lock().abandoned {
             match slot {
                 Some(slot) => slot.cancel(),
-                None => self.cancel_conducted(*index),
+                None => self.cancel_driven(*index),
             }
         }
     }
 
-    /// Takes back slots of runs that were given up, where they end within `timeout`.
+    /// Takes back the run states of given-up runs that end within `timeout`.
     fn reap(&self, timeout: Duration) {
         let abandoned = std::mem::take(&mut self.lock().abandoned);
         for (index, slot) in abandoned {
@@ -629,10 +628,10 @@ impl LoadedPlan {
                         self.complete_alone(&mut slot);
                         Ok(slot)
                     }
-                    // one part failed; the others may still be with their devices
+                    // one part failed; the others may still be on their devices
                     Err(_) => self.ended(slot, timeout),
                 },
-                None => match self.conductor(index).wait(timeout) {
+                None => match self.run_driver(index).wait(timeout) {
                     Some((mut slot, Ok(()))) => {
                         self.complete_alone(&mut slot);
                         Ok(slot)
@@ -648,7 +647,7 @@ impl LoadedPlan {
         }
     }
 
-    /// The slot of a failed run, where all of it has ended.
+    /// Returns the run state of a failed run if all of its parts have ended.
     fn ended(
         &self,
         mut slot: Box<RunState>,
@@ -665,7 +664,7 @@ impl LoadedPlan {
     }
 }
 
-/// What runs are given to copies by.
+/// Statistics by which runs are assigned to replicas.
 fn replicas_of(copies: &[LoadedPlan]) -> Replicas {
     let first = &copies[0];
     let devices = first.planned.devices();
@@ -707,7 +706,7 @@ fn replicas_of(copies: &[LoadedPlan]) -> Replicas {
     )
 }
 
-/// For how long clocks may be those of a load that has passed, in nanoseconds, whatever the period.
+/// Time for which clocks stay raised after a load, in nanoseconds, for any period.
 fn held(planned: &Planned) -> u64 {
     let held = planned.clock_hold(Duration::from_secs(1));
     u64::try_from(held.as_nanos()).unwrap_or(u64::MAX)

@@ -14,7 +14,7 @@ use crate::session::arena::{self, Resident};
 use crate::session::copy::Copy;
 use crate::session::run_state::RunState;
 use crate::session::wiring::{Between, OutputSource, Wiring};
-use crate::tensor::{Bound, DeviceBuffer, TensorMemory, TensorSpec};
+use crate::tensor::{DeviceBuffer, PlanMemory, TensorMemory, TensorSpec};
 
 /// What the crossings and outputs of one slot occupy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,7 +27,8 @@ pub(crate) struct Footprint {
     pub(crate) output_bytes: u64,
 }
 
-type Place = (Arc<Buffer>, u64);
+/// A buffer, and an offset in it.
+type BufferRegion = (Arc<Buffer>, u64);
 
 /// Makes a slot with everything bound but the graph inputs.
 pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(RunState, Footprint)> {
@@ -260,7 +261,7 @@ pub(crate) fn bind_output(
 /// Copies of a tensor from the device that wrote it to those that share no memory with it.
 fn copies_from(
     wiring: &Wiring,
-    memory: &Bound,
+    memory: &PlanMemory,
     bytes: u64,
     writer: usize,
     output: Option<usize>,
@@ -318,7 +319,7 @@ fn bind(
     submissions: &mut [Submission],
     part: usize,
     port: u32,
-    place: &Place,
+    place: &BufferRegion,
 ) -> Result<()> {
     submissions[part]
         .bind(port, &place.0, place.1)

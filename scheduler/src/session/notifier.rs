@@ -1,4 +1,4 @@
-//! Notifications of ended parts and granted turns, so that one thread waits for whichever comes
+//! Notifications of ended parts and queue grants, so that one thread waits for whichever comes
 //! first.
 //!
 //! Invariants:
@@ -15,28 +15,28 @@ use polychip_host::{Fence, Signal};
 
 #[derive(Default)]
 struct State {
-    rings: Mutex<u64>,
-    rung: Condvar,
+    count: Mutex<u64>,
+    changed: Condvar,
 }
 
 impl State {
-    fn ring(&self) {
-        *self.rings.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.rung.notify_all();
+    fn notify(&self) {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changed.notify_all();
     }
 }
 
-/// What others ring a bell by.
+/// Notifies the waiting thread of a run.
 #[derive(Clone)]
 pub(crate) struct Waker(Arc<State>);
 
 impl Waker {
-    pub(crate) fn ring(&self) {
-        self.0.ring();
+    pub(crate) fn notify(&self) {
+        self.0.notify();
     }
 }
 
-/// The bell of one slot.
+/// The notifications of one run.
 pub(crate) struct Notifier {
     state: Arc<State>,
     signal: Arc<Signal>,
@@ -46,33 +46,33 @@ impl Notifier {
     pub(crate) fn new() -> Notifier {
         let state = Arc::<State>::default();
         let own = Arc::clone(&state);
-        let signal = Signal::new(move |_| own.ring());
+        let signal = Signal::new(move |_| own.notify());
         Notifier { state, signal }
     }
 
-    /// For what rings it that is no end of a part.
-    pub(crate) fn rope(&self) -> Waker {
+    /// A waker for notifications other than ends of parts.
+    pub(crate) fn waker(&self) -> Waker {
         Waker(Arc::clone(&self.state))
     }
 
-    /// Has the end of a run ring. False where its plugin does not tell of ends.
-    pub(crate) fn hang_on(&self, fence: &Fence) -> bool {
-        // what went wrong is said by whoever waits for the fence
+    /// Notifies at the end of a part. False if its plugin has no end notifications.
+    pub(crate) fn subscribe(&self, fence: &Fence) -> bool {
+        // the waiter of the fence reports its error
         fence.on_signal(&self.signal).unwrap_or(false)
     }
 
     /// Rings so far.
-    pub(crate) fn rings(&self) -> u64 {
-        *self.state.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn count(&self) -> u64 {
+        *self.state.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there were more rings than `seen`, at most `timeout`.
+    /// Waits for a notification after the first `seen`, at most `timeout`.
     pub(crate) fn wait(&self, seen: u64, timeout: Duration) {
-        let rings = self.state.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = self.state.count.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .state
-            .rung
-            .wait_timeout_while(rings, timeout, |rings| *rings == seen);
+            .changed
+            .wait_timeout_while(count, timeout, |count| *count == seen);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn notification_before_the_wait_is_not_missed() {
-        let bell = Notifier::new();
-        let seen = bell.rings();
-        *bell.state.rings.lock().unwrap() += 1;
-        bell.wait(seen, Duration::from_secs(3600));
-        assert_eq!(bell.rings(), seen + 1);
-        bell.wait(seen + 1, Duration::from_millis(1));
+        let notifier = Notifier::new();
+        let seen = notifier.count();
+        *notifier.state.count.lock().unwrap() += 1;
+        notifier.wait(seen, Duration::from_secs(3600));
+        assert_eq!(notifier.count(), seen + 1);
+        notifier.wait(seen + 1, Duration::from_millis(1));
     }
 }

@@ -1,6 +1,6 @@
 //! Queue grants of a run's parts on their devices, and when the run is dropped instead.
 //!
-//! Not here: the queue order (`lane`), when a part is ready (`run_state`).
+//! Not here: the queue order (`device_queue`), when a part is ready (`run_state`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +9,13 @@ use std::time::Duration;
 use polychip_device_queue::Class;
 use polychip_host::{Clock, Priority};
 
+use crate::device_queue::{DeviceQueue, GrantRequest, QueueGrant};
 use crate::error::{Error, ErrorKind};
-use crate::lane::{Asked, Lane, Turn};
 use crate::late_policy::Late;
 use crate::session::notifier::Notifier;
 use crate::session::wiring::{PartWiring, Wiring};
 
-/// What is said of a run: how urgent it is, when it is to be done, and what becomes of it otherwise.
+/// The class and deadline of a run, and the policy for a missed deadline.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Terms {
     pub(crate) class: Class,
@@ -39,13 +39,13 @@ impl Terms {
         }
     }
 
-    /// What is said of a part of the run when it asks for its turn.
-    fn asked(&self, part: &PartWiring) -> Asked {
+    /// The grant request of a part of the run.
+    fn asked(&self, part: &PartWiring) -> GrantRequest {
         let deadline_ns = match part.within_ns.load(Ordering::Relaxed) {
             u64::MAX => self.due_ns,
             within_ns => Some(self.since_ns.saturating_add(within_ns)),
         };
-        Asked {
+        GrantRequest {
             class: self.class,
             deadline_ns,
             since_ns: self.since_ns,
@@ -84,22 +84,22 @@ pub(crate) fn class(priority: Priority) -> Class {
     }
 }
 
-/// Of one slot.
-pub(crate) struct Turns {
-    turns: Vec<Turn>,
+/// The queue grants of all parts of one run.
+pub(crate) struct QueueGrants {
+    grants: Vec<QueueGrant>,
     pub(crate) terms: Terms,
-    /// By part, when it asked for its turn.
+    /// By part, when it first requested its grant.
     asked_ns: Vec<Option<u64>>,
-    /// By part, how long it waited for its turn.
+    /// By part, how long it waited for its grant.
     waited_ns: Vec<u64>,
 }
 
-impl Turns {
-    pub(crate) fn new(wiring: &Wiring, bell: &Notifier) -> Turns {
-        let turn = |part: &PartWiring| Turn::new(&part.lane, bell.rope());
+impl QueueGrants {
+    pub(crate) fn new(wiring: &Wiring, notifier: &Notifier) -> QueueGrants {
+        let grant = |part: &PartWiring| QueueGrant::new(&part.device_queue, notifier.waker());
         let parts = wiring.parts.len();
-        Turns {
-            turns: wiring.parts.iter().map(turn).collect(),
+        QueueGrants {
+            grants: wiring.parts.iter().map(grant).collect(),
             terms: Terms::default(),
             asked_ns: vec![None; parts],
             waited_ns: vec![0; parts],
@@ -108,58 +108,59 @@ impl Turns {
 
     /// For the next run.
     pub(crate) fn reset(&mut self) {
-        self.turns.iter().for_each(Turn::over);
+        self.grants.iter().for_each(QueueGrant::over);
         self.asked_ns.fill(None);
         self.waited_ns.fill(0);
     }
 
-    /// Whether a part that is ready has its turn. `all_ended` where all that it waits for has ended.
+    /// Whether a part that is ready has its grant. `all_ended` if all parts that it waits for have
+    /// ended.
     pub(crate) fn has(&mut self, part: &PartWiring, index: usize, all_ended: bool, clock: &Clock) -> bool {
-        let turn = &self.turns[index];
-        if !part.lane.is_shared() && !turn.is_asked() {
+        let grant = &self.grants[index];
+        if !part.device_queue.is_shared() && !grant.is_asked() {
             return true;
         }
-        // what waits on its device keeps the device from others
+        // a part that waits on its device would block the device for others
         if !all_ended {
             return false;
         }
-        let is_given = turn.ask(&self.terms.asked(part));
+        let is_given = grant.ask(&self.terms.asked(part));
         let now_ns = clock.now_ns();
         let since_ns = *self.asked_ns[index].get_or_insert(now_ns);
         self.waited_ns[index] = now_ns.saturating_sub(since_ns);
         is_given
     }
 
-    /// A part is with its device: says which part of the run asks for its turn on the device when it ends.
+    /// Sets the part of the run that requests a grant when this part, which is on its device, ends.
     pub(crate) fn then(&self, wiring: &Wiring, index: usize, next: Option<usize>) {
-        let next = next.map(|next| (&self.turns[next], self.terms.asked(&wiring.parts[next])));
-        self.turns[index].then(next);
+        let next = next.map(|next| (&self.grants[next], self.terms.asked(&wiring.parts[next])));
+        self.grants[index].then(next);
     }
 
-    pub(crate) fn of(&self, index: usize) -> &Turn {
-        &self.turns[index]
+    pub(crate) fn of(&self, index: usize) -> &QueueGrant {
+        &self.grants[index]
     }
 
-    /// A part that waits for its turn.
+    /// A part that waits for its grant.
     pub(crate) fn waiting(&self) -> Option<usize> {
-        self.turns.iter().position(Turn::is_waiting)
+        self.grants.iter().position(QueueGrant::is_waiting)
     }
 
-    /// On virtual time: the lanes in which parts wait, looked at without moving the clock.
+    /// On virtual time: polls the queues in which parts wait, without moving the clock.
     pub(crate) fn look(&self) {
-        let waiting = self.turns.iter().filter(|turn| turn.is_waiting());
-        for turn in waiting {
-            turn.lane().look(Duration::ZERO);
+        let waiting = self.grants.iter().filter(|grant| grant.is_waiting());
+        for grant in waiting {
+            grant.device_queue().look(Duration::ZERO);
         }
     }
 
-    /// The lane in which the first part that waits does so.
-    pub(crate) fn lane(&self) -> Option<(&Turn, &Arc<Lane>)> {
-        let turn = self.turns.iter().find(|turn| turn.is_waiting())?;
-        Some((turn, turn.lane()))
+    /// The first waiting part's grant and device queue.
+    pub(crate) fn device_queue(&self) -> Option<(&QueueGrant, &Arc<DeviceQueue>)> {
+        let grant = self.grants.iter().find(|grant| grant.is_waiting())?;
+        Some((grant, grant.device_queue()))
     }
 
-    /// How long a part waited for its turn, in nanoseconds.
+    /// How long a part waited for its grant, in nanoseconds.
     pub(crate) fn waited_ns(&self, index: usize) -> u64 {
         self.waited_ns[index]
     }

@@ -99,7 +99,7 @@ impl Inner {
             plan.mark_failed();
         }
         if error.kind() == ErrorKind::Dropped {
-            let words = slot.turns.terms.late.words();
+            let words = slot.grants.terms.late.words();
             self.tell(Event::new(EventKind::Dropped, "", 0, words));
         }
         if *retries == 0 || !error.may_pass() {

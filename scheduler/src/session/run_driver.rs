@@ -54,7 +54,7 @@ impl RunDriver {
         let own = Arc::clone(&post);
         let thread = std::thread::Builder::new()
             .name("polychip-run".into())
-            .spawn(move || conduct(&own, &wiring, &clock, patience))?;
+            .spawn(move || drive_runs(&own, &wiring, &clock, patience))?;
         Ok(RunDriver {
             post,
             thread: Some(thread),
@@ -144,7 +144,7 @@ impl Drop for RunDriver {
     }
 }
 
-fn conduct(post: &Post, wiring: &Wiring, clock: &Clock, patience: Duration) {
+fn drive_runs(post: &Post, wiring: &Wiring, clock: &Clock, patience: Duration) {
     let lock = || post.mail.lock().unwrap_or_else(PoisonError::into_inner);
     let mut mail = lock();
     loop {

@@ -1,15 +1,16 @@
 //! Everything one run needs, made once: submissions with their bindings, fences, outputs, timings.
 //!
 //! Invariants:
-//! 1. A slot belongs to one run at a time; issuing and finishing parts allocates nothing.
-//! 2. A part is issued once all that it reads is there: it waits for a fence of its own plugin on the device, and for
-//!    anything else here. Of parts that are ready the first of the plan goes first.
-//!    On a device that several sessions use it waits for all of that here, and then for its turn (`queue_grants`), for which it
-//!    asks when the part before it on the device ends, if that is all that it waits for.
-//! 3. A part keeps its turn on its device until it is late by the plan's schedule: a plan may leave a device idle for a
-//!    part that much depends on. From then on it holds no other part up.
+//! 1. A run state belongs to one run at a time; issuing and finishing parts allocates nothing.
+//! 2. A part is issued once all its inputs are ready: its device waits for fences of the same plugin,
+//!    and the run waits here for all others. Ready parts are issued in plan order.
+//!    On a device that several sessions use, the run waits for all inputs here, and then for a queue
+//!    grant (`queue_grants`). A part that waits only for the part before it on the device requests its
+//!    grant when that part ends.
+//! 3. A part reserves its device until it is late by the plan's schedule, because a plan may leave a
+//!    device idle for a critical part. Afterwards it blocks no other part.
 //!
-//! Not here: who drives a slot (`run`, `run_driver`).
+//! Not here: driving a run (`run`, `run_driver`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +19,13 @@ use std::time::{Duration, Instant};
 use polychip_host::{Clock, Fence, MAX_RANK, Step, Submission, Timing};
 use smallvec::SmallVec;
 
+use crate::device_queue::PartFence;
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
-use crate::lane::PartFence;
 use crate::session::buckets::Padding;
 use crate::session::copy::Copy;
 use crate::session::in_flight_limit::Permit;
 use crate::session::notifier::Notifier;
-use crate::session::queue_grants::Turns;
+use crate::session::queue_grants::QueueGrants;
 use crate::session::replicas::Taken;
 use crate::session::state::States;
 use crate::session::wiring::{OutputSource, OutputWiring, Wiring};
@@ -42,10 +43,10 @@ const LOOK: Duration = Duration::from_micros(200);
 /// ends are seen where several parts are with their devices.
 const QUANTUM: Duration = Duration::from_micros(1);
 const QUANTUM_FRACTION: u32 = 1024;
-/// A part is late when this fraction of its planned start has passed since then: what devices take differs from run to
-/// run by less.
+/// A part is late when this fraction of its planned start has passed since then. Times on devices
+/// vary less from run to run.
 const LATE_FRACTION: u32 = 4;
-/// On virtual time: who is given a turn and makes no use of it for so long, by the machine's clock, is asked anew.
+/// On virtual time: a grant unused for so long, by the machine's clock, is withdrawn.
 const LAPSE: Duration = Duration::from_millis(20);
 
 /// True sizes of a tensor, known after the run.
@@ -60,11 +61,11 @@ pub(crate) struct RunState {
     pub(crate) submissions: Vec<Submission>,
     fences: Vec<Option<PartFence>>,
     finished: Vec<bool>,
-    /// Parts whose ends ring the bell.
+    /// Parts whose ends notify the waiting thread.
     told: Vec<bool>,
-    bell: Notifier,
-    pub(crate) turns: Turns,
-    /// A part without an end notification has its turn: a thread must wait for it.
+    notifier: Notifier,
+    pub(crate) grants: QueueGrants,
+    /// A part without an end notification was issued: a thread must wait for it.
     untold: bool,
     /// The run was cancelled while parts were not issued.
     is_cancelled: AtomicBool,
@@ -83,52 +84,52 @@ pub(crate) struct RunState {
     pub(crate) app_bound: Vec<bool>,
     /// By input: the run's own padded copy, whose memory later runs use again.
     pub(crate) padded: Vec<Option<Arc<TensorMemory>>>,
-    /// What of the outputs is true, where the run that ended was padded.
+    /// The valid sizes of the outputs, if the run that ended was padded.
     pub(crate) was_padded: Option<Arc<Padding>>,
-    /// By output: what is true of it, where that does not come first in memory.
+    /// By output: its valid elements, unless they come first in memory.
     pub(crate) cut: Vec<Vec<u8>>,
-    /// What is true of this output was written into the app's own memory.
+    /// By output: its valid elements were written into the app's own memory.
     pub(crate) cut_by_app: Vec<bool>,
     /// Copies to make when a part has ended.
     pub(crate) copies: Vec<Vec<Copy>>,
     /// When the run was started, on the machine's clock and on the host's, which may be virtual.
     pub(crate) started: Option<(Instant, u64)>,
     pub(crate) latency: Duration,
-    /// What the run was given, held until it has given its outputs or an error.
-    pub(crate) given: Given,
+    /// The app's tensors and permits, held until the run returns its outputs or an error.
+    pub(crate) given: RunBindings,
     /// The part at which the run hung.
     pub(crate) hung: Option<usize>,
-    /// An output of the session's own memory that was too small for what a part computed, and the bytes that it takes.
+    /// An output whose session memory was too small for the computed tensor, and the bytes it needs.
     pub(crate) short: Option<(usize, u64)>,
 }
 
-/// What the app gave a run.
+/// The app's tensors and the permits that a run holds.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct RunBindings {
     /// By index of the model's inputs.
     pub(crate) inputs: Vec<(usize, Hold)>,
     /// By index of the model's outputs: those that are written into the app's own memory.
     pub(crate) outputs: Vec<(usize, Hold)>,
     /// By index of the model's outputs: those that are cut into the app's own memory once the run has ended.
     pub(crate) cut: Vec<(usize, Hold)>,
-    /// What of the run is true, where its inputs are padded.
+    /// The valid sizes of the run, if its inputs are padded.
     pub(crate) padding: Option<Arc<Padding>>,
     /// The run is one of those that the policy allows in flight.
-    pub(crate) ticket: Option<Permit>,
+    pub(crate) permit: Option<Permit>,
     /// Its place in a copy of the model, where there are several.
     pub(crate) taken: Option<Taken>,
-    /// The states that it reads and writes, which go on when it has gone well.
+    /// The states that it reads and writes; they advance if the run succeeds.
     pub(crate) states: Option<Arc<States>>,
 }
 
-impl Given {
-    fn with_capacity(inputs: usize, outputs: usize) -> Given {
-        Given {
+impl RunBindings {
+    fn with_capacity(inputs: usize, outputs: usize) -> RunBindings {
+        RunBindings {
             inputs: Vec::with_capacity(inputs),
             outputs: Vec::with_capacity(outputs),
             cut: Vec::new(),
             padding: None,
-            ticket: None,
+            permit: None,
             taken: None,
             states: None,
         }
@@ -142,10 +143,10 @@ impl Given {
         self.padding = None;
         self.states = None;
         self.taken = None;
-        self.ticket = None;
+        self.permit = None;
     }
 
-    /// As [`Given::release`], of a run that has gone well.
+    /// As [`RunBindings::release`], after a successful run.
     pub(crate) fn complete(&mut self) {
         if let Some(states) = self.states.take() {
             states.advance();
@@ -164,9 +165,9 @@ pub(crate) enum Progress {
 /// Whether a part can be issued.
 enum Ready {
     Now,
-    /// A part before it on its device has its turn until then, from the start of the run.
+    /// An earlier part reserves the device until then, from the start of the run.
     Held(Duration),
-    /// What it reads is not there.
+    /// Its inputs are not ready.
     Not,
 }
 
@@ -183,9 +184,9 @@ impl RunState {
             .iter()
             .map(|part| vec![Extents::default(); part.output_count])
             .collect();
-        let bell = Notifier::new();
+        let notifier = Notifier::new();
         RunState {
-            turns: Turns::new(wiring, &bell),
+            grants: QueueGrants::new(wiring, &notifier),
             untold: false,
             is_cancelled: AtomicBool::new(false),
             is_given_up: false,
@@ -193,7 +194,7 @@ impl RunState {
             fences: (0..parts).map(|_| None).collect(),
             finished: vec![false; parts],
             told: vec![false; parts],
-            bell,
+            notifier,
             timings: vec![Timing::default(); parts],
             measures_steps: false,
             steps: Vec::new(),
@@ -207,7 +208,7 @@ impl RunState {
             copies,
             started: None,
             latency: Duration::ZERO,
-            given: Given::with_capacity(wiring.inputs.len(), wiring.outputs.len()),
+            given: RunBindings::with_capacity(wiring.inputs.len(), wiring.outputs.len()),
             hung: None,
             short: None,
         }
@@ -218,7 +219,7 @@ impl RunState {
         self.fences.iter_mut().for_each(|fence| *fence = None);
         self.finished.fill(false);
         self.told.fill(false);
-        self.turns.reset();
+        self.grants.reset();
         self.untold = false;
         self.is_cancelled.store(false, Ordering::Release);
         self.is_given_up = false;
@@ -231,8 +232,8 @@ impl RunState {
         self.started = Some((Instant::now(), clock.now_ns()));
     }
 
-    /// How long the run has been going on, on whichever clock shows more. A virtual clock that moves says it alone: a
-    /// thread that waits for its turn on the machine is none of the run's time.
+    /// Age of the run, by the clock that shows more. A virtual clock that moves counts alone: a thread
+    /// that waits for the machine's processor adds nothing to the run's time.
     pub(crate) fn age(&self, clock: &Clock) -> Duration {
         self.started.map_or(Duration::ZERO, |(real, host_ns)| {
             let host = Duration::from_nanos(clock.now_ns().saturating_sub(host_ns));
@@ -277,7 +278,7 @@ impl RunState {
         most: Duration,
     ) -> Result<Progress> {
         let start_ns = self.started.map_or(0, |(_, host_ns)| host_ns);
-        // whose turn does not come, or who hangs, moves no virtual clock
+        // a part that waits for its grant, or hangs, does not move a virtual clock
         let patient = Instant::now() + most.max(STANDSTILL);
         loop {
             let age = Duration::from_nanos(clock.now_ns().saturating_sub(start_ns));
@@ -289,7 +290,8 @@ impl RunState {
         }
     }
 
-    /// On virtual time parts may not have had their turn when the run was submitted; else all are issued.
+    /// On virtual time parts may not have had their grants when the run was submitted; otherwise all
+    /// parts are issued.
     fn go_on(&mut self, wiring: &Wiring, clock: &Clock, step: Duration) -> Result<Progress> {
         let start = Instant::now();
         if !self.is_given_up && self.has_more() {
@@ -318,11 +320,11 @@ impl RunState {
         self.is_given_up
     }
 
-    /// Ends a run that takes too long: its parts are cancelled, and the devices of those that go on all the
-    /// same are quarantined.
+    /// Ends a run that takes too long: cancels its parts, and quarantines the devices of parts that
+    /// continue.
     pub(crate) fn hang(&mut self, wiring: &Wiring, patience: Duration) -> Error {
         let out = (0..self.fences.len()).find(|part| self.is_out(*part));
-        if let (None, Some(part)) = (out, self.turns.waiting()) {
+        if let (None, Some(part)) = (out, self.grants.waiting()) {
             return self.wait_too_long(wiring, part, patience);
         }
         let part = out.unwrap_or(0);
@@ -333,7 +335,7 @@ impl RunState {
                 let dependencies = wiring.after[index].iter().all(|other| self.has_ended(*other));
                 if dependencies && !self.has_ended(index) {
                     wiring.parts[index].handle.quarantine();
-                    self.turns.of(index).over();
+                    self.grants.of(index).over();
                 }
             }
         }
@@ -346,13 +348,13 @@ impl RunState {
         Error::of_device(ErrorKind::DeviceLost, device, words)
     }
 
-    /// Ends a run of which no part is with a device: one waits for its turn behind runs of other sessions. Where one of
-    /// those has hung, its device is quarantined.
+    /// Ends a run that has no part on a device, because one waits for its grant behind runs of other
+    /// sessions. If one of those has hung, quarantines its device.
     fn wait_too_long(&mut self, wiring: &Wiring, index: usize, patience: Duration) -> Error {
         let (part, seconds) = (&wiring.parts[index], patience.as_secs_f64());
         let device = part.handle.name();
         self.give_up(wiring, Duration::ZERO);
-        if !part.lane.is_stuck(patience) {
+        if !part.device_queue.is_stuck(patience) {
             let words = format!(
                 "the run was dropped: part {} waited for its turn on {device}, behind runs of other sessions, and the \
                  run takes longer than {seconds:.3} s (Policy::hang_timeout)",
@@ -362,7 +364,7 @@ impl RunState {
         }
         self.hung = Some(index);
         part.handle.quarantine();
-        part.lane.forget_given();
+        part.device_queue.forget_active();
         let words = format!(
             "part {}: {device} hung in a run of another session: the run takes longer than {seconds:.3} s \
              (Policy::hang_timeout)",
@@ -397,7 +399,7 @@ impl RunState {
     ) -> Result<Progress> {
         let start = Instant::now();
         loop {
-            let seen = self.bell.rings();
+            let seen = self.notifier.count();
             if let Some(error) = self.dropped(clock) {
                 return Err(error);
             }
@@ -409,7 +411,7 @@ impl RunState {
                     continue;
                 }
                 match self.ready(wiring, index, since) {
-                    Ready::Now => match self.has_turn(wiring, index, clock) {
+                    Ready::Now => match self.has_grant(wiring, index, clock) {
                         true => self.issue_part(wiring, index, clock)?,
                         false => all = false,
                     },
@@ -429,7 +431,7 @@ impl RunState {
             let left = patience.saturating_sub(start.elapsed());
             let mut step = next_late.map_or(left, |late| left.min(late.saturating_sub(since).max(LOOK)));
             // then it is looked at again
-            let until = self.turns.until_dropped(clock).map(|until| until.max(LOOK));
+            let until = self.grants.until_dropped(clock).map(|until| until.max(LOOK));
             let is_short = until.is_some_and(|until| until < step);
             step = until.map_or(step, |until| step.min(until));
             if self.finish_any(wiring, clock, step, next_late.is_some(), seen)? == Progress::Waiting
@@ -441,19 +443,19 @@ impl RunState {
         }
     }
 
-    /// The error of a run that is late, or not the latest, and is dropped for that.
+    /// The error of a run that is dropped because it is late or not the latest.
     fn dropped(&self, clock: &Clock) -> Option<Error> {
         let is_begun = self.fences.iter().any(Option::is_some);
-        self.has_more().then(|| self.turns.dropped(clock, is_begun))?
+        self.has_more().then(|| self.grants.dropped(clock, is_begun))?
     }
 
-    /// Whether a part that is ready has its turn on its device.
-    fn has_turn(&mut self, wiring: &Wiring, index: usize, clock: &Clock) -> bool {
+    /// Whether a part that is ready has its grant on its device.
+    fn has_grant(&mut self, wiring: &Wiring, index: usize, clock: &Clock) -> bool {
         let all_ended = wiring.after[index].iter().all(|other| self.finished[*other]);
-        self.turns.has(&wiring.parts[index], index, all_ended, clock)
+        self.grants.has(&wiring.parts[index], index, all_ended, clock)
     }
 
-    /// How long the run has been going on, on the host's clock.
+    /// Age of the run on the host's clock.
     fn since(&self, clock: &Clock) -> Duration {
         let host_ns = self.started.map_or(0, |(_, host_ns)| host_ns);
         Duration::from_nanos(clock.now_ns().saturating_sub(host_ns))
@@ -503,12 +505,12 @@ impl RunState {
             .execute(&mut self.submissions[index], &waits)
             .map_err(|error| part.failed(error))?;
         drop(waits);
-        let turn = self.turns.of(index);
-        let has_turn = turn.is_asked();
-        let fence = PartFence::new(fence, has_turn && clock.is_virtual());
-        if has_turn {
-            let is_told = turn.begun(&fence);
-            // what tells the lane rings the bell too
+        let grant = self.grants.of(index);
+        let has_grant = grant.is_asked();
+        let fence = PartFence::new(fence, has_grant && clock.is_virtual());
+        if has_grant {
+            let is_told = grant.begun(&fence);
+            // the notification of the device queue wakes this run's thread too
             self.told[index] = is_told;
             self.untold |= !is_told;
         }
@@ -517,34 +519,34 @@ impl RunState {
         Ok(())
     }
 
-    /// Says which part asks for its turn when this one, which is with its device, ends: the first on the same device that
-    /// waits for nothing else.
+    /// Sets the part that requests a grant when this one, which is on its device, ends: the first on the
+    /// same device that waits for nothing else.
     fn hand_over(&self, wiring: &Wiring, index: usize) {
-        let turn = self.turns.of(index);
-        if !turn.is_asked() || self.is_given_up {
+        let grant = self.grants.of(index);
+        if !grant.is_asked() || self.is_given_up {
             return;
         }
         let waits_only = |next: &usize| {
             let mut after = wiring.after[*next].iter();
             self.fences[*next].is_none()
-                // one that keeps its turn may hold the device idle
+                // a part with a planned start may leave the device idle
                 && wiring.parts[*next].planned_start.is_none()
-                && Arc::ptr_eq(&wiring.parts[*next].lane, turn.lane())
+                && Arc::ptr_eq(&wiring.parts[*next].device_queue, grant.device_queue())
                 && after.all(|other| *other == index || self.finished[*other])
         };
         let next = (index + 1..self.fences.len()).find(waits_only);
-        self.turns.then(wiring, index, next);
+        self.grants.then(wiring, index, next);
     }
 
-    /// The part that every part which is not issued yet waits for, directly or through others, if there is one: to wait
-    /// for it holds nothing up.
+    /// The part that all parts not issued yet wait for, directly or through others: waiting for it
+    /// delays nothing.
     fn awaited_by_all(&self, wiring: &Wiring) -> Option<usize> {
         let waits_for = |index: usize, out: usize| {
-            // one that waits for another which is not issued is issued after that
+            // a part that waits for a part not issued yet is issued after it
             let later = |other: &usize| self.fences[*other].is_none();
             let part = &wiring.parts[index];
-            // what takes turns waits here for all that it reads
-            let here = match part.lane.is_shared() {
+            // a part that needs a grant waits here for all its inputs
+            let here = match part.device_queue.is_shared() {
                 true => &wiring.after[index],
                 false => &part.after_here,
             };
@@ -558,7 +560,7 @@ impl RunState {
         })
     }
 
-    /// Waits until any part has ended that parts not issued yet may wait for.
+    /// Waits for the end of any part that parts not issued yet may wait for.
     fn finish_any(
         &mut self,
         wiring: &Wiring,
@@ -568,7 +570,7 @@ impl RunState {
         mut seen: u64,
     ) -> Result<Progress> {
         if !held && let Some(part) = self.awaited_by_all(wiring) {
-            // a device that computes on this thread does so
+            // waiting lets a device that computes on this thread do so
             return self.finish_part(wiring, part, patience);
         }
         let start = Instant::now();
@@ -579,11 +581,11 @@ impl RunState {
                 if !self.is_out(index) {
                     continue;
                 }
-                // on virtual time whoever tells of an end moves the clock there
+                // on virtual time a notification of an end would move the clock there
                 if !self.told[index] && !clock.is_virtual() {
                     self.told[index] = self.fences[index]
                         .as_ref()
-                        .is_some_and(|fence| self.bell.hang_on(fence));
+                        .is_some_and(|fence| self.notifier.subscribe(fence));
                 }
                 all_told &= self.told[index];
                 any |= self.finish_part(wiring, index, Duration::ZERO)? == Progress::Done;
@@ -592,28 +594,28 @@ impl RunState {
                 return Ok(Progress::Done);
             }
             if clock.is_virtual() {
-                self.turns.look();
+                self.grants.look();
                 if self.may_go() {
                     return Ok(Progress::Done);
                 }
                 let (left, began_ns) = (patience - waited, clock.now_ns());
                 let mut step = QUANTUM.max(waited / QUANTUM_FRACTION).min(left);
                 let out = (0..self.fences.len()).find(|index| self.is_out(*index));
-                match (out, self.turns.lane()) {
-                    // how it ended is seen above
+                match (out, self.grants.device_queue()) {
+                    // its outcome is read above
                     (Some(fence), _) => drop(self.fences[fence].as_ref().map(|fence| fence.poll(step))),
-                    // which goes no further than to the end of a part
-                    (None, Some((_, lane))) if lane.look(left) => {
+                    // the clock moves at most to the end of a part
+                    (None, Some((_, device_queue))) if device_queue.look(left) => {
                         step = Duration::from_nanos(clock.now_ns().saturating_sub(began_ns));
                     }
-                    (None, Some((turn, lane))) => {
-                        // whose turn it is makes no use of it yet
+                    (None, Some((grant, device_queue))) => {
+                        // the part that holds the grant has not used it yet
                         std::thread::sleep(LEAST_WAIT.min(patience));
                         if start.elapsed() >= patience {
                             return Ok(Progress::Waiting);
                         }
                         if start.elapsed() >= LAPSE {
-                            lane.lapse(turn);
+                            device_queue.lapse(grant);
                         }
                         continue;
                     }
@@ -631,15 +633,16 @@ impl RunState {
                 if left.is_zero() {
                     return Ok(Progress::Waiting);
                 }
-                self.bell.wait(seen, if all_told { left } else { left.min(LOOK) });
-                seen = self.bell.rings();
+                self.notifier
+                    .wait(seen, if all_told { left } else { left.min(LOOK) });
+                seen = self.notifier.count();
             }
         }
     }
 
-    /// Whether a part that asked for its turn has it now.
+    /// Whether a waiting part has its grant now.
     fn may_go(&self) -> bool {
-        let given = |index: usize| self.turns.of(index).is_asked() && !self.turns.of(index).is_waiting();
+        let given = |index: usize| self.grants.of(index).is_asked() && !self.grants.of(index).is_waiting();
         (0..self.fences.len()).any(|index| self.fences[index].is_none() && given(index))
     }
 
@@ -674,7 +677,7 @@ impl RunState {
         let Some(ended) = fence.poll(patience) else {
             return Ok(Progress::Waiting);
         };
-        self.turns.of(index).over();
+        self.grants.of(index).over();
         match ended {
             Ok(()) => {}
             Err(error) => {
@@ -705,14 +708,14 @@ impl RunState {
             copy.run()?;
         }
         self.finished[index] = true;
-        // what is with a device may now be all that a part waits for
+        // a part may now wait only for a part that is on its device
         (0..self.fences.len())
             .filter(|other| self.is_out(*other))
             .for_each(|other| self.hand_over(wiring, other));
         Ok(Progress::Done)
     }
 
-    /// The output that a part which failed says it has no room for, and how much it takes.
+    /// The output whose memory was too small for a failed part, and the bytes it needs.
     fn too_small(&self, wiring: &Wiring, index: usize, fence: &Fence) -> Option<(usize, u64)> {
         let part = &wiring.parts[index];
         part.bounded_outputs.iter().find_map(|&output| {
@@ -742,14 +745,14 @@ impl RunState {
         self.extents[part][output]
     }
 
-    /// After a failure: nothing more is issued, what was issued is waited for. Whether all of it has
-    /// ended: only then may another run have the slot.
+    /// After a failure: issues nothing more and waits for issued parts. Whether all have ended: only
+    /// then may another run use this state.
     pub(crate) fn give_up(&mut self, wiring: &Wiring, patience: Duration) -> bool {
         let start = Instant::now();
         self.started = None;
         self.is_given_up = true;
         for index in 0..self.fences.len() {
-            self.turns.then(wiring, index, None);
+            self.grants.then(wiring, index, None);
         }
         let mut ended = true;
         for index in 0..self.fences.len() {
@@ -764,9 +767,9 @@ impl RunState {
                 }
                 _ => false,
             };
-            // what goes on keeps its turn until its end is told
+            // a part that continues keeps its grant until its end
             if !goes_on || is_lost {
-                self.turns.of(index).over();
+                self.grants.of(index).over();
             }
             ended &= !goes_on;
         }
@@ -775,8 +778,8 @@ impl RunState {
 }
 
 impl crate::session::wiring::PartWiring {
-    /// An error of this part. What the device calls a bad argument are values that a run was given: shapes
-    /// and types of ports were checked before.
+    /// An error of this part. A bad argument means a bad input value, because shapes and types of ports
+    /// were checked before.
     pub(crate) fn failed(&self, error: polychip_host::Error) -> Error {
         let kind = match error.kind() {
             polychip_host::ErrorKind::BadArgument => ErrorKind::BadInput,

@@ -21,7 +21,7 @@ use crate::session::govern::state::Governing;
 use crate::session::learn::Learning;
 use crate::session::loaded::LoadedPlan;
 use crate::session::pace::Pace;
-use crate::session::standby_plan::Kept;
+use crate::session::standby_plan::StandbyPlan;
 use crate::session::state::States;
 use crate::session::thermal_readmission::Cooling;
 use crate::shared::Shared;
@@ -57,7 +57,7 @@ pub(crate) struct Inner {
     /// Runs that may be in flight, as the first plan needs them.
     pub(super) places: usize,
     /// Plans that an admitted session keeps ready.
-    pub(crate) kept: Mutex<Vec<Kept>>,
+    pub(crate) standby: Mutex<Vec<StandbyPlan>>,
     pub(crate) events: Mutex<EventLog>,
     pub(crate) tracer: Tracer,
 }

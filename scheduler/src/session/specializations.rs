@@ -1,14 +1,16 @@
-//! The specialisations of a session: one where the model's sizes are all known, else one for each sizes that were run.
+//! The specialisations of a session: one if all sizes of the model are known, otherwise one per set
+//! of sizes that ran.
 //!
 //! Invariants:
-//! 1. A run finds its specialisation by the shapes of its inputs, and allocates nothing where it is there.
-//! 2. Sizes are planned for by one caller; others that need them meanwhile wait for it.
-//! 3. What is kept stays below the policy's bytes: those that were used longest ago go first, and are whole until
-//!    their last run has ended.
-//! 4. A stand-in, a plan for the CPU alone, is replaced between runs, once the plan over all devices is loaded.
+//! 1. A run finds its specialisation by the shapes of its inputs, without allocation if it exists.
+//! 2. One caller plans for a set of sizes; others that need it meanwhile wait.
+//! 3. Cached specialisations stay below the policy's bytes: the least recently used are dropped
+//!    first, and stay complete until their last run has ended.
+//! 4. A stand-in (a plan for the CPU alone) is replaced between runs, once the plan for all devices
+//!    is loaded.
 //!
-//! Not here: one specialisation with its plan and runs (`specialization_state`), the memory of inputs (`tensor`), which sizes are padded
-//! to which (`buckets`), the thread that plans in the background (`background`).
+//! Not here: one specialisation with its plan and runs (`specialization_state`), the memory of
+//! inputs (`tensor`), padded sizes (`buckets`), the planning thread (`background`).
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,30 +39,31 @@ use crate::session::told::Told;
 use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
 
-/// Plan numbers that one specialisation may use: more than it will.
+/// Plan numbers reserved for one specialisation; more than it can use.
 const PLANS: u64 = 1 << 32;
 
-/// What a specialisation takes beside tensors and constants, per node: its graph, prices and steps.
+/// Estimated bytes per node of a specialisation's graph, costs and steps, without tensors and
+/// constants.
 const NODE_BYTES: u64 = 4 << 10;
 
 /// Resources that are freed with the last clone of a session.
-pub(crate) type Held = Box<dyn std::fmt::Debug + Send + Sync>;
+pub(crate) type SessionResources = Box<dyn std::fmt::Debug + Send + Sync>;
 
-/// What the clones of a session share.
+/// State that the clones of a session share.
 #[derive(Debug)]
 pub(crate) struct Shapes {
-    /// Tells sessions apart, so that an input of another one is refused.
+    /// Distinguishes sessions, so that an input of another one is refused.
     pub(crate) id: usize,
     pub(crate) policy: Policy,
     pub(crate) inputs: Vec<TensorSpec>,
     pub(crate) outputs: Vec<TensorSpec>,
-    pub(crate) flights: Arc<InFlightLimit>,
+    pub(crate) run_limit: Arc<InFlightLimit>,
     pub(crate) states: Arc<States>,
-    /// Ends before what it plans for.
+    /// Ends before the specialisations that it plans for.
     background: Option<Background>,
     kind: Kind,
-    /// Of an admitted session: its place among them.
-    _held: Option<Held>,
+    /// The reservation of an admitted session.
+    _held: Option<SessionResources>,
 }
 
 #[derive(Debug)]
@@ -95,23 +98,23 @@ pub(crate) struct Open {
     /// By input: the sizes of strings, where some are open: those of what a run is given.
     strings: Vec<Option<TensorSpec>>,
     buckets: Option<Buckets>,
-    /// What plans for the CPU alone are made with; none where runs wait for the plan over all devices.
+    /// Policy of plans for the CPU alone; `None` if runs wait for the plan for all devices.
     stand_in: Option<Policy>,
-    kept: Mutex<Kept>,
-    /// A specialisation was made, or could not be.
+    kept: Mutex<SpecializationTable>,
+    /// Notified when a specialisation was made or failed.
     made: Condvar,
     hits: AtomicU64,
     misses: AtomicU64,
     /// Runs that a stand-in answered.
     stood_in: AtomicU64,
-    /// Plans that took over from one.
+    /// Plans that replaced a stand-in.
     took_over: AtomicU64,
-    /// What was set since, for specialisations that come.
+    /// Settings made since, for later specialisations.
     told: Mutex<Vec<Told>>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct SpecializationTable {
     all: Vec<Specialised>,
     making: Vec<Sizes>,
     /// Counts uses and specialisations.
@@ -127,20 +130,20 @@ struct Specialised {
     used: u64,
     bytes: u64,
     planning_ns: u64,
-    /// It is a plan for the CPU alone, until that over all devices is there.
+    /// Whether it is a stand-in for the plan for all devices.
     stands_in: bool,
     /// Runs of the stand-in before it.
     runs_before: u64,
 }
 
 impl Shapes {
-    /// A session whose one specialisation is there.
+    /// A session with a single specialisation.
     pub(crate) fn known(
         id: usize,
         policy: Policy,
-        flights: Arc<InFlightLimit>,
+        run_limit: Arc<InFlightLimit>,
         special: Specialization,
-        held: Option<Held>,
+        held: Option<SessionResources>,
     ) -> Shapes {
         let inner = &special.inner;
         Shapes {
@@ -151,7 +154,7 @@ impl Shapes {
             kind: Kind::Known(special),
             background: None,
             policy,
-            flights,
+            run_limit,
             _held: held,
         }
     }
@@ -228,7 +231,7 @@ impl Shapes {
             id,
             outputs: graph.outputs.iter().map(spec).collect(),
             states: Arc::default(),
-            flights: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
+            run_limit: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
             kind: Kind::Open(open),
             background,
             inputs,
@@ -237,7 +240,7 @@ impl Shapes {
         })
     }
 
-    /// The specialisation that was used last; none before the first run of a model with open sizes.
+    /// The last used specialisation; `None` before the first run of a model with open sizes.
     pub(crate) fn latest(&self) -> Option<Arc<Inner>> {
         match &self.kind {
             Kind::Known(special) => Some(Arc::clone(&special.inner)),
@@ -249,7 +252,7 @@ impl Shapes {
         }
     }
 
-    /// Keeps what is set for specialisations that come.
+    /// Records a setting for later specialisations.
     pub(crate) fn keep(&self, told: Told) {
         if let Kind::Open(open) = &self.kind {
             let mut all = open.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,8 +275,8 @@ impl Shapes {
         }
     }
 
-    /// The specialisation for these inputs, made where it is not there, and what of its runs is true where it is that of
-    /// a larger bucket.
+    /// The specialisation for these inputs, made if missing, and the valid sizes of its runs if it
+    /// belongs to a larger bucket.
     pub(crate) fn of(&self, inputs: &[&Input]) -> Result<(Arc<Inner>, Option<Arc<Padding>>)> {
         match &self.kind {
             Kind::Known(special) => Ok((Arc::clone(&special.inner), None)),
@@ -294,7 +297,7 @@ impl Shapes {
         }
     }
 
-    /// Plans for inputs of these shapes, if that was not done.
+    /// Plans for inputs of these shapes, unless that was done.
     pub(crate) fn prepare(&self, shapes: &[(usize, &[usize])]) -> Result<Arc<Inner>> {
         self.check(shapes)?;
         match &self.kind {
@@ -315,7 +318,7 @@ impl Shapes {
         }
     }
 
-    /// Adds what was compiled ahead for some sizes.
+    /// Adds a specialisation that was compiled ahead for some sizes.
     pub(crate) fn add(&self, made: &Precompiled) -> Result<()> {
         match &self.kind {
             Kind::Known(_) => Ok(()),
@@ -323,7 +326,7 @@ impl Shapes {
         }
     }
 
-    /// The outputs of a run on inputs of these shapes; none of those that no run writes.
+    /// The outputs of a run on inputs of these shapes, without outputs that no run writes.
     pub(crate) fn outputs_for(&self, shapes: &[(usize, &[usize])]) -> Result<Vec<Option<TensorSpec>>> {
         self.check(shapes)?;
         let (inner, padding) = match &self.kind {
@@ -353,7 +356,8 @@ impl Shapes {
         outputs.collect()
     }
 
-    /// The inputs may have these shapes; strings their own, where the model leaves sizes of theirs open.
+    /// Checks the shapes of inputs; strings have their own shapes if the model leaves their sizes
+    /// open.
     fn check(&self, shapes: &[(usize, &[usize])]) -> Result<()> {
         let strings = |index: usize| match &self.kind {
             Kind::Open(open) => open.strings[index].as_ref(),
@@ -364,7 +368,7 @@ impl Shapes {
             .try_for_each(|(index, shape)| strings(*index).unwrap_or(&self.inputs[*index]).check(shape))
     }
 
-    /// A state keeps its memory from run to run, which may not be padded.
+    /// Refuses padded states, because a state keeps its memory from run to run.
     pub(crate) fn check_state(&self, takes: &TensorSpec, gives: &TensorSpec) -> Result<()> {
         let Kind::Open(open) = &self.kind else {
             return Ok(());
@@ -392,7 +396,7 @@ impl Shapes {
         open: &Open,
         shapes: impl Iterator<Item = Result<(usize, Cow<'a, [usize]>)>>,
     ) -> Result<Sizes> {
-        // who said so first, by name
+        // the input that set the size first
         let mut sizes: SmallVec<[Option<(usize, usize)>; 8]> = smallvec::smallvec![None; open.names.len()];
         for shape in shapes {
             let (index, shape) = shape?;
@@ -427,7 +431,7 @@ impl Shapes {
         sizes.iter().enumerate().map(size).collect()
     }
 
-    /// What is kept; none where all sizes are known.
+    /// Report of the cached specialisations; `None` if all sizes are known.
     pub(crate) fn report(&self) -> Option<ShapesReport> {
         let Kind::Open(open) = &self.kind else {
             return None;
@@ -475,7 +479,7 @@ impl Shapes {
         }
     }
 
-    /// The model, where it has open sizes.
+    /// The model, if it has open sizes.
     pub(crate) fn model(&self) -> Option<&Model> {
         match &self.kind {
             Kind::Known(_) => None,
@@ -495,11 +499,11 @@ impl Owner for Shapes {
 }
 
 impl Open {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, SpecializationTable> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sizes to plan for, and what of a run is true that is padded to them.
+    /// The sizes to plan for, and the valid sizes of a run that is padded to them.
     fn bucket(&self, sizes: Sizes) -> Result<(Sizes, Option<Arc<Padding>>)> {
         let Some(buckets) = &self.buckets else {
             return Ok((sizes, None));
@@ -511,7 +515,7 @@ impl Open {
         let graph = self.canonical()?;
         match buckets.padding(graph, &self.names, &planned, &sizes) {
             Some(padding) => Ok((planned, Some(padding))),
-            // nothing is proved of these sizes
+            // no bound is known for these sizes
             None => Ok((sizes, None)),
         }
     }
@@ -522,8 +526,8 @@ impl Open {
         })
     }
 
-    /// The specialisation for these sizes. Where there is none, a stand-in, and the background is asked for the plan over
-    /// all devices; without a background that plan itself.
+    /// The specialisation for these sizes. If missing, makes a stand-in and requests the plan for
+    /// all devices from the background thread; without that thread, makes that plan.
     fn specialised(&self, sizes: &Sizes, background: Option<&Background>) -> Result<Arc<Inner>> {
         let mut kept = self.lock();
         loop {
@@ -557,7 +561,7 @@ impl Open {
         let (mut dropped, mut late) = (Vec::new(), None);
         let result = made.map(|made| {
             if let Some((inner, _)) = kept.find(sizes) {
-                // the background was faster, for a stand-in that was let go of
+                // the background thread was faster, for a dropped stand-in
                 late = Some(made);
                 return inner;
             }
@@ -569,7 +573,7 @@ impl Open {
         drop(kept);
         self.made.notify_all();
         let background = background.filter(|_| late.is_none());
-        // without the lock: what is let go of waits for its last runs
+        // without the lock: a dropped specialisation waits for its last runs
         drop((dropped, late));
         if let Some(background) = background {
             self.stood_in.fetch_add(1, Ordering::Relaxed);
@@ -578,8 +582,8 @@ impl Open {
         result
     }
 
-    /// Makes the plan over all devices for these sizes and puts it in the place of the stand-in, whose event tells where
-    /// that fails.
+    /// Makes the plan for all devices for these sizes and replaces the stand-in; a failure is an
+    /// event of the stand-in.
     pub(crate) fn take_over(&self, sizes: &Sizes) {
         let made = self.make(sizes, &self.policy);
         let mut kept = self.lock();
@@ -626,7 +630,7 @@ impl Open {
         drop((before, dropped));
     }
 
-    /// Keeps what was compiled ahead for some sizes as what a run of them asked for.
+    /// Caches a specialisation that was compiled ahead, as if a run had requested it.
     fn add(&self, made: &Precompiled) -> Result<()> {
         let sizes = Sizes::from_vec(made.sizes_of(&self.names, &self.model)?);
         let (number, start) = (self.next_number(), Instant::now());
@@ -659,10 +663,10 @@ impl Open {
         Ok(self.made(special, start))
     }
 
-    /// What was made since then.
+    /// The specialisation that was made since.
     fn made(&self, special: Specialization, start: Instant) -> Made {
         for told in self.told.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // whether it can be was said when it was set
+            // settings were checked when they were made
             let _ = special.inner.take(*told);
         }
         let padded: u64 = match &self.buckets {
@@ -678,7 +682,7 @@ impl Open {
     }
 }
 
-/// A specialisation that was just made.
+/// A new specialisation.
 struct Made {
     special: Specialization,
     bytes: u64,
@@ -686,7 +690,7 @@ struct Made {
 }
 
 impl Made {
-    /// The event that it takes over.
+    /// The event of the replacement.
     fn event(&self, runs: u64) -> Event {
         let current = self.special.inner.current();
         let planned = &current.planned;
@@ -707,7 +711,7 @@ impl Made {
     }
 }
 
-/// What plans for the CPU alone are made with, where they are wanted and are not those over all devices.
+/// The policy of stand-ins, if they are wanted and differ from plans for all devices.
 fn stand_in(policy: &Policy, devices: &[Device]) -> Option<Policy> {
     let is_cpu = |device: &&Device| device.info().kind == DeviceKind::Cpu;
     let of_machine = |device: &&Device| is_cpu(device) && !device.info().emulated;
@@ -719,8 +723,8 @@ fn stand_in(policy: &Policy, devices: &[Device]) -> Option<Policy> {
     Some(policy.without_pins())
 }
 
-impl Kept {
-    /// The specialisation for these sizes, which is used now, and whether it is a stand-in.
+impl SpecializationTable {
+    /// The specialisation for these sizes, marked as used, and whether it is a stand-in.
     fn find(&mut self, sizes: &Sizes) -> Option<(Arc<Inner>, bool)> {
         self.used += 1;
         let used = self.used;
@@ -729,7 +733,7 @@ impl Kept {
         Some((Arc::clone(&found.special.inner), found.stands_in))
     }
 
-    /// Keeps what was made, which is used now.
+    /// Adds a new specialisation, marked as used.
     fn add(&mut self, sizes: &Sizes, made: Made, stands_in: bool) {
         self.used += 1;
         self.all.push(Specialised {
@@ -747,7 +751,8 @@ impl Kept {
         self.all.iter().map(|one| one.bytes).sum()
     }
 
-    /// Takes out what was used longest ago until the rest is small enough; what is used now stays.
+    /// Removes the least recently used specialisations until the rest is small enough; the current
+    /// one stays.
     fn shrink(&mut self, limit: u64) -> Vec<Specialised> {
         let mut dropped = Vec::new();
         while self.all.len() > 1 && self.bytes() > limit {
@@ -760,7 +765,7 @@ impl Kept {
 }
 
 impl Inner {
-    /// What it takes, in bytes, beside what it shares with others.
+    /// Its bytes, without those shared with others.
     fn bytes(&self) -> u64 {
         let current = self.current();
         let nodes = current.planned.graph().node_count() as u64 * NODE_BYTES;

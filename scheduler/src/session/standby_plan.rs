@@ -15,23 +15,23 @@ use crate::session::compile::Loaded;
 use crate::session::loaded::LoadedPlan;
 use crate::shared::Shared;
 
-/// A plan that is kept ready.
+/// A plan that is ready to run.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StandbyPlan {
     pub(crate) plan: Arc<LoadedPlan>,
-    /// By part, the time that it was counted with, in nanoseconds.
+    /// By part, its time in the admission test, in nanoseconds.
     pub(crate) times_ns: Vec<u64>,
 }
 
-/// A plan as it was counted, before it is compiled.
+/// An admitted plan before it is compiled.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ToKeep<'a> {
+pub(crate) struct UnloadedStandbyPlan<'a> {
     pub(crate) planned: &'a Planned,
-    /// As of [`Kept`].
+    /// As of [`StandbyPlan`].
     pub(crate) times_ns: &'a [u64],
 }
 
-impl ToKeep<'_> {
+impl UnloadedStandbyPlan<'_> {
     /// Compiles and loads it.
     pub(crate) fn load(
         self,
@@ -39,19 +39,19 @@ impl ToKeep<'_> {
         session: usize,
         number: u64,
         policy: &Policy,
-    ) -> Result<Kept> {
+    ) -> Result<StandbyPlan> {
         let as_it_is = policy.clone().replan(false);
         let (planned, parts) = replan::compile(shared, self.planned.clone(), &as_it_is, Loaded::default())?;
         let times_ns = Some(self.times_ns);
         let plan = LoadedPlan::counted(shared, number, session, planned, parts, policy, times_ns)?;
-        Ok(Kept {
+        Ok(StandbyPlan {
             plan: Arc::new(plan),
             times_ns: self.times_ns.to_vec(),
         })
     }
 }
 
-impl Kept {
+impl StandbyPlan {
     /// Whether it has just these parts.
     pub(crate) fn is_of(&self, plan: &Plan) -> bool {
         let own = &self.plan.planned.plan().parts;

@@ -16,8 +16,8 @@ use polychip_host::{Device, DeviceKind, Executable};
 use polychip_ops::Packed;
 use polychip_partitioner::{Goal, Plan};
 
+use crate::device_queue::{DeviceQueue, DeviceQueues};
 use crate::error::{Error, ErrorKind, Result};
-use crate::lane::{Lane, Lanes};
 use crate::loaded_part::LoadedPart;
 use crate::session::copy::Copied;
 use crate::tensor::TensorSpec;
@@ -40,8 +40,8 @@ pub(crate) struct PartWiring {
     pub(crate) bounded_outputs: Vec<usize>,
     /// From the start of a run, where the plan's devices work at once on one.
     pub(crate) planned_start: Option<Duration>,
-    /// Where it waits for its turn.
-    pub(crate) lane: Arc<Lane>,
+    /// The queue of its device.
+    pub(crate) device_queue: Arc<DeviceQueue>,
     /// How long its device is expected to take, with its launch, in nanoseconds.
     pub(crate) expected_ns: u64,
     /// How many of its device's places it takes: threads of a CPU.
@@ -121,7 +121,7 @@ impl Wiring {
     }
 
     /// Whether a run needs someone here to go on after `submit` has returned.
-    pub(crate) fn needs_conductor(&self) -> bool {
+    pub(crate) fn needs_run_driver(&self) -> bool {
         self.parts.iter().any(|part| !part.after_here.is_empty())
     }
 
@@ -165,7 +165,7 @@ impl Wiring {
         plan: &Plan,
         loaded: Vec<LoadedPart>,
         devices: &[Device],
-        lanes: &Lanes,
+        device_queues: &DeviceQueues,
         threads: u32,
     ) -> Result<Wiring> {
         let writers: BTreeMap<TensorId, (usize, usize)> = plan
@@ -210,7 +210,7 @@ impl Wiring {
                 bounded_outputs,
                 planned_start: schedule
                     .map(|schedule| Duration::from_nanos(schedule.starts[index].nanoseconds())),
-                lane: lanes.of(&devices[loaded.device.index()]),
+                device_queue: device_queues.of(&devices[loaded.device.index()]),
                 expected_ns: (described.cost.time.nanoseconds())
                     .saturating_add(described.launch.nanoseconds()),
                 // places of a CPU are threads: without a number, all there are

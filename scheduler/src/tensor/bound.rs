@@ -18,13 +18,13 @@ use polychip_ops::DType;
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::arena::ALIGNMENT;
 
-/// The memory as the devices of one plan see it.
+/// A tensor's memory as the devices of one plan see it.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct PlanMemory {
     /// Which plan of the session.
     pub(super) plan: u64,
     pub(super) memory: Memory,
-    /// Those that import host memory first: the host reads and writes through the first.
+    /// Importing devices come first: the host reads and writes through the first buffer.
     pub(super) buffers: Vec<DeviceBuffer>,
     /// Held by the run that copies.
     copying: Mutex<()>,
@@ -56,14 +56,14 @@ pub(super) enum Use {
     LentOutput,
 }
 
-impl Bound {
+impl PlanMemory {
     pub(super) fn new(
         (name, dtype, bytes): (&str, DType, u64),
         plan: u64,
         memory: Memory,
         devices: &[(usize, Device)],
         usage: Use,
-    ) -> Result<Arc<Bound>> {
+    ) -> Result<Arc<PlanMemory>> {
         let failed = |error| no_memory(name, error);
         let mut imports = Vec::with_capacity(devices.len());
         for (_, device) in devices {
@@ -118,7 +118,7 @@ impl Bound {
                 copied: AtomicU64::new(u64::MAX),
             });
         }
-        Ok(Arc::new(Bound {
+        Ok(Arc::new(PlanMemory {
             plan,
             memory,
             buffers,

@@ -6,7 +6,7 @@ use crate::scripted;
 use std::time::Duration;
 
 use crate::scripted::{PATIENCE, filled, right, runtime};
-use polychip::governor::{Input, Place};
+use polychip::governor::{Input, SensorLocation};
 use polychip::telemetry::{Rules, Sensors};
 use polychip::{EventKind, Hint, MilliCelsius, Milliwatts, MissedLimit, Policy, Precision, Session};
 
@@ -267,7 +267,7 @@ fn with_sensors(policy: Policy, mut skin: impl FnMut(u64, bool) -> u64) -> Sessi
     session
 }
 
-fn readings(session: &Session, place: Place) -> Vec<i64> {
+fn readings(session: &Session, place: SensorLocation) -> Vec<i64> {
     let log = session.decisions().unwrap();
     let readings = log
         .entries()
@@ -297,8 +297,8 @@ fn surface_limit_is_held_by_its_sensor() {
     );
     assert!(changes[0].plan.contains("null:1"), "{changes:?}");
     assert_eq!(report.missed_limits, [], "{report}");
-    assert_eq!(readings(&session, Place::Skin).len(), 120);
-    assert_eq!(readings(&session, Place::Package), [41_000; 120]);
+    assert_eq!(readings(&session, SensorLocation::Skin).len(), 120);
+    assert_eq!(readings(&session, SensorLocation::Package), [41_000; 120]);
     let log = session.decisions().unwrap();
     assert_eq!(log.replay().unwrap(), log.entries().len());
 }

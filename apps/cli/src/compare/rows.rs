@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use polychip_graph::{Graph, TensorId};
 
-use super::answer::LayerLine;
 use super::measure::{Error, Limits};
+use super::output::LayerLine;
 use super::pair::{Layer, Pairs, Scale, layers, name_of, pairs, sought};
 use super::side::{FileSide, ModelSide};
 use crate::array::{Array, numbers};

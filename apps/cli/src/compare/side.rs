@@ -15,7 +15,7 @@ use polychip::{Model, Planned, Policy, Runtime, Session};
 
 use crate::array::{Array, convert, numbers};
 use crate::exit::{bad_input, warn};
-use crate::input::Given;
+use crate::input::InputData;
 use crate::progress::Progress;
 use crate::run::{deviation, run_once};
 use crate::setup::SessionArguments;
@@ -26,7 +26,7 @@ pub(super) struct ModelSide<'a> {
     runtime: &'a Runtime,
     arguments: &'a SessionArguments,
     pub(super) model: Model,
-    pub(super) given: Vec<Given>,
+    pub(super) given: Vec<InputData>,
     pub(super) session: Session,
     planned: Planned,
     /// The outputs of the model as it is.
@@ -41,7 +41,7 @@ impl<'a> ModelSide<'a> {
         runtime: &'a Runtime,
         arguments: &'a SessionArguments,
         model: Model,
-        given: Vec<Given>,
+        given: Vec<InputData>,
     ) -> anyhow::Result<ModelSide<'a>> {
         let planned = arguments.planned(runtime, &model)?;
         let session = {
@@ -195,7 +195,7 @@ impl<'a> ModelSide<'a> {
 
 /// Values for another model's inputs, matched by name, else by position. Floats of another size are
 /// converted.
-pub(super) fn inputs_of(model: &Model, given: &[Given]) -> anyhow::Result<(Model, Vec<Given>)> {
+pub(super) fn inputs_of(model: &Model, given: &[InputData]) -> anyhow::Result<(Model, Vec<InputData>)> {
     let path = model.path().display().to_string();
     let graph = model.graph();
     let mut found = Vec::with_capacity(graph.inputs.len());
@@ -230,7 +230,7 @@ pub(super) fn inputs_of(model: &Model, given: &[Given]) -> anyhow::Result<(Model
                 array.shape
             ))
         })?;
-        values.push(Given {
+        values.push(InputData {
             name,
             array: converted,
             file: value.file.clone(),

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use polychip::telemetry::{EnergyBench, EnergyOf, Interval, Sampler};
 use polychip::{Planned, Session};
 
-use super::{Arguments, Candidate, DeviceEnergy, SensorLine, Way, nodes};
+use super::{Arguments, Candidate, DeviceEnergy, PlannedCandidate, SensorLine, nodes};
 use crate::bench::Latency;
 use crate::load::Load;
 use crate::progress::Progress;
@@ -60,7 +60,7 @@ impl<'a> Bench<'a> {
     /// Runs a candidate in blocks, and rests after it.
     pub(super) fn measure(
         &mut self,
-        way: &Way,
+        way: &PlannedCandidate,
         session: &Session,
         inputs: &[polychip::Input],
     ) -> anyhow::Result<Candidate> {
@@ -90,7 +90,7 @@ impl<'a> Bench<'a> {
 }
 
 fn candidate(
-    way: &Way,
+    way: &PlannedCandidate,
     planned: &Planned,
     times: Vec<u64>,
     runs_per_second: f64,

@@ -4,7 +4,7 @@ use polychip::telemetry::{EnergyFigures, Interval};
 use polychip_partitioner::Time;
 use polychip_partitioner::report::count;
 
-use super::Answer;
+use super::EnergyOutput;
 
 /// Formats an energy in microjoules with half of its interval.
 fn energy(interval: &Interval) -> String {
@@ -20,7 +20,7 @@ fn energy(interval: &Interval) -> String {
     )
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for EnergyOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for line in &self.sensors {
             match (&line.sensor, &line.reason) {

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 
 /// Output of `farm boards --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct FarmBoardsOutput {
     /// In the order of the inventory.
     boards: Vec<BoardLine>,
 }
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         });
     }
     let is_reached = boards.iter().any(|board| board.system.is_some());
-    let answer = Answer { boards };
+    let answer = FarmBoardsOutput { boards };
     match arguments.json {
         true => out.json(&answer)?,
         false => out.text(&answer.to_string())?,
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for FarmBoardsOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for board in &self.boards {
             write!(f, "{} ({})", board.name, board.transport)?;

@@ -61,7 +61,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Output of `farm bundle --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct FarmBundleOutput {
     /// The file.
     file: String,
     /// Its size.
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let bytes = Bundle::sign(&family.content, &manifest, &key).map_err(usage)?;
     file::write(&arguments.out, &bytes)?;
-    let answer = Answer {
+    let answer = FarmBundleOutput {
         file: arguments.out.display().to_string(),
         bytes: bytes.len(),
         family: name,
@@ -179,7 +179,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for FarmBundleOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,

@@ -58,7 +58,7 @@ fn gate(text: &str) -> Result<f64, String> {
 
 /// Output of `farm compare --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct FarmCompareOutput {
     /// What changed.
     #[serde(flatten)]
     comparison: Comparison,
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         file::write(path, (text + "\n").as_bytes())?;
     }
     match arguments.json {
-        true => out.json(&Answer {
+        true => out.json(&FarmCompareOutput {
             comparison,
             failed: failed.clone(),
         })?,

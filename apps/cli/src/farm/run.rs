@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use anyhow::Context as _;
-use polychip_farm::inventory::{Member, twins};
+use polychip_farm::inventory::{Member, interchangeable_boards};
 use polychip_farm::{Blob, Clock, Equipped, News, Next, RunError, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
-    Effort, FORMAT, Item, Job, Model, Outcome, Place, Record, RunHeader, Settings as ItemSettings, Wanted,
+    Effort, FORMAT, InventoryEntry, Item, Job, Model, Outcome, Record, RunHeader, Settings as ItemSettings,
+    Wanted,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -151,7 +152,7 @@ fn run_name(text: &str) -> Result<String, String> {
 
 /// Output of `farm run --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct FarmRunOutput {
     /// Folder of the run.
     folder: String,
     /// Name of the run.
@@ -216,7 +217,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .collect();
     check_models(&folder, &models)?;
     let (summary, not_measured) = driven(&folder, &boards, &models)?;
-    let answer = Answer {
+    let answer = FarmRunOutput {
         folder: folder.path().display().to_string(),
         run: folder.header().id.clone(),
         items: folder.header().items.len() as u64,
@@ -356,7 +357,7 @@ impl MeasuringArguments {
 impl Arguments {
     /// What the run asks for.
     fn header(&self, members: &[Member], models: &[Blob]) -> anyhow::Result<RunHeader> {
-        let places: Vec<Place> = members.iter().map(|member| member.place.clone()).collect();
+        let places: Vec<InventoryEntry> = members.iter().map(|member| member.place.clone()).collect();
         let items = match &self.suspects {
             Some(path) => suspects(path, &places)?,
             None => self.items(&places, models)?,
@@ -378,8 +379,8 @@ impl Arguments {
         })
     }
 
-    /// Each job with each model and set of plugins, for each group of twins.
-    fn items(&self, places: &[Place], models: &[Blob]) -> anyhow::Result<Vec<Wanted>> {
+    /// Each job with each model and set of plugins, for each group of interchangeable boards.
+    fn items(&self, places: &[InventoryEntry], models: &[Blob]) -> anyhow::Result<Vec<Wanted>> {
         let jobs = self.jobs.iter().map(|wish| wish.job());
         let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
         if models.is_empty() && !of_models.is_empty() {
@@ -391,7 +392,7 @@ impl Arguments {
         };
         let settings = self.measuring.settings();
         let mut items = Vec::new();
-        for group in twins(places) {
+        for group in interchangeable_boards(places) {
             for set in &sets {
                 let mut add = |job: Job, model: Option<&Blob>| {
                     items.push(Wanted {
@@ -415,7 +416,7 @@ impl Arguments {
 }
 
 /// The items of a file that `farm compare --suspects` wrote.
-fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
+fn suspects(path: &Path, places: &[InventoryEntry]) -> anyhow::Result<Vec<Wanted>> {
     let wrong = |why: String| bad_input(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let items: Vec<Wanted> = serde_json::from_str(&text).map_err(|error| {
@@ -463,7 +464,7 @@ fn of_blob(blob: &Blob) -> Model {
     }
 }
 
-impl Answer {
+impl FarmRunOutput {
     /// An error with the command's exit code, where not all was measured.
     fn verdict(&self) -> anyhow::Result<()> {
         let Summary {
@@ -490,7 +491,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for FarmRunOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for one in &self.not_measured {
             writeln!(f, "{} on {}: {}", one.item, one.place, one.reason)?;
@@ -547,7 +548,7 @@ mod tests {
 
     #[test]
     fn suspects_must_belong_to_existing_boards() {
-        let place = |name: &str| Place {
+        let place = |name: &str| InventoryEntry {
             name: name.into(),
             transport: "local".into(),
             tags: Vec::new(),
@@ -561,8 +562,8 @@ mod tests {
         let of =
             |name: &str| format!(r#"[{{"item":{{"job":"bench","settings":{{}}}},"places":["{name}"]}}]"#);
         assert_eq!(read(&of("b")).unwrap()[0].places, ["b"]);
-        let twins = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
-        assert_eq!((twins.len(), &*twins[1].places), (2, &["b".to_owned()][..]));
+        let grouped = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
+        assert_eq!((grouped.len(), &*grouped[1].places), (2, &["b".to_owned()][..]));
         for (text, words) in [
             (of("c"), "board c, which is not among the selected boards: a, b"),
             ("[]".to_owned(), "lists no items"),

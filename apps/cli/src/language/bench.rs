@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 
 /// Output of `bench-llm --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct BenchLlmOutput {
     /// Model file.
     model: String,
     /// Bytes of the file.
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             answer(&mut sequence, &tokens, depth)
         })?);
     }
-    let answer = Answer {
+    let answer = BenchLlmOutput {
         model: arguments.model.model.display().to_string(),
         file_bytes: model.file_bytes(),
         threads: arguments.model.plan.threads,
@@ -163,7 +163,7 @@ fn test(
     })
 }
 
-fn table(answer: &Answer) -> String {
+fn table(answer: &BenchLlmOutput) -> String {
     use std::fmt::Write as _;
     let mut text = format!(
         "{:<24} {:>12} {:>12} {:>12}\n",

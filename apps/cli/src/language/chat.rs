@@ -6,7 +6,7 @@ use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 
 use polychip_llm::Message;
 
-use super::{AnswerArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses};
+use super::{GenerationArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_speculation};
 use crate::exit::warn;
 use crate::output::Output;
 
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: LanguageArguments,
     #[command(flatten)]
-    answer: AnswerArguments,
+    answer: GenerationArguments,
 }
 
 /// Runs the command.
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     // a model without a template is refused before anything is asked
     chat_prompt(&model, &[Message::new("user", "")])?;
     prepare(&model, 1)?;
-    prepare_guesses(&arguments.answer, &model, 1, &mut wanted)?;
+    prepare_speculation(&arguments.answer, &model, 1, &mut wanted)?;
     let mut sequence = model.sequence()?;
     let input = std::io::stdin();
     let ask = || {

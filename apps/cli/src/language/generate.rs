@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    AnswerArguments, FormatArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses,
+    FormatArguments, GenerationArguments, LanguageArguments, answer, chat_prompt, prepare,
+    prepare_speculation,
 };
 use crate::file;
 use crate::output::Output;
@@ -34,14 +35,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: LanguageArguments,
     #[command(flatten)]
-    answer: AnswerArguments,
+    answer: GenerationArguments,
     #[command(flatten)]
     format: FormatArguments,
 }
 
 /// Output of `generate --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct GenerateOutput {
     /// Model file.
     model: String,
     /// The answer's text.
@@ -69,7 +70,7 @@ pub(crate) struct Answer {
 /// Results of speculative decoding.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Speculated {
-    /// Runs that had guesses to confirm.
+    /// Runs that had draft tokens to verify.
     runs: usize,
     /// Drafted tokens.
     proposed: usize,
@@ -111,10 +112,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let known = sequence.shared(&prompt).min(prompt.len().saturating_sub(1));
     prepare(&model, prompt.len() - known)?;
-    prepare_guesses(&arguments.answer, &model, prompt.len(), &mut wanted)?;
+    prepare_speculation(&arguments.answer, &model, prompt.len(), &mut wanted)?;
     let shown = (!arguments.json).then_some(&mut *out);
     let generated = answer(&mut sequence, &prompt, &wanted, shown)?;
-    let answer = Answer {
+    let answer = GenerateOutput {
         model: arguments.model.model.display().to_string(),
         finish: finish(generated.finish),
         prompt_tokens: generated.prompt_tokens,
@@ -148,12 +149,12 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 }
 
 /// What is said behind an answer.
-fn speeds(answer: &Answer) -> String {
+fn speeds(answer: &GenerateOutput) -> String {
     let decode = match answer.decode_tokens_per_s {
         Some(speed) => format!(", {} answer tokens at {speed:.1}/s", answer.tokens.len()),
         None => String::new(),
     };
-    let guessed = match &answer.speculated {
+    let drafted = match &answer.speculated {
         Some(found) => format!(
             ", {} of {} draft tokens accepted in {} runs",
             found.accepted, found.proposed, found.runs
@@ -165,7 +166,7 @@ fn speeds(answer: &Answer) -> String {
         known => format!(" ({known} of them cached)"),
     };
     format!(
-        "{} prompt tokens{known} at {:.1}/s{decode}{guessed}, stopped by {}",
+        "{} prompt tokens{known} at {:.1}/s{decode}{drafted}, stopped by {}",
         answer.prompt_tokens, answer.prefill_tokens_per_s, answer.finish
     )
 }

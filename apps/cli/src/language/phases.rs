@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 
 use polychip_llm::LanguageModel;
-use polychip_llm::phases::{FixedPhases, MeasurePhases, PhaseCosts, PhaseLimits, PhasePlan};
+use polychip_llm::prefill_decode::{FixedPhases, MeasurePhases, PhaseCosts, PhaseLimits, PhasePlan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
 
 /// Output of `phases --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct PhasesOutput {
     /// Model file.
     model: String,
     /// At least one figure is an emulated device's.
@@ -62,7 +62,7 @@ pub(crate) struct Answer {
     /// Main prefill device by prompt length, shortest first.
     readers: Vec<Reader>,
     /// Decode device by number of positions.
-    answerers: Vec<Answerer>,
+    answerers: Vec<DecodeRange>,
 }
 
 /// Costs of a device.
@@ -145,7 +145,7 @@ struct Reader {
 
 /// Range of positions with the same decode device.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Answerer {
+struct DecodeRange {
     /// Positions before the first token.
     from: usize,
     /// The device.
@@ -193,7 +193,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         };
         plans.push(plan(&costs, &planned, check));
     }
-    let answer = Answer {
+    let answer = PhasesOutput {
         model: arguments.model.model.display().to_string(),
         emulated: costs.devices.iter().any(|cost| cost.emulated),
         readers: readers(&model, &costs, answer, room)?,
@@ -225,7 +225,7 @@ fn planned(model: &LanguageModel, prompt: usize, answer: usize) -> anyhow::Resul
     }
 }
 
-fn device(cost: &polychip_llm::phases::DeviceCost) -> Device {
+fn device(cost: &polychip_llm::prefill_decode::DeviceCost) -> Device {
     Device {
         device: cost.device.clone(),
         emulated: cost.emulated,
@@ -312,19 +312,19 @@ fn readers(
 }
 
 /// The positions at which the answering device changes.
-fn answerers(model: &LanguageModel, costs: &PhaseCosts) -> anyhow::Result<Vec<Answerer>> {
+fn answerers(model: &LanguageModel, costs: &PhaseCosts) -> anyhow::Result<Vec<DecodeRange>> {
     let plan = planned(model, 1, model.capacity() - 1)?;
     Ok(plan
         .answer
         .iter()
-        .map(|run| Answerer {
+        .map(|run| DecodeRange {
             from: run.past,
             device: costs.devices[run.device].device.clone(),
         })
         .collect())
 }
 
-fn text(answer: &Answer) -> String {
+fn text(answer: &PhasesOutput) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     let ms = |ns: f64| format!("{:.2}", ns / 1e6);

@@ -78,7 +78,7 @@ struct ServerArguments {
 
 /// Output of `serve --json`: one line, printed once the server listens.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct ServeOutput {
     /// Address of the server.
     address: String,
     /// Base URL for clients.
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     end_in_order(server.handle())?;
     let url = format!("http://{}/v1", server.address());
-    let answer = Answer {
+    let answer = ServeOutput {
         address: server.address().to_string(),
         model: server.name().to_owned(),
         context,

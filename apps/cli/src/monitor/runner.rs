@@ -15,7 +15,7 @@ use polychip::{DecisionLog, GovernedReport, Session};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::input::Given;
+use crate::input::InputData;
 use crate::load::Load;
 use crate::run::feed;
 
@@ -107,7 +107,7 @@ impl Pause {
 impl Runner {
     pub(crate) fn start(
         session: Session,
-        given: &[Given],
+        given: &[InputData],
         lanes: usize,
         fps: Option<f64>,
     ) -> anyhow::Result<Runner> {

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 /// Output of `profile show --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct ProfileShowOutput {
     /// The database.
     profile: String,
     /// Measured parts, by device, operating point and time.
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         Vec::new()
     };
     predictions.retain(|one| one.device.contains(&arguments.device));
-    let answer = Answer {
+    let answer = ProfileShowOutput {
         profile: path.display().to_string(),
         parts,
         predictions,
@@ -138,7 +138,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     Ok(())
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for ProfileShowOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let time = |ns: u64| Time::from_nanoseconds(ns).to_string();
         let mut heading = String::new();

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use polychip_farm_record::{
-    Board, Build, FORMAT, Item, Job, Measured, Model, Outcome, Place, PlannedPart, Record, RunHeader,
-    Settings, State, Wanted,
+    Board, Build, FORMAT, InventoryEntry, Item, Job, Measured, Model, Outcome, PlannedPart, Record,
+    RunHeader, Settings, State, Wanted,
 };
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::tool::{polychip, profiling};
 /// builds ran.
 fn run(folder: &Path, side: u64, slower: f64) -> String {
     let id = ["base", "new"][side as usize];
-    let place = Place {
+    let place = InventoryEntry {
         name: "desk".into(),
         transport: "ssh".into(),
         tags: Vec::new(),

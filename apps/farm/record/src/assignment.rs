@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Item, Place};
+use crate::{InventoryEntry, Item};
 
 /// An item, with all that a runner needs to do it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -13,7 +13,7 @@ pub struct Assignment {
     /// The run that it belongs to ([`RunHeader::id`](crate::RunHeader::id)).
     pub run: String,
     /// Where the runner is, as the inventory says.
-    pub place: Place,
+    pub place: InventoryEntry,
     /// What is to be done.
     pub item: Item,
     /// 1 for the first try on any place.

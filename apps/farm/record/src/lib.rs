@@ -30,6 +30,6 @@ pub use assignment::{Assignment, Effort, Limits, PluginFile};
 pub use item::{Item, Job, Model, Settings};
 pub use lines::{Lines, LinesError, read_lines};
 pub use outcome::{EnergyOutcome, Failure, Measured, Outcome, PlannedPart, RefusedOps, SoakWindow};
-pub use place::{Board, Build, Place};
+pub use place::{Board, Build, InventoryEntry};
 pub use record::{FORMAT, Record, RunHeader, Wanted};
 pub use state::State;

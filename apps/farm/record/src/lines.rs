@@ -85,7 +85,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Board, Build, Failure, Item, Job, Outcome, Place, Settings, State};
+    use crate::{Board, Build, Failure, InventoryEntry, Item, Job, Outcome, Settings, State};
 
     fn record(attempt: u32) -> Record {
         Record {
@@ -100,7 +100,7 @@ mod tests {
                     ..Settings::default()
                 },
             },
-            place: Place {
+            place: InventoryEntry {
                 name: "desk".into(),
                 transport: "local".into(),
                 tags: Vec::new(),

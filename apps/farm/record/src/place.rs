@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A board of the farm as its inventory names it.
+/// A board of the farm, as its inventory names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-pub struct Place {
+pub struct InventoryEntry {
     /// Name in the inventory (labgrid's place, or the board's name in `farm.toml`).
     pub name: String,
     /// How it is reached: `local`, `ssh`, `adb`, `simulated`.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Board, Build, Item, Outcome, Place, State};
+use crate::{Board, Build, InventoryEntry, Item, Outcome, State};
 
 /// Version of the form. A reader refuses a higher one by name; new optional fields do not raise it.
 pub const FORMAT: u32 = 1;
@@ -18,7 +18,7 @@ pub struct Record {
     /// What was done.
     pub item: Item,
     /// Where.
-    pub place: Place,
+    pub place: InventoryEntry,
     /// The board's description of itself.
     pub board: Board,
     /// With what.
@@ -50,7 +50,7 @@ pub struct RunHeader {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// Places that were to take part.
-    pub places: Vec<Place>,
+    pub places: Vec<InventoryEntry>,
     /// Items that were to be done, each with the names of the places that may do it.
     pub items: Vec<Wanted>,
 }

@@ -18,7 +18,7 @@ use polychip::{ErrorKind, Policy, Precision, Runtime};
 use polychip_farm_record::{Assignment, Failure, Job, Measured, Outcome};
 
 use crate::conditions::Conditions;
-use crate::measuring::{Answer, Measuring, NotHere, PATIENCE, not_here};
+use crate::measuring::{ItemResult, Measuring, NotHere, PATIENCE, not_here};
 
 /// Does the item that standard input holds.
 pub(crate) fn run(outcome: &Path, folder: &Path, sensors: &Path) -> anyhow::Result<()> {
@@ -27,7 +27,7 @@ pub(crate) fn run(outcome: &Path, folder: &Path, sensors: &Path) -> anyhow::Resu
         serde_json::from_reader(std::io::stdin().lock()).context("standard input")?;
     let mut others_millis = None;
     let done = measured(&assignment, folder, sensors, &mut others_millis);
-    let answer = Answer {
+    let answer = ItemResult {
         outcome: match done {
             Ok(measured) => Outcome::Measured(Box::new(measured)),
             Err(error) => of_error(&error),

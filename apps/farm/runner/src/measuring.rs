@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Conditions;
 
-/// What an item's process tells its runner.
+/// The result that an item's process sends to its runner.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct ItemResult {
     /// How it ended.
     pub(crate) outcome: Outcome,
     /// Share of the processors that others used meanwhile, in thousandths.

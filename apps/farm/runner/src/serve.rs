@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::conditions::{Conditions, contended};
 use crate::item::PROFILE;
 use crate::journal::{self, Journal};
-use crate::measuring::Answer;
+use crate::measuring::ItemResult;
 use crate::output;
 use crate::{NO_JOURNAL, board, failure, store};
 
@@ -211,7 +211,7 @@ impl Runner {
         };
         match (std::fs::read(&path), status) {
             (Ok(bytes), Ended::ByItself(status)) if status.success() => {
-                match serde_json::from_slice::<Answer>(&bytes) {
+                match serde_json::from_slice::<ItemResult>(&bytes) {
                     Ok(answer) => (answer.outcome, answer.others_millis),
                     Err(error) => (
                         failed(format!("its outcome cannot be read: {error}"), true, None),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use polychip_farm_record::{
-    Assignment, Effort, FORMAT, Item, Job, Limits, Model, Outcome, Place, Record, Settings, read_lines,
+    Assignment, Effort, FORMAT, InventoryEntry, Item, Job, Limits, Model, Outcome, Record, Settings,
+    read_lines,
 };
 
 /// The model that ships.
@@ -18,7 +19,7 @@ fn bench(threads: u32) -> Assignment {
     Assignment {
         format: FORMAT,
         run: "run".into(),
-        place: Place {
+        place: InventoryEntry {
             name: "here".into(),
             transport: "local".into(),
             tags: vec!["a=b".into()],

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use polychip_farm::inventory::{Hold, Member, twins};
+use polychip_farm::inventory::{Hold, Member, interchangeable_boards};
 use polychip_farm::transport::Transport;
 use polychip_farm::{Blob, Clock, Equipped, News, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
-    Effort, FORMAT, Item, Job, Limits, Model, Place, Record, RunHeader, Settings as ItemSettings, Wanted,
-    read_lines,
+    Effort, FORMAT, InventoryEntry, Item, Job, Limits, Model, Record, RunHeader, Settings as ItemSettings,
+    Wanted, read_lines,
 };
 use polychip_test_requirements::libraries;
 
@@ -30,7 +30,7 @@ pub(crate) fn runner() -> Blob {
 pub(crate) fn board(name: &str, folder: &Path, transport: impl Transport + 'static) -> Equipped {
     Equipped {
         member: Member {
-            place: Place {
+            place: InventoryEntry {
                 name: name.into(),
                 transport: transport.name().into(),
                 tags: vec!["host=this".into()],
@@ -76,10 +76,10 @@ pub(crate) fn effort() -> Effort {
 
 /// A run of these jobs with the model that ships, on 1 to so many threads, which tell items apart.
 pub(crate) fn header(id: &str, boards: &[Equipped], jobs: &[Job], threads: u32) -> RunHeader {
-    let places: Vec<Place> = boards.iter().map(|board| board.member.place.clone()).collect();
+    let places: Vec<InventoryEntry> = boards.iter().map(|board| board.member.place.clone()).collect();
     let blob = Blob::of(&shapes(), false).unwrap();
     let mut items = Vec::new();
-    for group in twins(&places) {
+    for group in interchangeable_boards(&places) {
         for threads in 1..=threads {
             for job in jobs {
                 items.push(Wanted {

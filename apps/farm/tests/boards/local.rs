@@ -212,7 +212,7 @@ fn waiting_for_another_runner_fails_only_after_a_timeout() {
 }
 
 #[test]
-fn missing_board_is_reported_and_its_twin_takes_over() {
+fn missing_board_is_reported_and_another_board_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let gone = Ssh {
         address: "nobody@127.0.0.1".into(),
@@ -263,7 +263,7 @@ impl Drop for Disk<'_> {
 }
 
 #[test]
-fn board_with_full_disk_is_reported_and_its_twin_takes_over() {
+fn board_with_full_disk_is_reported_and_another_board_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
     std::fs::create_dir(&small).unwrap();

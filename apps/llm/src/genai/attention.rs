@@ -7,8 +7,8 @@
 use polychip_graph::{Node, NodeId, TensorId};
 use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, DType, Op};
 
+use super::conversion::GraphConversion;
 use super::tensors::{MICROSOFT, is_float, shown};
-use super::way::Way;
 use crate::build::memory::{self, Heads};
 use crate::{Error, Result};
 
@@ -28,11 +28,11 @@ const OTHERS: [(usize, &str); 5] = [
 
 /// Replaces each layer's attention; returns its keys and values, as ports.
 pub(super) fn replace(
-    way: &mut Way<'_>,
+    conversion: &mut GraphConversion<'_>,
     pasts: &[[TensorId; 2]],
     placed: Option<TensorId>,
 ) -> Result<Vec<[TensorId; 2]>> {
-    let nodes: Vec<NodeId> = way
+    let nodes: Vec<NodeId> = conversion
         .draft
         .graph()
         .nodes()
@@ -41,13 +41,13 @@ pub(super) fn replace(
         .collect();
     let mut kept = vec![None; pasts.len()];
     for id in nodes {
-        let node = way.draft.graph_mut().remove_node(id);
+        let node = conversion.draft.graph_mut().remove_node(id);
         let layer = layer_of(&node, pasts)?;
         let slot = &mut kept[layer];
         if slot.is_some() {
             return Err(refused(&node, &format!("layer {layer} has two")));
         }
-        *slot = Some(one(way, &node, layer as u32, placed)?);
+        *slot = Some(one(conversion, &node, layer as u32, placed)?);
     }
     let missing = kept.iter().position(Option::is_none);
     if let Some(layer) = missing {
@@ -155,12 +155,17 @@ fn check(node: &Node, capacity: usize) -> Result<()> {
 }
 
 /// Replaces one node, which was taken out.
-fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> Result<[TensorId; 2]> {
-    let capacity = way.shape.capacity;
+fn one(
+    conversion: &mut GraphConversion<'_>,
+    node: &Node,
+    layer: u32,
+    placed: Option<TensorId>,
+) -> Result<[TensorId; 2]> {
+    let capacity = conversion.shape.capacity;
     check(node, capacity)?;
-    let sizes = way.settings.sizes;
+    let sizes = conversion.settings.sizes;
     let heads = Heads {
-        heads: way.settings.heads as usize,
+        heads: conversion.settings.heads as usize,
         kv_heads: sizes.kv_heads as usize,
         size: sizes.head_size as usize,
         scale: float(node, "scale").filter(|scale| *scale != 0.0),
@@ -185,14 +190,14 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
     let (Some(past), Some(query)) = (past, query) else {
         return Err(refused(node, "inputs are missing"));
     };
-    let dtype = way.draft.graph().tensor(past).ty.dtype;
+    let dtype = conversion.draft.graph().tensor(past).ty.dtype;
     if !is_float(dtype) {
         return Err(refused(
             node,
             &format!("a KV cache of type {dtype:?} is not supported"),
         ));
     }
-    let rows = way.shape.rows;
+    let rows = conversion.shape.rows;
     // products of 32 bits, as settings are read
     let widths = [heads.heads, heads.kv_heads, heads.kv_heads].map(|count| count * heads.size);
     let given = match (node.input(1), node.input(2)) {
@@ -207,8 +212,8 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
                     &format!("unsupported query, key and value widths {widths:?}"),
                 )
             })?;
-            let packed = way.draft.reshape(query, dtype, &[1, rows, all]);
-            let pieces = way.draft.pieces(packed, &widths, dtype, &[1, rows]);
+            let packed = conversion.draft.reshape(query, dtype, &[1, rows, all]);
+            let pieces = conversion.draft.pieces(packed, &widths, dtype, &[1, rows]);
             [pieces[0], pieces[1], pieces[2]]
         }
         _ => return Err(refused(node, "keys without values, or values without keys")),
@@ -216,10 +221,10 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
     let mut qkv = [given[0]; 3];
     for ((to, x), width) in qkv.iter_mut().zip(given).zip(widths) {
         let shape = [1, rows, width];
-        let x = way.draft.reshape(x, dtype, &shape);
+        let x = conversion.draft.reshape(x, dtype, &shape);
         *to = match dtype {
             DType::F32 => x,
-            _ => way.draft.cast(x, DType::F32, &shape),
+            _ => conversion.draft.cast(x, DType::F32, &shape),
         };
     }
     let [mut q, mut k, v] = qkv;
@@ -230,7 +235,7 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
         if let Some(weights) = node.input(slot) {
             let epsilon = float(node, own).or_else(|| float(node, "qk_norm_epsilon"));
             *x = normalised(
-                way,
+                conversion,
                 *x,
                 weights,
                 [rows, count, heads.size],
@@ -239,17 +244,19 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
         }
     }
     if int(node, "do_rotary").unwrap_or(0) != 0 {
-        let rotation = Rotation::of(way, node, &heads, placed)?;
-        q = rotation.rotated(way, q, [rows, heads.heads, heads.size]);
-        k = rotation.rotated(way, k, [rows, heads.kv_heads, heads.size]);
+        let rotation = Rotation::of(conversion, node, &heads, placed)?;
+        q = rotation.rotated(conversion, q, [rows, heads.heads, heads.size]);
+        k = rotation.rotated(conversion, k, [rows, heads.kv_heads, heads.size]);
     }
     let shape = [1, rows, widths[1]];
-    let [(keys, k), (values, v)] = [k, v].map(|x| memory::rounded(&mut way.draft, x, &shape));
-    let mut y = way.ports.attention(&mut way.draft, layer, heads, [q, k, v]);
+    let [(keys, k), (values, v)] = [k, v].map(|x| memory::rounded(&mut conversion.draft, x, &shape));
+    let mut y = conversion
+        .ports
+        .attention(&mut conversion.draft, layer, heads, [q, k, v]);
     if dtype != DType::F32 {
-        y = way.draft.cast(y, dtype, &[1, rows, widths[0]]);
+        y = conversion.draft.cast(y, dtype, &[1, rows, widths[0]]);
     }
-    let graph = way.draft.graph_mut();
+    let graph = conversion.draft.graph_mut();
     if let Some(output) = node.output(0) {
         graph.replace_uses(output, y);
     }
@@ -265,29 +272,29 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
 
 /// `[1, rows, heads * size]`, each head divided by its root mean square.
 fn normalised(
-    way: &mut Way<'_>,
+    conversion: &mut GraphConversion<'_>,
     x: TensorId,
     weights: TensorId,
     [rows, count, size]: [usize; 3],
     epsilon: f32,
 ) -> TensorId {
     let by_head = [rows * count, size];
-    let x = way.draft.reshape(x, DType::F32, &by_head);
-    let weights = match way.draft.graph().tensor(weights).ty.dtype {
+    let x = conversion.draft.reshape(x, DType::F32, &by_head);
+    let weights = match conversion.draft.graph().tensor(weights).ty.dtype {
         DType::F32 => weights,
-        _ => way.draft.cast(weights, DType::F32, &[size]),
+        _ => conversion.draft.cast(weights, DType::F32, &[size]),
     };
     let attributes = Attributes::new()
         .with_int(Attr::Axis, -1)
         .with_float(Attr::Epsilon, epsilon);
-    let y = way.draft.node(
+    let y = conversion.draft.node(
         Op::RMSNormalization,
         &[x, weights],
         attributes,
         DType::F32,
         &by_head,
     );
-    way.draft.reshape(y, DType::F32, &[1, rows, count * size])
+    conversion.draft.reshape(y, DType::F32, &[1, rows, count * size])
 }
 
 /// How values are rotated by their positions.
@@ -300,20 +307,25 @@ struct Rotation {
 }
 
 impl Rotation {
-    fn of(way: &mut Way<'_>, node: &Node, heads: &Heads, placed: Option<TensorId>) -> Result<Rotation> {
+    fn of(
+        conversion: &mut GraphConversion<'_>,
+        node: &Node,
+        heads: &Heads,
+        placed: Option<TensorId>,
+    ) -> Result<Rotation> {
         let positions = node.input(9);
         if positions.is_some() && positions != placed {
             let why = "its positions must come from the graph's position input";
             return Err(refused(node, why));
         }
-        let capacity = way.shape.capacity;
+        let capacity = conversion.shape.capacity;
         let mut tables = [None; 2];
         let mut half = 0;
         for (table, (slot, name)) in tables.iter_mut().zip([(7, "cos_cache"), (8, "sin_cache")]) {
             let id = node
                 .input(slot)
                 .ok_or_else(|| refused(node, &format!("input {name:?} is missing")))?;
-            let tensor = way.draft.graph().tensor(id);
+            let tensor = conversion.draft.graph().tensor(id);
             let (dtype, sizes) = (tensor.ty.dtype, tensor.ty.sizes());
             let (Some(&[count, width]), true) = (sizes.as_deref(), tensor.is_constant() && is_float(dtype))
             else {
@@ -343,7 +355,7 @@ impl Rotation {
             half = width;
             *table = Some(match dtype {
                 DType::F32 => id,
-                _ => way.draft.cast(id, DType::F32, &[count, width]),
+                _ => conversion.draft.cast(id, DType::F32, &[count, width]),
             });
         }
         let [Some(cosines), Some(sines)] = tables else {
@@ -360,14 +372,20 @@ impl Rotation {
         })
     }
 
-    fn rotated(&self, way: &mut Way<'_>, x: TensorId, [rows, count, size]: [usize; 3]) -> TensorId {
+    fn rotated(
+        &self,
+        conversion: &mut GraphConversion<'_>,
+        x: TensorId,
+        [rows, count, size]: [usize; 3],
+    ) -> TensorId {
         let attributes = Attributes::new()
             .with_int(Attr::NumHeads, count as i64)
             .with_int(Attr::Interleaved, self.interleaved)
             .with_int(Attr::RotaryEmbeddingDim, self.dims);
-        let inputs = [x, self.cosines, self.sines, way.ports.positions];
+        let inputs = [x, self.cosines, self.sines, conversion.ports.positions];
         let shape = [1, rows, count * size];
-        way.draft
+        conversion
+            .draft
             .node(Op::RotaryEmbedding, &inputs, attributes, DType::F32, &shape)
     }
 }

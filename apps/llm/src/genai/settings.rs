@@ -28,7 +28,7 @@ pub(super) struct Settings {
     pub(super) attention_mask: String,
     pub(super) position_ids: String,
     pub(super) logits: String,
-    /// Names of the inputs with earlier keys and values.
+    /// Names of the KV cache inputs.
     past: [String; 2],
 }
 
@@ -142,7 +142,7 @@ impl Settings {
         })
     }
 
-    /// The inputs with earlier keys and values of each layer.
+    /// The KV cache inputs of each layer.
     pub(super) fn pasts(&self, graph: &Graph) -> Result<Vec<[TensorId; 2]>> {
         let input = |pattern: &str, layer: u32| {
             let name = pattern.replace(LAYER, &layer.to_string());

@@ -6,7 +6,7 @@
 //!    it was made for.
 //! 2. A chunk size that a device was not yet compared for also runs on the reference.
 //!
-//! Not here: plans (`crate::phases`), how a chunk is run (`super`).
+//! Not here: plans (`crate::prefill_decode`), how a chunk is run (`super`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use polychip::{Access, Session};
 use super::Sequence;
 use crate::build::Logits;
 use crate::chunk::{SessionKey, rung};
-use crate::phases::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, STAYS, Workload};
+use crate::prefill_decode::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, STAYS, Workload};
 use crate::{Error, Result, TokenId};
 
 /// Expected answer length in tokens if the caller gives none.
@@ -25,9 +25,9 @@ const USUAL_ANSWER: usize = 128;
 /// A byte of a dummy KV cache: twice, it is a small 16-bit number.
 const TOUCHED: u8 = 0x2e;
 
-/// Where chunks run, with prefill and decode placement.
+/// The devices of chunks under prefill and decode placement.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct PlacementState {
     /// The plan that all device numbers below refer to.
     phases: Option<Arc<Phases>>,
     /// Chunks of the prompt that are still to be read.
@@ -68,11 +68,11 @@ impl Sequence {
         let known = self.placed.phases.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, &phases)) {
             // numbers of devices are those of other costs
-            self.placed = Placed {
+            self.placed = PlacementState {
                 phases: Some(Arc::clone(&phases)),
                 expected: self.placed.expected,
                 report: std::mem::take(&mut self.placed.report),
-                ..Placed::default()
+                ..PlacementState::default()
             };
         }
         let (rows, device, is_answer) = match phases.fixed {
@@ -253,7 +253,7 @@ impl Sequence {
                 self.placed.ahead.clear();
                 self.placed.answering = None;
                 ran.device = reference;
-                // its keys and values are as doubtful as its logits
+                // its KV cache is as unreliable as its logits
                 self.truncate(past);
                 self.chunk(tokens, other, &mut |_| None)?;
             }

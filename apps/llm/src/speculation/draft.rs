@@ -1,15 +1,15 @@
-//! Guesses of a draft model, a smaller model with the same vocabulary.
+//! Draft tokens of a draft model, a smaller model with the same vocabulary.
 //!
 //! Invariants:
-//! 1. It guesses with a copy of the sampler, whose next draws are those that the larger model will
+//! 1. It drafts with a copy of the sampler, whose next draws are those that the larger model will
 //!    use.
 //! 2. It reads into its own sequence, which belongs to the larger model's sequence, so that a text
 //!    is read once.
-//! 3. Measurements determine the number of guesses: one more is made where a step of the larger
-//!    model, multiplied by the chance that the guess is accepted, exceeds a step of the draft
+//! 3. Measurements determine the number of draft tokens: one more is made where a step of the larger
+//!    model, multiplied by the chance that the draft token is accepted, exceeds a step of the draft
 //!    model. That chance is learned by the draft model's confidence.
 //!
-//! Not here: whether guesses pay at all ([`super::Guesser`]).
+//! Not here: whether drafting pays at all ([`super::Drafter`]).
 
 use std::time::Instant;
 
@@ -20,13 +20,13 @@ use crate::{Error, LanguageModel, Result, Sampler, TokenId};
 /// Bins of the draft model's confidence.
 const BINS: usize = 8;
 
-/// Weight of a new guess in its bin; there are many of them.
+/// Weight of a new draft token in its bin; there are many of them.
 const BIN_WEIGHT: f64 = 0.05;
 
 /// This many tokens are read by a step each, and not by a chunk.
 const FEW: usize = 2;
 
-/// A smaller model that guesses the next tokens of a larger one.
+/// A smaller model that drafts the next tokens of a larger one.
 ///
 /// ```no_run
 /// use polychip_llm::{Draft, Generate, LanguageModel, Options, Speculation};
@@ -85,8 +85,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Guesses at most `most` tokens that follow a text.
-    pub(super) fn guess(
+    /// Drafts at most `most` tokens that follow a text.
+    pub(super) fn propose(
         &self,
         own: &mut Sequence,
         text: &[TokenId],
@@ -95,7 +95,7 @@ impl Draft {
         worth: &mut Worth,
     ) -> Result<Vec<TokenId>> {
         worth.chances.clear();
-        // the last guess is not read
+        // the last draft token is not read
         let most = most.min((self.0.capacity() + 1).saturating_sub(text.len()));
         if most == 0 {
             return Ok(Vec::new());
@@ -112,32 +112,36 @@ impl Draft {
             worth.step(own, *token)?;
         }
         let (mut sampler, mut behind) = (sampler.clone(), text.to_vec());
-        // where no logit is a number, nothing is guessed
+        // where no logit is a number, no tokens are drafted
         while let Ok(token) = sampler.choose(own.logits(), &behind) {
             behind.push(token);
-            worth.guessed(probability(own.logits(), token));
+            worth.drafted(probability(own.logits(), token));
             let count = behind.len() - text.len();
             if count == most || !worth.one_more() || self.0.tokenizer().is_end(token) {
                 break;
             }
             worth.step(own, token)?;
         }
-        let guesses = behind.split_off(text.len());
-        Ok(if worth.confirming() { guesses } else { Vec::new() })
+        let draft_tokens = behind.split_off(text.len());
+        Ok(if worth.pays_to_verify() {
+            draft_tokens
+        } else {
+            Vec::new()
+        })
     }
 }
 
-/// What the draft model's guesses are worth.
+/// What the draft model's draft tokens are worth.
 #[derive(Clone, Debug)]
 pub(super) struct Worth {
     /// Seconds of a step of one row of the larger model; `None` before the first.
     pub(super) single: Option<f64>,
-    /// Seconds of a run that confirms guesses, and of a step of the draft model.
-    confirm: Option<f64>,
+    /// Seconds of a run that verifies draft tokens, and of a step of the draft model.
+    verify: Option<f64>,
     step: Option<f64>,
-    /// How often guesses were accepted, by the draft model's confidence.
+    /// How often draft tokens were accepted, by the draft model's confidence.
     stood: [f64; BINS],
-    /// Confidence in the current guesses.
+    /// Confidence in the current draft tokens.
     chances: Vec<f64>,
 }
 
@@ -145,7 +149,7 @@ impl Default for Worth {
     fn default() -> Worth {
         Worth {
             single: None,
-            confirm: None,
+            verify: None,
             step: None,
             // as often as it says
             stood: std::array::from_fn(|bin| (bin as f64 + 0.5) / BINS as f64),
@@ -162,11 +166,11 @@ impl Worth {
         Ok(())
     }
 
-    fn guessed(&mut self, probability: f64) {
+    fn drafted(&mut self, probability: f64) {
         self.chances.push(probability);
     }
 
-    /// Chance that all guesses up to each one are accepted.
+    /// Chance that all draft tokens up to each one are accepted.
     fn stand(&self) -> impl Iterator<Item = f64> {
         self.chances.iter().scan(1.0, |all, chance| {
             *all *= self.stood[bin(*chance)];
@@ -174,7 +178,7 @@ impl Worth {
         })
     }
 
-    /// Whether one more guess is worth its step.
+    /// Whether one more draft token is worth its step.
     fn one_more(&self) -> bool {
         let (Some(single), Some(step), Some(all)) = (self.single, self.step, self.stand().last()) else {
             return true;
@@ -182,17 +186,17 @@ impl Worth {
         all * single > step
     }
 
-    /// Whether the guesses are worth the extra time of a confirming run over a step.
-    fn confirming(&self) -> bool {
-        let (Some(single), Some(confirm)) = (self.single, self.confirm) else {
+    /// Whether the draft tokens are worth the extra time of a verifying run over a step.
+    fn pays_to_verify(&self) -> bool {
+        let (Some(single), Some(verify)) = (self.single, self.verify) else {
             return true;
         };
-        self.stand().sum::<f64>() * single > confirm - single
+        self.stand().sum::<f64>() * single > verify - single
     }
 
-    /// Records a run that confirmed this many guesses, and its seconds.
-    pub(super) fn confirmed(&mut self, proposed: usize, accepted: usize, took: f64) {
-        mean(&mut self.confirm, took);
+    /// Records a run that verified this many draft tokens, and its seconds.
+    pub(super) fn verified(&mut self, proposed: usize, accepted: usize, took: f64) {
+        mean(&mut self.verify, took);
         // behind one that fell nothing was tried
         let tried = self.chances.iter().take(proposed.min(accepted + 1));
         for (index, chance) in tried.enumerate() {
@@ -255,11 +259,11 @@ mod tests {
         assert!(probability(&logits, 9) == 0.0);
     }
 
-    fn worth(single: f64, step: f64, confirm: f64) -> Worth {
+    fn worth(single: f64, step: f64, verify: f64) -> Worth {
         Worth {
             single: Some(single),
             step: Some(step),
-            confirm: Some(confirm),
+            verify: Some(verify),
             ..Worth::default()
         }
     }
@@ -270,14 +274,14 @@ mod tests {
         for _ in 0..4 {
             assert!(worth.one_more(), "{:?}", worth.chances);
             // three of four stand, by the bin's middle
-            worth.guessed(0.7);
+            worth.drafted(0.7);
         }
         // 0.6875 ** 4 of four steps
         assert!(!worth.one_more());
         // 1.7 steps of four seconds are saved, for a run that takes two more
-        assert!(worth.confirming());
-        worth.confirm = Some(12.0);
-        assert!(!worth.confirming());
+        assert!(worth.pays_to_verify());
+        worth.verify = Some(12.0);
+        assert!(!worth.pays_to_verify());
     }
 
     #[test]
@@ -286,7 +290,7 @@ mod tests {
         for _ in 0..100 {
             worth.chances = vec![0.99, 0.2, 0.99];
             // the first stands always, the second never; the third was never tried
-            worth.confirmed(3, 1, 6.0);
+            worth.verified(3, 1, 6.0);
         }
         assert!(worth.stood[bin(0.99)] > 0.99);
         assert!(worth.stood[bin(0.2)] < 0.01);

@@ -209,7 +209,7 @@ fn batched_answers_match_single_answers() {
         assert!(steps.iter().all(|step| !matches!(step, Ok(Step::Read))));
     }
     for ((answer, prompt), most) in answers.into_iter().zip(&prompts).zip([30, 5, 40, 12]) {
-        let (_, answer) = answer.into_answer();
+        let (_, answer) = answer.into_completion();
         let alone = model
             .sequence()
             .unwrap()

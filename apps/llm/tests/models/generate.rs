@@ -159,7 +159,7 @@ fn interleaving_and_chunking_keep_the_answers() {
             }
         }
         for ((open, text), expected) in open.into_iter().zip(texts).zip(&expected) {
-            let (sequence, answer) = open.into_answer();
+            let (sequence, answer) = open.into_completion();
             assert_eq!(
                 (&answer.tokens, answer.finish),
                 (&expected.tokens, expected.finish)

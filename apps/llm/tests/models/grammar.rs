@@ -150,11 +150,11 @@ fn grammar_holds_alone_batched_and_with_drafts() {
         let (text, finish) = answer(&model, &wanted);
         assert!(is_greeting(&text), "{text}");
         assert_eq!(finish, Finish::End);
-        let guessing = Generate {
+        let drafting = Generate {
             speculation: Some(Speculation::PromptLookup),
             ..wanted
         };
-        assert_eq!(answer(&model, &guessing).0, text);
+        assert_eq!(answer(&model, &drafting).0, text);
         alone.push(text);
     }
     let mut batch = Batch::new(&model);
@@ -180,7 +180,7 @@ fn grammar_holds_alone_batched_and_with_drafts() {
     }
     let together: Vec<String> = answers
         .into_iter()
-        .map(|answer| answer.into_answer().1.text)
+        .map(|answer| answer.into_completion().1.text)
         .collect();
     assert_eq!(together, alone);
 }

@@ -6,6 +6,6 @@ mod checkpoint;
 mod forward;
 mod generate;
 mod grammar;
-mod kept;
+mod saved;
 mod speculation;
 mod stream;

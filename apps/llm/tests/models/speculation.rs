@@ -1,4 +1,4 @@
-//! Answers with guessed tokens are those without, and their tokens have the model's distribution.
+//! Answers with draft tokens are those without, and their tokens have the model's distribution.
 
 use std::ops::ControlFlow;
 
@@ -6,7 +6,7 @@ use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{
-    Answer, Architecture, Draft, Generate, Gguf, LanguageModel, Options, Sampling, Speculation, TokenId,
+    Architecture, Completion, Draft, Generate, Gguf, LanguageModel, Options, Sampling, Speculation, TokenId,
 };
 
 fn model(seed: u64) -> LanguageModel {
@@ -26,7 +26,7 @@ fn with_room(seed: u64, room: usize) -> LanguageModel {
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 
-fn answer(model: &LanguageModel, prompt: &[TokenId], wanted: &Generate) -> (Answer, Vec<TokenId>) {
+fn answer(model: &LanguageModel, prompt: &[TokenId], wanted: &Generate) -> (Completion, Vec<TokenId>) {
     let mut sequence = model.sequence().unwrap();
     let mut text = String::new();
     let answer = sequence
@@ -39,7 +39,7 @@ fn answer(model: &LanguageModel, prompt: &[TokenId], wanted: &Generate) -> (Answ
     (answer, sequence.tokens().to_vec())
 }
 
-fn guessing(wanted: &Generate) -> Generate {
+fn drafting(wanted: &Generate) -> Generate {
     Generate {
         speculation: Some(Speculation::PromptLookup),
         ..wanted.clone()
@@ -51,7 +51,7 @@ fn speculation_keeps_the_tokens() {
     let (mut accepted, mut refused, mut runs) = (0, 0, 0);
     for seed in 0..4 {
         let model = model(seed);
-        // the same again and again, so that there is much to guess
+        // the same again and again, so that prompt lookup finds many draft tokens
         let prompt: Vec<TokenId> = (0..48).map(|index| 30 + index % 6 + index / 24).collect();
         let samplings = [
             Sampling::greedy(),
@@ -69,25 +69,25 @@ fn speculation_keeps_the_tokens() {
                     ..Generate::greedy(max_tokens)
                 };
                 let (plain, read) = answer(&model, &prompt, &wanted);
-                let (guessed, read_guessed) = answer(&model, &prompt, &guessing(&wanted));
-                assert_eq!(guessed.tokens, plain.tokens);
-                assert_eq!((&guessed.text, guessed.finish), (&plain.text, plain.finish));
-                assert_eq!(read_guessed, read);
+                let (drafted, read_drafted) = answer(&model, &prompt, &drafting(&wanted));
+                assert_eq!(drafted.tokens, plain.tokens);
+                assert_eq!((&drafted.text, drafted.finish), (&plain.text, plain.finish));
+                assert_eq!(read_drafted, read);
                 assert_eq!(plain.speculated, None);
-                let found = guessed.speculated.unwrap();
+                let found = drafted.speculated.unwrap();
                 accepted += found.accepted;
                 refused += found.proposed - found.accepted;
                 runs += found.runs;
-                // where it stops in the middle of what was guessed
+                // where it stops in the middle of what was drafted
                 if let Some(end) = plain.text.chars().nth(5) {
                     let wanted = Generate {
                         stop: vec![end.to_string()],
                         ..wanted
                     };
                     let (plain, read) = answer(&model, &prompt, &wanted);
-                    let (guessed, read_guessed) = answer(&model, &prompt, &guessing(&wanted));
-                    assert_eq!((guessed.text, guessed.finish), (plain.text, plain.finish));
-                    assert_eq!((guessed.tokens, read_guessed), (plain.tokens, read));
+                    let (drafted, read_drafted) = answer(&model, &prompt, &drafting(&wanted));
+                    assert_eq!((drafted.text, drafted.finish), (plain.text, plain.finish));
+                    assert_eq!((drafted.tokens, read_drafted), (plain.tokens, read));
                 }
             }
         }
@@ -126,16 +126,16 @@ fn draft_model_never_changes_the_tokens() {
                     ignore_end: true,
                     ..Generate::greedy(max_tokens)
                 };
-                let guessing = Generate {
+                let drafting = Generate {
                     speculation: Some(Speculation::Draft(draft.clone())),
                     ..wanted.clone()
                 };
                 let (plain, read) = answer(&large, &prompt, &wanted);
-                let (guessed, read_guessed) = answer(&large, &prompt, &guessing);
-                assert_eq!(guessed.tokens, plain.tokens);
-                assert_eq!((guessed.text, guessed.finish), (plain.text, plain.finish));
-                assert_eq!(read_guessed, read);
-                let found = guessed.speculated.unwrap();
+                let (drafted, read_drafted) = answer(&large, &prompt, &drafting);
+                assert_eq!(drafted.tokens, plain.tokens);
+                assert_eq!((drafted.text, drafted.finish), (plain.text, plain.finish));
+                assert_eq!(read_drafted, read);
+                let found = drafted.speculated.unwrap();
                 *accepted += found.accepted;
                 refused += found.proposed - found.accepted;
             }
@@ -220,7 +220,7 @@ fn speculative_samples_follow_the_model() {
             ignore_end: true,
             ..Generate::greedy(50)
         };
-        let (answer, _) = answer(&model, &prompt, &guessing(&wanted));
+        let (answer, _) = answer(&model, &prompt, &drafting(&wanted));
         runs += answer.speculated.unwrap().runs;
         // of two candidates the first is as frequent as the logits behind the text before it say
         let text: Vec<TokenId> = prompt.iter().chain(&answer.tokens).copied().collect();

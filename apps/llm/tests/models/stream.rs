@@ -73,7 +73,7 @@ fn stream_pieces_match_the_call() {
         pieces
     });
     assert_eq!(streamed, pieces);
-    let (after, answer) = wait(stream.into_answer());
+    let (after, answer) = wait(stream.into_completion());
     assert_eq!((answer.tokens, answer.finish), (called.tokens, Finish::Length));
     assert_eq!(after.tokens(), sequence.tokens());
 }
@@ -84,7 +84,7 @@ fn stream_stops_without_a_listener() {
     // far more than are waited for
     let mut stream = model.sequence().unwrap().stream(&PROMPT, &wanted(480)).unwrap();
     assert!(wait(stream.next()).is_some());
-    let (sequence, answer) = wait(stream.into_answer());
+    let (sequence, answer) = wait(stream.into_completion());
     assert_eq!(answer.finish, Finish::Cancelled);
     assert!(answer.tokens.len() < 480);
     // the sequence goes on
@@ -92,7 +92,7 @@ fn stream_stops_without_a_listener() {
     let (_, answer) = wait(async {
         let mut stream = stream;
         while stream.next().await.is_some() {}
-        stream.into_answer().await
+        stream.into_completion().await
     });
     assert_eq!(answer.tokens.len(), 3);
     assert_eq!(answer.reused_tokens, 2);

@@ -1,6 +1,6 @@
 //! A handful of the study's runs: they fail where the governor, the session, the physics or the planner is broken.
 
-use polychip::governor::Place::{Device, Package, Skin};
+use polychip::governor::SensorLocation::{Device, Package, Skin};
 use polychip::governor::{Input, Reading, Settings};
 use polychip_soc::emulated::Shown;
 use polychip_soc::live::{Live, Options, Stance};

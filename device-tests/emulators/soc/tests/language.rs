@@ -3,7 +3,7 @@
 
 use polychip::{Policy, Runtime};
 use polychip_llm::gguf::TensorType;
-use polychip_llm::phases::{MeasurePhases, PhaseCosts, PhaseLimits};
+use polychip_llm::prefill_decode::{MeasurePhases, PhaseCosts, PhaseLimits};
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{Architecture, Gguf, LanguageModel, Options};
 use polychip_soc::plugin::SocPlugin;

@@ -5,10 +5,10 @@
 //! 2. Candidates are compared in one unit: energy if all usable ones have it and energy counts,
 //!    else time.
 
-use super::outlook::{Aim, Bound, Outlook, Trust};
+use super::outlook::{Aim, Outlook, PaceLimit, Trust};
 use super::{Governor, PACE_STEP};
 use crate::decision::{Action, Decision, Reason};
-use crate::observation::Place;
+use crate::observation::SensorLocation;
 use crate::unit::RunEnergy;
 
 /// A minute.
@@ -153,8 +153,8 @@ impl Governor {
         }
         if to.worth > from.worth && from.bearable < 1000.0 {
             match from.bound {
-                Some(Bound::Heat(place)) => return self.hot(place),
-                Some(Bound::Power) => {
+                Some(PaceLimit::Heat(place)) => return self.hot(place),
+                Some(PaceLimit::Power) => {
                     return Reason::Power {
                         power_mw: self.milliwatts(self.current).map_or(0, whole),
                         limit_mw: self.limits.power_mw.unwrap_or(0),
@@ -179,7 +179,7 @@ impl Governor {
         }
     }
 
-    pub(super) fn hot(&self, place: Place) -> Reason {
+    pub(super) fn hot(&self, place: SensorLocation) -> Reason {
         let millidegrees = |degrees: Option<f64>| degrees.map_or(0, |degrees| (degrees * 1e3).round() as i64);
         let watts = self.watts(self.current, place);
         let now = watts * f64::from(self.pace_permille) / 1e3;

@@ -7,9 +7,9 @@
 //!    else busy seconds.
 
 use super::Governor;
-use crate::observation::{FinishedRun, Place};
+use crate::observation::{FinishedRun, SensorLocation};
 use crate::portfolio::{Candidate, Load};
-use crate::thermal::Place as Heat;
+use crate::thermal::ThermalModel;
 use crate::unit::{RunEnergy, RunTime};
 
 /// Devices heat up within seconds: no need to foresee more.
@@ -44,29 +44,29 @@ pub(super) struct Outlook {
     /// Frames in time of a thousand; where none would be, what is left to compare by.
     pub(super) worth: f64,
     /// What bounds the pace.
-    pub(super) bound: Option<Bound>,
+    pub(super) bound: Option<PaceLimit>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Bound {
-    Heat(Place),
+pub(super) enum PaceLimit {
+    Heat(SensorLocation),
     Power,
 }
 
 impl Governor {
-    pub(super) fn heat(&self, place: Place) -> Option<&Heat> {
+    pub(super) fn heat(&self, place: SensorLocation) -> Option<&ThermalModel> {
         match place {
-            Place::Device(device) => self.device_heat.get(device),
-            Place::Package => Some(&self.package_heat),
-            Place::Skin => Some(&self.skin_heat),
+            SensorLocation::Device(device) => self.device_heat.get(device),
+            SensorLocation::Package => Some(&self.package_heat),
+            SensorLocation::Skin => Some(&self.skin_heat),
         }
     }
 
     /// Whether what heats a place is told in joules: where every candidate says its own.
-    pub(super) fn is_in_joules(&self, place: Place) -> bool {
+    pub(super) fn is_in_joules(&self, place: SensorLocation) -> bool {
         self.portfolio.candidates.iter().all(|candidate| match place {
-            Place::Package | Place::Skin => candidate.energy_uj.is_some(),
-            Place::Device(device) => {
+            SensorLocation::Package | SensorLocation::Skin => candidate.energy_uj.is_some(),
+            SensorLocation::Device(device) => {
                 let mut loads = candidate.loads.iter().filter(|load| load.device == device);
                 loads.all(|load| load.energy_uj.is_some())
             }
@@ -77,7 +77,10 @@ impl Governor {
     /// The fit finds how much of it warms a place, whichever it is.
     pub(super) fn spent(&self, candidate: usize) -> f64 {
         let found = &self.portfolio.candidates[candidate];
-        match found.energy_uj.filter(|_| self.is_in_joules(Place::Package)) {
+        match found
+            .energy_uj
+            .filter(|_| self.is_in_joules(SensorLocation::Package))
+        {
             Some(uj) => uj as f64 / 1e6 * self.learnt[candidate].energy,
             None => found.loads.iter().map(|load| load.busy_ns as f64 / 1e9).sum(),
         }
@@ -95,10 +98,10 @@ impl Governor {
 
     /// Watts that a candidate spends at a place, at the full rate, or the share of time for which it is busy there
     /// ([`Governor::spent`]).
-    pub(super) fn watts(&self, candidate: usize, place: Place) -> f64 {
+    pub(super) fn watts(&self, candidate: usize, place: SensorLocation) -> f64 {
         let spent = match place {
-            Place::Package | Place::Skin => self.spent(candidate),
-            Place::Device(device) => {
+            SensorLocation::Package | SensorLocation::Skin => self.spent(candidate),
+            SensorLocation::Device(device) => {
                 let found = &self.portfolio.candidates[candidate];
                 let load = found.loads.iter().find(|load| load.device == device);
                 let in_joules = self.is_in_joules(place);
@@ -184,8 +187,8 @@ impl Governor {
             .is_none_or(|deadline| latency_ns * (1.0 + margin) <= deadline as f64);
         let (mut bearable, mut bound) = (f64::INFINITY, None);
         let pace_now = f64::from(self.pace_permille) / 1e3;
-        let places = (0..self.portfolio.devices.len()).map(Place::Device);
-        for place in places.chain([Place::Package, Place::Skin]) {
+        let places = (0..self.portfolio.devices.len()).map(SensorLocation::Device);
+        for place in places.chain([SensorLocation::Package, SensorLocation::Skin]) {
             let (Some(limit), Some(heat)) = (self.limits.temperature(place), self.heat(place)) else {
                 continue;
             };
@@ -195,8 +198,8 @@ impl Governor {
             }
             let horizon = self.horizon_s(place);
             let guard = match place {
-                Place::Device(_) => self.settings.device_guard_mc,
-                Place::Package | Place::Skin => self.settings.guard_mc,
+                SensorLocation::Device(_) => self.settings.device_guard_mc,
+                SensorLocation::Package | SensorLocation::Skin => self.settings.guard_mc,
             };
             let limit = limit.saturating_sub(guard) as f64 / 1e3;
             let now = self.watts(self.current, place) * pace_now;
@@ -204,14 +207,14 @@ impl Governor {
                 && most / watts < bearable
             {
                 bearable = most / watts;
-                bound = Some(Bound::Heat(place));
+                bound = Some(PaceLimit::Heat(place));
             }
         }
         if let (Some(limit), Some(milliwatts)) = (self.limits.power_mw, self.milliwatts(index)) {
             let most = limit as f64 / milliwatts.max(1e-3);
             if most < bearable {
                 bearable = most;
-                bound = Some(Bound::Power);
+                bound = Some(PaceLimit::Power);
             }
         }
         let bearable = (bearable * 1e3).clamp(0.0, 1000.0);
@@ -242,11 +245,11 @@ impl Governor {
     }
 
     /// How far ahead a place is foreseen.
-    pub(super) fn horizon_s(&self, place: Place) -> f64 {
+    pub(super) fn horizon_s(&self, place: SensorLocation) -> f64 {
         let horizon = self.settings.horizon_ns as f64 / 1e9;
         match place {
-            Place::Device(_) => horizon.min(DEVICE_HORIZON_S),
-            Place::Package | Place::Skin => horizon,
+            SensorLocation::Device(_) => horizon.min(DEVICE_HORIZON_S),
+            SensorLocation::Package | SensorLocation::Skin => horizon,
         }
     }
 

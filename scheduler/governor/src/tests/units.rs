@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::{MS, S, at, frames, load, run};
 use crate::{
-    Action, Candidate, FinishedRun, Governor, Input, Load, Observation, Place, PolicyLimits, Portfolio,
-    Reading, Settings,
+    Action, Candidate, FinishedRun, Governor, Input, Load, Observation, PolicyLimits, Portfolio, Reading,
+    SensorLocation, Settings,
 };
 
 fn silent(device: usize, busy_ms: u64) -> Load {
@@ -69,7 +69,7 @@ fn heat_is_fitted_in_one_unit_for_all_candidates() {
     ]);
     let heats = |governor: &mut Governor, until: u64, from: u64| {
         for second in from..until {
-            let mut reading = Reading::of(Place::Device(2));
+            let mut reading = Reading::of(SensorLocation::Device(2));
             reading.temperature_mc = Some(30_000 + 100 * i64::try_from(second % 50).unwrap());
             governor.step(&at(second * S, Input::Reading(reading)));
             for number in 1..=20 {
@@ -77,7 +77,7 @@ fn heat_is_fitted_in_one_unit_for_all_candidates() {
                 governor.step(&at(second * S + number * 10 * MS, input));
             }
         }
-        governor.coefficients(Place::Device(2)).unwrap()
+        governor.coefficients(SensorLocation::Device(2)).unwrap()
     };
     let mixed = heats(&mut governor, 60, 0);
     // the same where nobody says anything: what one says is not told to a fit that has no such unit

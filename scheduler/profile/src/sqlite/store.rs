@@ -12,7 +12,7 @@ use crate::conditions::Conditions;
 use crate::key::{KEPT, Measurement, PartKey};
 use crate::link::LinkCost;
 use crate::record::LinkRecord;
-use crate::rows::{KeptStates, Stated};
+use crate::rows::{RecentSettings, Stated};
 use crate::statistics::Measured;
 
 pub(crate) fn signed(value: u64) -> i64 {
@@ -92,7 +92,7 @@ pub(crate) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
     )?;
     let mut rows = newest_first.query(params![part])?;
     let mut counts: BTreeMap<(String, bool, bool), u32> = BTreeMap::new();
-    let mut states = KeptStates::default();
+    let mut states = RecentSettings::default();
     let mut too_many = Vec::new();
     while let Some(row) = rows.next()? {
         let (state, is_old) = states.of(&Conditions::read(&row.get::<_, String>(2)?));

@@ -9,7 +9,7 @@
 //! 1. The app's value takes precedence over the system's, and a surface sensor over both.
 //! 2. Without a surface limit, one is set as soon as a headroom is known.
 
-use polychip_governor::{Input, Place, PolicyLimits, Reading};
+use polychip_governor::{Input, PolicyLimits, Reading, SensorLocation};
 
 use super::state::State;
 use crate::telemetry::Sample;
@@ -24,13 +24,13 @@ const LIMIT_MC: i64 = 43_000;
 /// What a headroom tells the governor where no sensor reads the surface: the reading, and before it a limit where there is none.
 pub(super) fn inputs(state: &State, sample: &Sample) -> Vec<Input> {
     let limits = state.governor.limits();
-    let limit = limits.temperature(Place::Skin);
+    let limit = limits.temperature(SensorLocation::Skin);
     let Some(temperature_mc) = surface_mc(state, sample) else {
         return Vec::new();
     };
     let reading = Input::Reading(Reading {
         temperature_mc: Some(temperature_mc),
-        ..Reading::of(Place::Skin)
+        ..Reading::of(SensorLocation::Skin)
     });
     match limit {
         Some(_) => vec![reading],
@@ -51,6 +51,6 @@ pub(super) fn surface_mc(state: &State, sample: &Sample) -> Option<i64> {
     }
     let told = state.headroom_permille.map(i64::from);
     let headroom = told.or(sample.heat.headroom_permille.value)?;
-    let limit = state.governor.limits().temperature(Place::Skin);
+    let limit = state.governor.limits().temperature(SensorLocation::Skin);
     Some(limit.unwrap_or(LIMIT_MC) + (headroom - MOST_PERMILLE) * MILLIKELVIN)
 }

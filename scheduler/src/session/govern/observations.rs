@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use polychip_governor::{FinishedRun, Input, Load, Place, Reading};
+use polychip_governor::{FinishedRun, Input, Load, Reading, SensorLocation};
 use polychip_host::DeviceKind;
 
 use super::headroom;
@@ -62,15 +62,15 @@ impl Governing {
                 frequency_khz: said.allowed_khz.value.and_then(|khz| u64::try_from(khz).ok()),
                 others_permille: self.others(state, index, said, sample.time_ns),
                 throttled: said.throttle.value.map(|bits| bits != 0),
-                ..Reading::of(Place::Device(index))
+                ..Reading::of(SensorLocation::Device(index))
             };
-            if reading != Reading::of(Place::Device(index)) {
+            if reading != Reading::of(SensorLocation::Device(index)) {
                 inputs.push(Input::Reading(reading));
             }
         }
         for (place, figure) in [
-            (Place::Package, &sample.package_mc),
-            (Place::Skin, &sample.surface_mc),
+            (SensorLocation::Package, &sample.package_mc),
+            (SensorLocation::Skin, &sample.surface_mc),
         ] {
             let temperature_mc = figure.value;
             if temperature_mc.is_some() {
@@ -130,18 +130,26 @@ impl Governing {
             };
             let (seen, limit) = (
                 said.temperature_mc.value,
-                limits.temperature(Place::Device(index)),
+                limits.temperature(SensorLocation::Device(index)),
             );
             let is_hot = seen.zip(limit).is_some_and(|(seen, limit)| seen > limit);
             let is_slowed = said.throttle.value.is_some_and(|bits| bits != 0);
             lateness.saw(index, is_hot || is_slowed);
-            note(&mut state.missed, Some(Place::Device(index)), seen, limit);
+            note(
+                &mut state.missed,
+                Some(SensorLocation::Device(index)),
+                seen,
+                limit,
+            );
         }
         let surface = sample
             .surface_mc
             .value
             .or_else(|| headroom::surface_mc(state, sample));
-        for (place, value) in [(Place::Package, sample.package_mc.value), (Place::Skin, surface)] {
+        for (place, value) in [
+            (SensorLocation::Package, sample.package_mc.value),
+            (SensorLocation::Skin, surface),
+        ] {
             note(&mut state.missed, Some(place), value, limits.temperature(place));
         }
         let powers = sample.devices.iter().filter_map(|said| said.power_mw.value);
@@ -163,9 +171,9 @@ impl Governing {
             },
             Some(place) => MissedLimit::Temperature {
                 place: match place {
-                    Place::Device(index) => self.devices[index].name().to_owned(),
-                    Place::Package => "package".to_owned(),
-                    Place::Skin => "surface".to_owned(),
+                    SensorLocation::Device(index) => self.devices[index].name().to_owned(),
+                    SensorLocation::Package => "package".to_owned(),
+                    SensorLocation::Skin => "surface".to_owned(),
                 },
                 limit_mc: missed.limit,
                 worst_mc: missed.worst,
@@ -178,7 +186,7 @@ impl Governing {
 }
 
 /// Compares what was read with a limit, where there are both.
-fn note(missed: &mut Vec<Missed>, place: Option<Place>, seen: Option<i64>, limit: Option<i64>) {
+fn note(missed: &mut Vec<Missed>, place: Option<SensorLocation>, seen: Option<i64>, limit: Option<i64>) {
     let (Some(seen), Some(limit)) = (seen, limit) else {
         return;
     };
@@ -261,7 +269,7 @@ mod tests {
             (None, Some(42)),
             (Some(43), None),
         ] {
-            note(&mut missed, Some(Place::Skin), seen, limit);
+            note(&mut missed, Some(SensorLocation::Skin), seen, limit);
         }
         let found = &missed[0];
         assert_eq!(

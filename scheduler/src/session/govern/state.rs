@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use polychip_governor::{self as governor, Governor, Place, PolicyLimits, Portfolio};
+use polychip_governor::{self as governor, Governor, PolicyLimits, Portfolio, SensorLocation};
 use polychip_host::Device;
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 
@@ -73,7 +73,7 @@ pub(super) struct State {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Missed {
     /// Where; none for the power of the devices together.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<SensorLocation>,
     /// In thousandths of a degree Celsius, or milliwatts, as the others.
     pub(super) limit: i64,
     pub(super) worst: i64,
@@ -168,7 +168,7 @@ impl Governing {
             if own.any(|load| load.energy_uj.is_none()) {
                 return None;
             }
-            let [rest, rise] = state.governor.settles(Place::Device(index))?;
+            let [rest, rise] = state.governor.settles(SensorLocation::Device(index))?;
             let heat = Heat {
                 rest: MilliCelsius::from_celsius(rest),
                 // `as` saturates: the fit keeps the rise above zero

@@ -16,7 +16,7 @@ use crate::run::outputs::Outputs;
 use crate::session::deadline_miss::Outcome;
 use crate::session::loaded::LoadedPlan;
 use crate::session::queue_grants::Terms;
-use crate::session::run_state::{Given, Progress, RunState};
+use crate::session::run_state::{Progress, RunBindings, RunState};
 use crate::tensor::{Hold, TensorMemory};
 
 /// Relative error of two f32 outputs, as Euclidean norms, that counts as the same answer: devices sum in other orders. The
@@ -27,16 +27,16 @@ const REDUCED: f64 = 3e-2;
 /// Of integers, one in so many may differ: an extreme that two elements share, a value halfway between two steps.
 const ONE_IN: usize = 500;
 
-/// Inputs of one run of the app, copied, and what the incumbent answered.
+/// Copied inputs of one run of the app, and the incumbent's outputs.
 #[derive(Debug)]
 pub(super) struct Sample {
     inputs: Vec<(usize, Arc<TensorMemory>)>,
-    pub(super) reference: OnceLock<Vec<Answer>>,
+    pub(super) reference: OnceLock<Vec<OutputSnapshot>>,
 }
 
-/// An output as it was read.
+/// A copied output.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct OutputSnapshot {
     dtype: DType,
     shape: Vec<usize>,
     bytes: Vec<u8>,
@@ -46,12 +46,12 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) struct Shadowed {
     pub(super) ns: f64,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<OutputSnapshot>,
 }
 
 impl Sample {
-    /// What a run that has ended was given; none where it cannot be run again: it read a state, or strings.
-    pub(super) fn of(plan: &LoadedPlan, given: &Given) -> Option<Sample> {
+    /// The inputs of an ended run; `None` if it cannot run again because it read a state or strings.
+    pub(super) fn of(plan: &LoadedPlan, given: &RunBindings) -> Option<Sample> {
         if given.states.is_some() {
             return None;
         }
@@ -88,13 +88,13 @@ pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Re
     }
     let clock = plan.clock();
     let (real, before_ns) = (Instant::now(), clock.now_ns());
-    slot.turns.terms = Terms::in_background(before_ns);
+    slot.grants.terms = Terms::in_background(before_ns);
     let slot = match plan.start(&mut slot) {
         Err(error) => {
             plan.give_up(index, slot);
             return Err(error);
         }
-        Ok(Progress::Waiting) => conducted(plan, index, slot, most)?,
+        Ok(Progress::Waiting) => driven(plan, index, slot, most)?,
         Ok(Progress::Done) => waited(plan, index, slot, most)?,
     };
     let Some(mut slot) = slot else {
@@ -111,7 +111,7 @@ pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Re
     let outputs = Outputs::new(Arc::clone(plan), index, slot, Outcome::default(), 0);
     let answers = (0..outputs.len()).map(|output| {
         let view = outputs.at(output)?;
-        Ok(Answer {
+        Ok(OutputSnapshot {
             dtype: view.dtype(),
             shape: view.shape().to_vec(),
             bytes: view.bytes().to_vec(),
@@ -140,25 +140,25 @@ fn waited(
     }
 }
 
-fn conducted(
+fn driven(
     plan: &Arc<LoadedPlan>,
     index: usize,
     slot: Box<RunState>,
     most: Duration,
 ) -> Result<Option<Box<RunState>>> {
-    if let Err(error) = plan.make_conductor(index) {
+    if let Err(error) = plan.make_run_driver(index) {
         plan.give_up(index, slot);
         return Err(error);
     }
-    plan.conduct(index, slot);
-    match plan.wait_conducted(index, most) {
+    plan.drive(index, slot);
+    match plan.wait_driven(index, most) {
         Some((slot, Ok(()))) => Ok(Some(slot)),
         Some((slot, Err(error))) => {
             plan.give_up(index, slot);
             Err(error)
         }
         None => {
-            plan.cancel_conducted(index);
+            plan.cancel_driven(index);
             plan.abandon(index, None);
             Ok(None)
         }
@@ -166,13 +166,13 @@ fn conducted(
 }
 
 /// Whether two plans gave the same answers.
-pub(super) fn agree(one: &[Answer], other: &[Answer], is_exact: bool) -> bool {
+pub(super) fn agree(one: &[OutputSnapshot], other: &[OutputSnapshot], is_exact: bool) -> bool {
     let tolerance = if is_exact { EXACT } else { REDUCED };
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.agrees(b, tolerance))
 }
 
-impl Answer {
-    fn agrees(&self, other: &Answer, tolerance: f64) -> bool {
+impl OutputSnapshot {
+    fn agrees(&self, other: &OutputSnapshot, tolerance: f64) -> bool {
         if self.dtype != other.dtype || self.shape != other.shape || self.bytes.len() != other.bytes.len() {
             return false;
         }
@@ -220,8 +220,8 @@ fn few(different: usize, all: usize) -> bool {
     different <= all / ONE_IN
 }
 
-fn halves(one: &Answer, other: &Answer, value: impl Fn(u16) -> f64) -> bool {
-    let values = |answer: &Answer| -> Vec<f64> {
+fn halves(one: &OutputSnapshot, other: &OutputSnapshot, value: impl Fn(u16) -> f64) -> bool {
+    let values = |answer: &OutputSnapshot| -> Vec<f64> {
         answer
             .words::<2>()
             .map(|word| value(u16::from_le_bytes(word)))
@@ -248,8 +248,8 @@ fn floats(one: impl Iterator<Item = f64>, other: impl Iterator<Item = f64>, tole
 mod tests {
     use super::*;
 
-    fn answer(values: &[f32]) -> Vec<Answer> {
-        vec![Answer {
+    fn answer(values: &[f32]) -> Vec<OutputSnapshot> {
+        vec![OutputSnapshot {
             dtype: DType::F32,
             shape: vec![values.len()],
             bytes: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
@@ -274,7 +274,7 @@ mod tests {
     fn integer_outputs_match_except_a_few() {
         let labels = |differ: usize| {
             let values = (0..1_000).map(|index| i64::from(index < differ));
-            vec![Answer {
+            vec![OutputSnapshot {
                 dtype: DType::I64,
                 shape: vec![1_000],
                 bytes: values.flat_map(i64::to_le_bytes).collect(),
@@ -283,7 +283,7 @@ mod tests {
         assert!(agree(&labels(0), &labels(2), true));
         assert!(!agree(&labels(0), &labels(3), true));
         let codes = |step: u8| {
-            vec![Answer {
+            vec![OutputSnapshot {
                 dtype: DType::U8,
                 shape: vec![4],
                 bytes: vec![10 + step, 0, 255, 7],

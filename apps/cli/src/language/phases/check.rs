@@ -11,7 +11,7 @@ use polychip_llm::{LanguageModel, Sequence, TokenId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use polychip_llm::phases::{PhaseShare, Workload};
+use polychip_llm::prefill_decode::{PhaseShare, Workload};
 
 use super::{FixedPhases, PhaseCosts, PhaseLimits, PhasePlan};
 use crate::progress::Progress;

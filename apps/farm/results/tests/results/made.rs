@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use polychip_farm_record::{
-    Board, Build, FORMAT, Item, Job, Measured, Model, Outcome, Place, Record, RunHeader, Settings, State,
-    Wanted,
+    Board, Build, FORMAT, InventoryEntry, Item, Job, Measured, Model, Outcome, Record, RunHeader, Settings,
+    State, Wanted,
 };
 use polychip_farm_results::{Run, Selection};
 
@@ -22,8 +22,8 @@ pub(crate) fn item(name: &str) -> Item {
     }
 }
 
-pub(crate) fn place(name: &str) -> Place {
-    Place {
+pub(crate) fn place(name: &str) -> InventoryEntry {
+    InventoryEntry {
         name: name.to_owned(),
         transport: "ssh".to_owned(),
         tags: Vec::new(),

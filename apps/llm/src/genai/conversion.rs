@@ -6,7 +6,7 @@ use crate::build::draft::Draft;
 use crate::build::memory::Ports;
 
 /// A graph under conversion.
-pub(super) struct Way<'a> {
+pub(super) struct GraphConversion<'a> {
     pub(super) settings: &'a Settings,
     pub(super) shape: Shape,
     pub(super) ports: Ports,

@@ -24,7 +24,7 @@ const BEFORE: usize = 3;
 
 /// Output of `compare --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct CompareOutput {
     /// The reference.
     pub(super) a: SideLine,
     /// The candidate.
@@ -319,7 +319,7 @@ fn mebibytes(bytes: u64) -> String {
     format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-impl Answer {
+impl CompareOutput {
     /// The rows that are printed: all where they are few, else those around the first that drifts, or the last ones.
     fn shown(&self) -> &[LayerLine] {
         if self.shows_all || self.layers.len() <= ROWS {
@@ -436,7 +436,7 @@ impl Answer {
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for CompareOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "A: {}\nB: {}\n", self.a.words(), self.b.words())?;
         self.fmt_layers(f)?;

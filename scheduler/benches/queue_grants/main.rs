@@ -1,15 +1,18 @@
-//! What a turn on a shared device costs a part, without the device's own work: it asks, is given its turn, begins, and its end
-//! gives the turn to the next.
+//! Benchmarks a queue grant on a shared device without the device's own work: a part requests its
+//! grant, gets it and starts, and its end passes the grant to the next part.
 //!
 //! `alone`: a session that has the device to itself, and does not ask. `resting`: one beside sessions that want nothing. `waiting/N`: N sessions wait at once, on one thread. `threads/N`: N sessions,
-//! each on a thread of its own that sleeps until it has its turn; this holds the system's wake-ups.
+//! each on a thread of its own that sleeps until it has its grant; this includes the system's wake-ups.
 //!
-//! `cargo bench -p polychip --bench turns`; the time per element is that of a part. The aim is at most 2 µs.
+//! `cargo bench -p polychip --bench queue_grants`; the time per element is that of a part. The aim is at most 2 µs.
 
-#![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
+#![allow(
+    dead_code,
+    reason = "the device queue as it is in the crate, which uses all of it"
+)]
 
-#[path = "../../src/lane.rs"]
-mod lane;
+#[path = "../../src/device_queue.rs"]
+mod device_queue;
 mod live;
 #[allow(unused_imports, reason = "its tests run in the crate")]
 #[path = "../../src/session/notifier.rs"]
@@ -25,9 +28,9 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 use live::Live;
 
-fn turns(criterion: &mut Criterion) {
+fn queue_grants(criterion: &mut Criterion) {
     let live = Live::new();
-    let mut group = criterion.benchmark_group("turn");
+    let mut group = criterion.benchmark_group("queue_grant");
     group.throughput(Throughput::Elements(1));
     let alone = live.sessions(1);
     assert!(live.is_free(&alone[0]));
@@ -47,12 +50,12 @@ fn turns(criterion: &mut Criterion) {
     for count in [2, 4] {
         let sessions = live.sessions(count);
         group.bench_function(format!("threads/{count}"), |bencher| {
-            bencher.iter_custom(|turns| {
-                let each = turns.div_ceil(count as u64);
+            bencher.iter_custom(|grants| {
+                let each = grants.div_ceil(count as u64);
                 let start = Instant::now();
                 std::thread::scope(|scope| {
                     for one in &sessions {
-                        scope.spawn(|| live.turns(one, each));
+                        scope.spawn(|| live.round_trips(one, each));
                     }
                 });
                 start.elapsed()
@@ -62,5 +65,5 @@ fn turns(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, turns);
+criterion_group!(benches, queue_grants);
 criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! Saved sequences, so that another process need not read the same text again.
 //!
-//! The file has a line of JSON ([`Header`]), the tokens as 32-bit integers, the keys and values of
+//! The file has a line of JSON ([`Header`]), the tokens as 32-bit integers, the KV cache of
 //! each layer as f16 `[kv_heads, tokens, head_size]`, all little-endian, and the BLAKE3 hash of all
 //! before.
 //!

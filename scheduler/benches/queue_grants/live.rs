@@ -1,5 +1,5 @@
-//! Parts that take turns on a lane as those of sessions do, with a run that has ended in place of the device's work: what is
-//! left is the cost of the turn.
+//! Parts that request queue grants as the parts of sessions do. A run that has already ended stands
+//! for the device's work, so only the cost of the grant is left.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,22 +9,22 @@ use polychip_graph::{Graph, Node, Tensor};
 use polychip_host::{Clock, CompileOptions, Device, FlatGraph, Host, Memory, Submission};
 use polychip_ops::{DType, Op, TensorType};
 
-use crate::lane::{Asked, Lane, Lanes, Member, PartFence, Turn};
+use crate::device_queue::{DeviceQueue, DeviceQueues, GrantRequest, Member, PartFence, QueueGrant};
 use crate::notifier::Notifier;
 
-/// The lane of a CPU of one place, and a run of it that has ended.
+/// The device queue of a CPU of one place, and a run of it that has ended.
 pub(crate) struct Live {
-    lane: Arc<Lane>,
+    device_queue: Arc<DeviceQueue>,
     ended: PartFence,
-    /// Held, so that the lane counts as many sessions.
+    /// Held, so that the device queue counts as many sessions.
     members: Mutex<Vec<Member>>,
 }
 
 /// A part of a session.
 pub(crate) struct One {
-    turn: Turn,
-    bell: Notifier,
-    asked: Asked,
+    grant: QueueGrant,
+    notifier: Notifier,
+    asked: GrantRequest,
 }
 
 /// `y = relu(x)` over four floats, once computed.
@@ -58,9 +58,9 @@ impl Live {
             .build();
         let device = &host.devices()[0];
         let clock = Clock::real();
-        let lane = Lanes::new(host.devices(), &clock).of(device);
+        let device_queue = DeviceQueues::new(host.devices(), &clock).of(device);
         Live {
-            lane,
+            device_queue,
             ended: ended(device),
             members: Mutex::default(),
         }
@@ -71,12 +71,12 @@ impl Live {
         let mut members = self.members.lock().unwrap();
         members.clear();
         let one = |session: usize| {
-            members.push(self.lane.join(session, false));
-            let bell = Notifier::new();
+            members.push(self.device_queue.join(session, false));
+            let notifier = Notifier::new();
             One {
-                turn: Turn::new(&self.lane, bell.rope()),
-                bell,
-                asked: Asked {
+                grant: QueueGrant::new(&self.device_queue, notifier.waker()),
+                notifier,
+                asked: GrantRequest {
                     class: Class::ALL[session % Class::COUNT],
                     deadline_ns: Some((session as u64 * 7919) % 1000),
                     since_ns: session as u64,
@@ -86,42 +86,42 @@ impl Live {
             }
         };
         let sessions = (0..count).map(one).collect();
-        assert_eq!(self.lane.is_shared(), count > 1);
+        assert_eq!(self.device_queue.is_shared(), count > 1);
         sessions
     }
 
     /// What a session does that has the device alone: it does not ask.
     pub(crate) fn is_free(&self, one: &One) -> bool {
-        !self.lane.is_shared() && !one.turn.is_asked()
+        !self.device_queue.is_shared() && !one.grant.is_asked()
     }
 
-    /// All ask; then each that has its turn is given to the device, which has done with it at once, until none waits.
+    /// All ask; then each that has its grant is given to the device, which has done with it at once, until none waits.
     pub(crate) fn round(&self, sessions: &[One]) {
         for one in sessions {
-            one.turn.ask(&one.asked);
+            one.grant.ask(&one.asked);
         }
         let mut left = sessions.len();
         while left > 0 {
             for one in sessions {
-                if one.turn.is_asked() && !one.turn.is_waiting() {
-                    assert!(one.turn.begun(&self.ended), "the end is told");
+                if one.grant.is_asked() && !one.grant.is_waiting() {
+                    assert!(one.grant.begun(&self.ended), "the end is notified");
                     left -= 1;
                 }
             }
         }
     }
 
-    /// So many turns of one session, which waits for them among others.
-    pub(crate) fn turns(&self, one: &One, count: u64) {
+    /// Requests and uses this many grants for one session, which waits among others.
+    pub(crate) fn round_trips(&self, one: &One, count: u64) {
         for _ in 0..count {
-            let mut seen = one.bell.rings();
-            let mut has = one.turn.ask(&one.asked);
+            let mut seen = one.notifier.count();
+            let mut has = one.grant.ask(&one.asked);
             while !has {
-                one.bell.wait(seen, Duration::from_secs(60));
-                seen = one.bell.rings();
-                has = one.turn.ask(&one.asked);
+                one.notifier.wait(seen, Duration::from_secs(60));
+                seen = one.notifier.count();
+                has = one.grant.ask(&one.asked);
             }
-            assert!(one.turn.begun(&self.ended), "the end is told");
+            assert!(one.grant.begun(&self.ended), "the end is notified");
         }
     }
 }

@@ -58,7 +58,7 @@ pub struct Chunk {
 
 /// Consecutive tokens of the answer on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct AnswerPart {
+pub struct DecodeSegment {
     /// Index of the device.
     pub device: usize,
     /// Number of positions before the first token.
@@ -75,7 +75,7 @@ pub struct PhasePlan {
     /// The prompt, chunk by chunk.
     pub prompt: Vec<Chunk>,
     /// The answer.
-    pub answer: Vec<AnswerPart>,
+    pub answer: Vec<DecodeSegment>,
     /// Indices of the devices that may be used at once: those of the plan, and others whose memory
     /// fits beside them.
     pub allowed: Vec<usize>,
@@ -344,7 +344,7 @@ fn shortest(
                     run.past = at;
                     run.tokens += 1;
                 }
-                _ => plan.answer.push(AnswerPart {
+                _ => plan.answer.push(DecodeSegment {
                     device,
                     past: at,
                     tokens: 1,

@@ -1,14 +1,17 @@
 //! A queue grant on a shared device allocates nothing, regardless of the number of waiting
-//! sessions. The benchmark `turns` measures its time.
+//! sessions. The benchmark `queue_grants` measures its time.
 
-#![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
+#![allow(
+    dead_code,
+    reason = "the device queue as it is in the crate, which uses all of it"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[path = "../src/lane.rs"]
-mod lane;
-#[path = "../benches/turns/live.rs"]
+#[path = "../src/device_queue.rs"]
+mod device_queue;
+#[path = "../benches/queue_grants/live.rs"]
 mod live;
 #[path = "../src/session/notifier.rs"]
 mod notifier;

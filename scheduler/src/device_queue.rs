@@ -1,17 +1,17 @@
 //! Device queues: the order of all sessions' parts on each open device.
 //!
-//! A part whose inputs are ready requests its turn, and goes to its device once it is granted.
+//! A part whose inputs are ready requests a queue grant, and goes to its device once it has one.
 //! [`polychip_device_queue::Queue`] defines the order; this module waits and wakes.
 //!
 //! Invariants:
 //! 1. A device used by one session has no queue here: it gets parts at once. Exceptions: runs of
 //!    that session in flight through devices that wait for each other here, because their order
-//!    decides whether these are busy; and parts of an admitted session, which always take turns.
+//!    decides whether these are busy; and parts of an admitted session, which always need grants.
 //! 2. No queue lock is held while a device is called. Once the maximum number of waiting parts was
 //!    reached, nothing is allocated.
-//! 3. A turn ends when its part has ended, failed or was abandoned, whichever thread sees that
+//! 3. A grant ends when its part has ended, failed or was abandoned, whichever thread sees that
 //!    first; then others continue.
-//! 4. On virtual time, which only waiting threads advance, an unused turn lapses.
+//! 4. On virtual time, which only waiting threads advance, an unused grant lapses.
 //! 5. The plugin states a device's number of concurrent parts, and whether a part gives way to a
 //!    more urgent one; by default a device has one part at a time, to its end.
 //! 6. A part that waits only for another one on the same device is queued before that device gets
@@ -29,12 +29,12 @@ use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
 
 use crate::session::notifier::Waker;
 
-/// The lanes of a runtime's devices.
+/// The queues of a runtime's devices.
 #[derive(Debug)]
-pub(crate) struct Lanes(Vec<(String, Arc<Lane>)>);
+pub(crate) struct DeviceQueues(Vec<(String, Arc<DeviceQueue>)>);
 
-/// The lane of one device.
-pub(crate) struct Lane {
+/// The queue of one device over the ready parts of all sessions.
+pub(crate) struct DeviceQueue {
     clock: Clock,
     /// Sessions that use the device.
     members: Mutex<Vec<Using>>,
@@ -44,35 +44,35 @@ pub(crate) struct Lane {
 
 struct State {
     queue: Queue<Arc<Waiter>>,
-    /// Turns that were given and are not over.
-    given: Vec<Given>,
-    /// When a turn was last over, by the machine's clock and the runtime's.
+    /// Grants that are not over.
+    active: Vec<ActiveGrant>,
+    /// When a grant was last over, by the machine's clock and the runtime's.
     ended: Option<(Instant, u64)>,
 }
 
-/// A turn that was given.
-struct Given {
+/// A grant that is not over.
+struct ActiveGrant {
     ticket: Ticket,
     owner: Arc<Waiter>,
     /// When its part was given to the device, by the machine's clock and the runtime's.
     issued: Option<(Instant, u64)>,
-    /// On virtual time, where everyone who waits looks at what is with the device.
+    /// On virtual time, where every waiting thread polls the parts on the device.
     fence: Option<Arc<Fence>>,
-    /// The part of the same run that asks for its turn when this one ends.
-    then: Option<(Arc<Waiter>, Asked)>,
+    /// The part of the same run that requests a grant when this one ends.
+    then: Option<(Arc<Waiter>, GrantRequest)>,
 }
 
-/// What a lane tells a part of a slot.
+/// The state that a device queue shares with a part of a run.
 struct Waiter {
-    rope: Waker,
-    turn: Mutex<Cell>,
+    waker: Waker,
+    grant: Mutex<GrantState>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Cell {
+struct GrantState {
     ticket: Option<Ticket>,
     is_given: bool,
-    /// A word of an end before that is of a run long over.
+    /// Until then, an end notification belongs to an earlier run.
     is_issued: bool,
 }
 
@@ -80,20 +80,20 @@ struct Cell {
 struct Using {
     session: usize,
     plans: usize,
-    /// Those whose parts take turns all the same.
-    takes_turns: usize,
+    /// Plans whose parts always need grants.
+    needs_grants: usize,
 }
 
 /// A session's use of a device by one of its plans.
 pub(crate) struct Member {
-    lane: Arc<Lane>,
+    device_queue: Arc<DeviceQueue>,
     session: usize,
-    takes_turns: bool,
+    needs_grants: bool,
 }
 
-/// What is said of a part when it asks.
+/// A part's request for a grant.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct GrantRequest {
     pub(crate) class: Class,
     pub(crate) deadline_ns: Option<u64>,
     pub(crate) since_ns: u64,
@@ -101,9 +101,9 @@ pub(crate) struct Asked {
     pub(crate) width: usize,
 }
 
-/// The turns of one part of a slot, one after the other.
-pub(crate) struct Turn {
-    lane: Arc<Lane>,
+/// The queue grants of one part of a run state, one after the other.
+pub(crate) struct QueueGrant {
+    device_queue: Arc<DeviceQueue>,
     waiter: Arc<Waiter>,
     signal: Arc<Signal>,
 }
@@ -112,73 +112,79 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Lanes {
+impl DeviceQueues {
     /// Of these devices.
-    pub(crate) fn new(devices: &[Device], clock: &Clock) -> Lanes {
-        let lane = |device: &Device| (device.name().to_owned(), Arc::new(Lane::new(device, clock)));
-        Lanes(devices.iter().map(lane).collect())
+    pub(crate) fn new(devices: &[Device], clock: &Clock) -> DeviceQueues {
+        let named = |device: &Device| {
+            (
+                device.name().to_owned(),
+                Arc::new(DeviceQueue::new(device, clock)),
+            )
+        };
+        DeviceQueues(devices.iter().map(named).collect())
     }
 
-    pub(crate) fn of(&self, device: &Device) -> Arc<Lane> {
+    pub(crate) fn of(&self, device: &Device) -> Arc<DeviceQueue> {
         let found = self.0.iter().find(|(name, _)| name == device.name());
-        let (_, lane) = found.expect("invariant: every device of a plan is one of the runtime's");
-        Arc::clone(lane)
+        let (_, device_queue) = found.expect("invariant: every device of a plan is one of the runtime's");
+        Arc::clone(device_queue)
     }
 }
 
-impl std::fmt::Debug for Lane {
+impl std::fmt::Debug for DeviceQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lane").finish_non_exhaustive()
+        f.debug_struct("DeviceQueue").finish_non_exhaustive()
     }
 }
 
-impl Lane {
-    fn new(device: &Device, clock: &Clock) -> Lane {
+impl DeviceQueue {
+    fn new(device: &Device, clock: &Clock) -> DeviceQueue {
         let settings = settings(device.info());
-        Lane {
+        DeviceQueue {
             clock: clock.clone(),
             members: Mutex::default(),
             is_shared: AtomicBool::new(false),
             state: Mutex::new(State {
-                // each class has its places where parts give way
-                given: Vec::with_capacity(settings.in_flight * Class::COUNT),
+                // on a preemptive device each class has its own depth
+                active: Vec::with_capacity(settings.in_flight * Class::COUNT),
                 ended: None,
                 queue: Queue::new(settings),
             }),
         }
     }
 
-    /// A plan of a session uses the device, until the member is dropped. `takes_turns` where its parts do also while no other
-    /// session uses it: several runs go through the plan at once, over devices of which one does not wait for another by
-    /// itself, or it is admitted.
-    pub(crate) fn join(self: &Arc<Self>, session: usize, takes_turns: bool) -> Member {
+    /// Registers a plan of a session as a user of the device until the member is dropped. With
+    /// `needs_grants` its parts need grants even if no other session uses the device: several runs go
+    /// through the plan at once over devices that do not wait for each other, or the session is
+    /// admitted.
+    pub(crate) fn join(self: &Arc<Self>, session: usize, needs_grants: bool) -> Member {
         let mut members = lock(&self.members);
         let at = members.iter().position(|using| using.session == session);
         let at = at.unwrap_or_else(|| {
             members.push(Using {
                 session,
                 plans: 0,
-                takes_turns: 0,
+                needs_grants: 0,
             });
             members.len() - 1
         });
         members[at].plans += 1;
-        members[at].takes_turns += usize::from(takes_turns);
+        members[at].needs_grants += usize::from(needs_grants);
         self.count(&members);
         Member {
-            lane: Arc::clone(self),
+            device_queue: Arc::clone(self),
             session,
-            takes_turns,
+            needs_grants,
         }
     }
 
     fn count(&self, members: &[Using]) {
-        let takes_turns = members.iter().any(|using| using.takes_turns > 0);
+        let needs_grants = members.iter().any(|using| using.needs_grants > 0);
         self.is_shared
-            .store(members.len() > 1 || takes_turns, Ordering::Release);
+            .store(members.len() > 1 || needs_grants, Ordering::Release);
     }
 
-    /// Whether parts that are ready are to wait for their turn.
+    /// Whether parts that are ready must wait for a grant.
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::Acquire)
     }
@@ -188,52 +194,53 @@ impl Lane {
         state.end(ticket, self.clock.now_ns());
     }
 
-    /// On virtual time: moves the clock by `step` at most, to the next end of a part that is with the device, and sees
-    /// which have ended. False where none is with it.
+    /// On virtual time: moves the clock by at most `step`, to the next end of a part on the device, and
+    /// ends the grants of parts that have ended. False if the device has no part.
     pub(crate) fn look(&self, step: Duration) -> bool {
         let fence = {
             let state = lock(&self.state);
-            let fence = |given: &Given| given.fence.clone();
+            let fence = |given: &ActiveGrant| given.fence.clone();
             match state.queue.settings().preemption_ns {
                 // the one before may have given way
-                Some(_) => state.given.iter().rev().find_map(fence),
-                None => state.given.iter().find_map(fence),
+                Some(_) => state.active.iter().rev().find_map(fence),
+                None => state.active.iter().find_map(fence),
             }
         };
         let Some(fence) = fence else {
             return false;
         };
-        // how it ended is said to whoever waits for it
+        // the waiter of the fence reports its outcome
         let _ = fence.poll(step);
         drop(fence);
         let mut state = lock(&self.state);
         let now_ns = self.clock.now_ns();
-        while let Some(ended) = state.given.iter().find(|given| given.has_ended()) {
+        while let Some(ended) = state.active.iter().find(|given| given.has_ended()) {
             let ticket = ended.ticket;
             state.end(ticket, now_ns);
         }
         true
     }
 
-    /// On virtual time: turns that were given and not used are for others; who was given them asks again.
-    pub(crate) fn lapse(&self, own: &Turn) {
+    /// On virtual time: withdraws unused grants of other parts, which must request again.
+    pub(crate) fn lapse(&self, own: &QueueGrant) {
         let mut state = lock(&self.state);
         let now_ns = self.clock.now_ns();
-        let unused = |given: &&Given| given.fence.is_none() && !Arc::ptr_eq(&given.owner, &own.waiter);
-        while let Some(given) = state.given.iter().find(unused) {
+        let unused = |given: &&ActiveGrant| given.fence.is_none() && !Arc::ptr_eq(&given.owner, &own.waiter);
+        while let Some(given) = state.active.iter().find(unused) {
             let ticket = given.ticket;
-            *lock(&given.owner.turn) = Cell::default();
+            *lock(&given.owner.grant) = GrantState::default();
             state.end(ticket, now_ns);
         }
     }
 
-    /// Whether a part has been with the device for longer than `patience`; where parts give way, without another one ending.
+    /// Whether a part has been on the device for longer than `patience`; on a preemptive device,
+    /// without another part ending.
     pub(crate) fn is_stuck(&self, patience: Duration) -> bool {
         let now_ns = self.clock.now_ns();
         let state = lock(&self.state);
         let gives_way = state.queue.settings().preemption_ns.is_some();
         let ended = state.ended.filter(|_| gives_way);
-        let mut issued = state.given.iter().filter_map(|given| given.issued);
+        let mut issued = state.active.iter().filter_map(|given| given.issued);
         issued.any(|(real, since_ns)| {
             let (real, since_ns) = ended.map_or((real, since_ns), |(ended, ended_ns)| {
                 (real.max(ended), since_ns.max(ended_ns))
@@ -249,11 +256,11 @@ impl Lane {
         })
     }
 
-    /// The device is lost, and what was with it does not hold others up.
-    pub(crate) fn forget_given(&self) {
+    /// Ends the grants of all parts on a lost device, so that other parts do not wait for them.
+    pub(crate) fn forget_active(&self) {
         let mut state = lock(&self.state);
         let now_ns = self.clock.now_ns();
-        while let Some(given) = state.given.iter().find(|given| given.issued.is_some()) {
+        while let Some(given) = state.active.iter().find(|given| given.issued.is_some()) {
             let ticket = given.ticket;
             state.end(ticket, now_ns);
         }
@@ -264,8 +271,8 @@ impl State {
     fn end(&mut self, ticket: Ticket, now_ns: u64) {
         self.queue.ended(ticket, now_ns);
         // in the order in which they were given: the last one runs where parts give way
-        if let Some(at) = self.given.iter().position(|given| given.ticket == ticket)
-            && let Some((waiter, asked)) = self.given.remove(at).then
+        if let Some(at) = self.active.iter().position(|given| given.ticket == ticket)
+            && let Some((waiter, asked)) = self.active.remove(at).then
         {
             self.ask(&waiter, &asked, now_ns);
         }
@@ -275,9 +282,9 @@ impl State {
         self.go_on(now_ns);
     }
 
-    /// A part waits from now on, where it did not.
-    fn ask(&mut self, waiter: &Arc<Waiter>, asked: &Asked, now_ns: u64) {
-        let mut cell = lock(&waiter.turn);
+    /// Queues a part that is not queued yet.
+    fn ask(&mut self, waiter: &Arc<Waiter>, asked: &GrantRequest, now_ns: u64) {
+        let mut cell = lock(&waiter.grant);
         if cell.ticket.is_none() {
             let entry = Entry {
                 class: asked.class,
@@ -290,20 +297,20 @@ impl State {
         }
     }
 
-    /// Gives turns to those that may go now.
+    /// Grants all requests that the device has room for.
     fn go_on(&mut self, now_ns: u64) {
         while let Some((ticket, owner)) = self.queue.next(now_ns) {
             {
-                let mut cell = lock(&owner.turn);
+                let mut cell = lock(&owner.grant);
                 if cell.ticket != Some(ticket) {
-                    // nobody is left who would say that it is over
+                    // the request was dropped, so nothing else ends this grant
                     self.queue.ended(ticket, now_ns);
                     continue;
                 }
                 cell.is_given = true;
             }
-            owner.rope.ring();
-            self.given.push(Given {
+            owner.waker.notify();
+            self.active.push(ActiveGrant {
                 ticket,
                 owner,
                 issued: None,
@@ -314,7 +321,7 @@ impl State {
     }
 }
 
-impl Given {
+impl ActiveGrant {
     fn has_ended(&self) -> bool {
         let fence = self.fence.as_ref();
         fence.is_some_and(|fence| fence.poll(Duration::ZERO).is_some())
@@ -323,80 +330,80 @@ impl Given {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut members = lock(&self.lane.members);
+        let mut members = lock(&self.device_queue.members);
         if let Some(at) = members.iter().position(|using| using.session == self.session) {
             members[at].plans -= 1;
-            members[at].takes_turns -= usize::from(self.takes_turns);
+            members[at].needs_grants -= usize::from(self.needs_grants);
             if members[at].plans == 0 {
                 members.swap_remove(at);
             }
         }
-        self.lane.count(&members);
+        self.device_queue.count(&members);
     }
 }
 
-impl Turn {
-    /// Of a part on this lane, whose slot has this bell.
-    pub(crate) fn new(lane: &Arc<Lane>, rope: Waker) -> Turn {
+impl QueueGrant {
+    /// For a part on this device; `waker` wakes the thread that waits for its run.
+    pub(crate) fn new(device_queue: &Arc<DeviceQueue>, waker: Waker) -> QueueGrant {
         let waiter = Arc::new(Waiter {
-            rope,
-            turn: Mutex::default(),
+            waker,
+            grant: Mutex::default(),
         });
-        let (own, its_lane) = (Arc::clone(&waiter), Arc::clone(lane));
+        let (own, its_queue) = (Arc::clone(&waiter), Arc::clone(device_queue));
         let signal = Signal::new(move |_| {
             let ended = {
-                let mut cell = lock(&own.turn);
+                let mut cell = lock(&own.grant);
                 match cell.is_issued {
                     true => std::mem::take(&mut *cell).ticket,
                     false => None,
                 }
             };
             if let Some(ticket) = ended {
-                its_lane.end(ticket);
+                its_queue.end(ticket);
             }
-            own.rope.ring();
+            own.waker.notify();
         });
-        Turn {
-            lane: Arc::clone(lane),
+        QueueGrant {
+            device_queue: Arc::clone(device_queue),
             waiter,
             signal,
         }
     }
 
-    pub(crate) fn lane(&self) -> &Arc<Lane> {
-        &self.lane
+    pub(crate) fn device_queue(&self) -> &Arc<DeviceQueue> {
+        &self.device_queue
     }
 
-    /// Asks, where that was not done. Whether it is the part's turn.
-    pub(crate) fn ask(&self, asked: &Asked) -> bool {
-        let cell = *lock(&self.waiter.turn);
+    /// Requests the grant unless that was done. Whether the part has it.
+    pub(crate) fn ask(&self, asked: &GrantRequest) -> bool {
+        let cell = *lock(&self.waiter.grant);
         if cell.ticket.is_some() {
             return cell.is_given;
         }
-        let now_ns = self.lane.clock.now_ns();
-        let mut state = lock(&self.lane.state);
+        let now_ns = self.device_queue.clock.now_ns();
+        let mut state = lock(&self.device_queue.state);
         state.ask(&self.waiter, asked, now_ns);
         state.go_on(now_ns);
         drop(state);
-        lock(&self.waiter.turn).is_given
+        lock(&self.waiter.grant).is_given
     }
 
-    /// Whether it was asked for and is not over.
+    /// Whether it was requested and is not over.
     pub(crate) fn is_asked(&self) -> bool {
-        lock(&self.waiter.turn).ticket.is_some()
+        lock(&self.waiter.grant).ticket.is_some()
     }
 
-    /// Whether it was asked for and not given.
+    /// Whether it was requested and not granted yet.
     pub(crate) fn is_waiting(&self) -> bool {
-        let cell = lock(&self.waiter.turn);
+        let cell = lock(&self.waiter.grant);
         cell.ticket.is_some() && !cell.is_given
     }
 
-    /// The part is with its device: its end is told by `fence`, or on virtual time looked for. False where the fence
-    /// tells of no end.
+    /// Marks the part as issued; `fence` notifies its end, or is polled on virtual time. False if the
+    /// fence has no notification.
     pub(crate) fn begun(&self, fence: &PartFence) -> bool {
         let ticket = {
-            let mut cell = lock(&self.waiter.turn);
+            let mut cell = lock(&self.waiter.grant);
             cell.is_issued = true;
             cell.ticket
         };
@@ -404,55 +411,55 @@ impl Turn {
             return true;
         };
         {
-            let mut state = lock(&self.lane.state);
-            let now_ns = self.lane.clock.now_ns();
-            if let Some(given) = state.given.iter_mut().find(|given| given.ticket == ticket) {
+            let mut state = lock(&self.device_queue.state);
+            let now_ns = self.device_queue.clock.now_ns();
+            if let Some(given) = state.active.iter_mut().find(|given| given.ticket == ticket) {
                 given.issued = Some((Instant::now(), now_ns));
                 given.fence = fence.to_share();
             }
         }
-        // what went wrong is said by whoever waits for the fence
-        self.lane.clock.is_virtual() || fence.on_signal(&self.signal).unwrap_or(false)
+        // the waiter of the fence reports its error
+        self.device_queue.clock.is_virtual() || fence.on_signal(&self.signal).unwrap_or(false)
     }
 
-    /// While the part is with its device: which part of its run asks for its turn when it ends; none: no part does.
-    pub(crate) fn then(&self, next: Option<(&Turn, Asked)>) {
-        let Some(ticket) = lock(&self.waiter.turn).ticket else {
+    /// While the part is on its device: sets the part of its run that requests a grant when it ends.
+    pub(crate) fn then(&self, next: Option<(&QueueGrant, GrantRequest)>) {
+        let Some(ticket) = lock(&self.waiter.grant).ticket else {
             return;
         };
-        let mut state = lock(&self.lane.state);
-        if let Some(given) = state.given.iter_mut().find(|given| given.ticket == ticket) {
-            given.then = next.map(|(turn, asked)| (Arc::clone(&turn.waiter), asked));
+        let mut state = lock(&self.device_queue.state);
+        if let Some(given) = state.active.iter_mut().find(|given| given.ticket == ticket) {
+            given.then = next.map(|(grant, asked)| (Arc::clone(&grant.waiter), asked));
         }
     }
 
-    /// The part has ended, or no longer wants its turn.
+    /// Ends the grant, or withdraws the request.
     pub(crate) fn over(&self) {
-        let cell = std::mem::take(&mut *lock(&self.waiter.turn));
+        let cell = std::mem::take(&mut *lock(&self.waiter.grant));
         let Some(ticket) = cell.ticket else {
             return;
         };
-        let now_ns = self.lane.clock.now_ns();
-        let mut state = lock(&self.lane.state);
+        let now_ns = self.device_queue.clock.now_ns();
+        let mut state = lock(&self.device_queue.state);
         state.queue.withdraw(ticket, now_ns);
         state.end(ticket, now_ns);
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueueGrant {
     fn drop(&mut self) {
         self.over();
     }
 }
 
-/// The end of a part: on virtual time, one that its lane looks at too.
+/// The end of a part; on virtual time its device queue polls it too.
 pub(crate) enum PartFence {
     Own(Fence),
     Shared(Arc<Fence>),
 }
 
 impl PartFence {
-    /// Shared where a lane is to look at it.
+    /// Shared if the device queue must poll it.
     pub(crate) fn new(fence: Fence, is_shared: bool) -> PartFence {
         match is_shared {
             true => PartFence::Shared(Arc::new(fence)),
@@ -479,12 +486,14 @@ impl std::ops::Deref for PartFence {
     }
 }
 
-/// Places that a device has at most, whatever its plugin says.
-const MOST_PLACES: u32 = 1024;
+/// Upper limit of a device's queue depth.
+const MAX_QUEUE_DEPTH: u32 = 1024;
 
 /// The settings of a device queue, from the device's plugin.
 fn settings(info: &DeviceInfo) -> Settings {
-    let depth = info.queue_depth.map_or(1, |depth| depth.get().min(MOST_PLACES));
+    let depth = info
+        .queue_depth
+        .map_or(1, |depth| depth.get().min(MAX_QUEUE_DEPTH));
     let bound_ns = info.preemption_bound_ns.unwrap_or(u64::MAX);
     Settings {
         in_flight: depth as usize,

@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 pub use cost::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
-pub use plan::{AnswerPart, Chunk, PhaseLimits, PhasePlan, Workload, plan};
+pub use plan::{Chunk, DecodeSegment, PhaseLimits, PhasePlan, Workload, plan};
 pub use report::{Move, PhaseReport, PhaseShare};
 
 use crate::{Error, Result};

@@ -10,7 +10,7 @@ use crate::per_op::PerOp;
 
 /// Output of `bench --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct BenchOutput {
     /// Model file.
     pub(super) model: String,
     /// Runs of each session before the first that counts.
@@ -135,7 +135,7 @@ struct Row<'a> {
     peak_bytes: Option<u64>,
 }
 
-impl Answer {
+impl BenchOutput {
     /// Names of the columns, and a line of figures.
     pub(super) fn csv(&self) -> anyhow::Result<String> {
         let (latency, start) = (self.latency_ns, self.start);
@@ -170,7 +170,7 @@ impl Answer {
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for BenchOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Latency {
             mean,

@@ -17,7 +17,7 @@ use crate::exit::bad_input;
 
 /// Output of `serve-sim --json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct ServeSimOutput {
     /// File of the set.
     set: String,
     /// Whether it is proved that no deadline is missed.
@@ -25,9 +25,9 @@ pub(crate) struct Answer {
     /// Reason for a refusal.
     refusal: Option<RefusalReport>,
     /// The devices.
-    devices: Vec<DeviceAnswer>,
+    devices: Vec<SimulatedDevice>,
     /// The models, in the file's order.
-    models: Vec<ModelAnswer>,
+    models: Vec<SimulatedModel>,
     /// Arrivals of runs and their clock.
     simulated: Simulated,
     /// The first late run; with `--real`, without the devices' activity.
@@ -36,7 +36,7 @@ pub(crate) struct Answer {
 
 /// A device.
 #[derive(Debug, Serialize, JsonSchema)]
-struct DeviceAnswer {
+struct SimulatedDevice {
     /// Its name.
     device: String,
     /// Maximum load of models with deadlines; null if the set is refused.
@@ -58,7 +58,7 @@ struct DeviceAnswer {
 
 /// A model.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ModelAnswer {
+struct SimulatedModel {
     /// Its name.
     model: String,
     /// How urgent it is.
@@ -70,7 +70,7 @@ struct ModelAnswer {
     /// Source of its part times.
     times: Vec<String>,
     /// Its parts.
-    parts: Vec<PartAnswer>,
+    parts: Vec<SimulatedPart>,
     /// Runs that came.
     runs: u64,
     /// Runs that ended after their deadline.
@@ -83,7 +83,7 @@ struct ModelAnswer {
 
 /// A part of a model.
 #[derive(Debug, Serialize, JsonSchema)]
-struct PartAnswer {
+struct SimulatedPart {
     /// Its device.
     device: String,
     /// The longest time that is counted on, with its launch, in nanoseconds.
@@ -117,7 +117,7 @@ struct Simulated {
     seed: u64,
 }
 
-impl Answer {
+impl ServeSimOutput {
     /// Of a set that was judged, and whose runs came to this.
     pub(super) fn of(
         path: &Path,
@@ -126,7 +126,7 @@ impl Answer {
         outcome: &Outcome,
         arguments: &Arguments,
         scenario: &Scenario,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<ServeSimOutput> {
         let set = &read.set;
         let cuts = cuts(set).map_err(bad_input)?;
         let due = deadlines_of(set, admission);
@@ -139,7 +139,7 @@ impl Answer {
             let proof = admission
                 .certificate()
                 .map(|Certificate { devices, .. }| &devices[index]);
-            DeviceAnswer {
+            SimulatedDevice {
                 device: device.name.clone(),
                 utilisation: proof.map(|proof| proof.utilisation_ppm as f64 / 1e6),
                 memory_bytes: set.memory_on(index),
@@ -154,8 +154,8 @@ impl Answer {
             }
         });
         let models = (0..set.tasks.len())
-            .map(|index| ModelAnswer::of(read, index, &due[index], &cuts, outcome, scenario));
-        Ok(Answer {
+            .map(|index| SimulatedModel::of(read, index, &due[index], &cuts, outcome, scenario));
+        Ok(ServeSimOutput {
             set: path.display().to_string(),
             admitted: refusal.is_none(),
             refusal,
@@ -180,7 +180,7 @@ impl Answer {
     }
 }
 
-impl ModelAnswer {
+impl SimulatedModel {
     fn of(
         read: &Read,
         index: usize,
@@ -200,14 +200,14 @@ impl ModelAnswer {
             }
             let limits = &cuts[part.device].tasks;
             let limit = limits.iter().find(|(task, _)| *task == index);
-            parts.push(PartAnswer {
+            parts.push(SimulatedPart {
                 device: read.set.devices[part.device].name.clone(),
                 time_ns: part.time_ns,
                 due_ns: deadline_ns.map(|_| due[subtask]),
                 longest_ns: limit.and_then(|(_, longest)| *longest),
             });
         }
-        ModelAnswer {
+        SimulatedModel {
             model: task.name.clone(),
             priority: told.priority,
             period_ns,
@@ -235,7 +235,7 @@ impl ModelAnswer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for ServeSimOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.refusal {
             None => writeln!(
@@ -247,7 +247,7 @@ impl fmt::Display for Answer {
         for device in &self.devices {
             write!(f, "{device}")?;
         }
-        for note in self.models.iter().filter_map(ModelAnswer::note) {
+        for note in self.models.iter().filter_map(SimulatedModel::note) {
             writeln!(f, "{note}")?;
         }
         let Simulated {
@@ -306,7 +306,7 @@ impl fmt::Display for Answer {
     }
 }
 
-impl fmt::Display for DeviceAnswer {
+impl fmt::Display for SimulatedDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();
         if let Some(utilisation) = self.utilisation {
