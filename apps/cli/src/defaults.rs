@@ -235,7 +235,7 @@ mod tests {
         for (file, part) in [
             (
                 "json = true",
-                "unknown option \"json\"; they are devices, locked, plan, threads",
+                "unknown option \"json\"; options with a default are devices, locked, plan, threads",
             ),
             ("threads = { a = 1 }", "threads: expected a string"),
             ("threads =", "TOML"),

@@ -416,7 +416,7 @@ mod tests {
     fn inventory_error_names_its_board() {
         let board = |rest: &str| format!("[[board]]\nname = \"a\"\n{rest}\n");
         for (text, words) in [
-            (String::new(), "names no board"),
+            (String::new(), "lists no board"),
             ("[[board]]\nname = 1".to_owned(), "line 2"),
             (board("transport = \"usb\""), "\"a\": unknown transport = \"usb\""),
             (board("transport = \"ssh\""), "address is missing"),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 #[test]
 fn minimal_app_matches_onnx_runtime() {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/shapes/shapes.onnx");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shapes/shapes.onnx");
     let ran = Command::new(env!("CARGO_BIN_EXE_polychip-minimal"))
         .arg(model)
         .output()

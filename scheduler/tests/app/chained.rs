@@ -123,6 +123,6 @@ fn mismatched_chained_tensors_are_refused_with_both_names() {
     let words = whole.input_from_output("y", &a).unwrap_err().to_string();
     assert_eq!(
         words,
-        "input \"y\" cannot be read from output \"a\": it holds i64, the output f32"
+        "input \"y\" cannot be read from output \"a\": its type is i64, that of the output is f32"
     );
 }

@@ -248,7 +248,7 @@ fn refusal_names_device_demand_supply_and_fits() {
     }
     let error = admission.admitted().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotAdmitted);
-    assert!(error.to_string().contains("69 ms to do"), "{error}");
+    assert!(error.to_string().contains("may reach 69 ms"), "{error}");
     // what was refused leaves nothing behind
     let sessions = made(&runtime, [camera()]);
     let error = runtime.admit([camera()]).unwrap_err();
@@ -406,7 +406,7 @@ fn uncertifiable_sets_are_errors() {
     };
     refused(
         null().deadline(FRAME),
-        "session camera: has a deadline and no period",
+        "session camera: a deadline needs a period",
     );
     refused(urgent(FRAME).governed(), "a governor changes plans");
     refused(urgent(Duration::ZERO), "the period is 0ns");

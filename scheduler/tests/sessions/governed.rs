@@ -224,7 +224,7 @@ fn frugal_plan_holds_the_power_limit() {
     drive(&session, 30);
     assert_eq!(devices_of(&session), ["null:1"], "{}", session.report());
     let change = session.governed().unwrap().changes[0].clone();
-    assert!(change.words.contains("the limit is 2.0 W"), "{change:?}");
+    assert!(change.words.contains("limit 2.0 W"), "{change:?}");
     session.hint(Hint::MaxPower(None));
     drive(&session, 60);
     assert_eq!(devices_of(&session), ["null:0"], "{}", session.report());
@@ -292,7 +292,7 @@ fn surface_limit_is_held_by_its_sensor() {
     let report = session.report();
     let changes = report.governed.as_ref().unwrap().changes.clone();
     assert!(
-        changes[0].words.starts_with("the case has") && changes[0].words.ends_with("the limit is 42.0 °C"),
+        changes[0].words.starts_with("the case is at") && changes[0].words.ends_with("limit 42.0 °C"),
         "{changes:?}"
     );
     assert!(changes[0].plan.contains("null:1"), "{changes:?}");

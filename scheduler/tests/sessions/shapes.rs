@@ -173,7 +173,7 @@ fn wrong_string_sizes_are_refused_by_name() {
     b.write_packed(&strings(&["x"])).unwrap();
     let words = refused(&[&a, &b, &x]);
     assert!(
-        words.contains("\"n\" is 2 by input \"a\" and 1 by input \"b\""),
+        words.contains("\"n\" is 2 in input \"a\" and 1 in input \"b\""),
         "{words}"
     );
     let mut square = Literal::from_strings(&["x", "y"]).unwrap();
@@ -222,7 +222,7 @@ fn unfitting_shapes_are_refused_by_name() {
     before.resize(&[4, 3]).unwrap();
     let apart = words(session.submit(&[&x, &before]).unwrap_err());
     assert!(
-        apart.contains("\"n\" is 2 by input \"x\" and 4 by input \"before\""),
+        apart.contains("\"n\" is 2 in input \"x\" and 4 in input \"before\""),
         "{apart}"
     );
     let missing = words(session.submit(&[&x]).unwrap_err());

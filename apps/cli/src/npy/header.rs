@@ -265,7 +265,7 @@ mod tests {
             assert!(shape(&of(bad)).is_err(), "{bad}");
         }
         for (text, part) in [
-            ("", "without '{'"),
+            ("", "without the expected '{'"),
             ("{}", "without 'descr'"),
             ("{'descr': [('a', '<f4')]}", "records"),
             ("{'descr': '<'}", "type"),

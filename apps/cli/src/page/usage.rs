@@ -71,7 +71,7 @@ pub(super) fn verdict(plan: &Plan, report: &Report, usage: &[Usage]) -> String {
     used.sort_by_key(|device| std::cmp::Reverse(device.nodes));
     let all: usize = used.iter().map(|device| device.nodes).sum();
     let places = match used.as_slice() {
-        [one] => format!("all {} nodes on {}", count(all, "node"), one.label),
+        [one] => format!("all {} on {}", count(all, "node"), one.label),
         several => {
             let each = several.iter().enumerate().map(|(index, device)| match index {
                 0 => format!("{} of {all} nodes on {}", device.nodes, device.label),

@@ -259,7 +259,7 @@ fn real_runs_are_reported_with_the_verdict() {
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(done.stderr.contains("10 runs were late"), "{}", done.stderr);
     assert!(
-        done.stdout.contains("first miss: late came at 0"),
+        done.stdout.contains("late arrived at 0 ms"),
         "{}",
         done.stdout
     );

@@ -208,7 +208,7 @@ fn waiting_for_another_runner_fails_only_after_a_timeout() {
     let summary = run_on("long", 12);
     assert_eq!((summary.measured, summary.lost), (0, 1), "{summary:?}");
     let words = &summary.lost_boards["here"];
-    assert!(words.contains("another runner works here"), "{words}");
+    assert!(words.contains("another runner is still working here"), "{words}");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn keys_must_exist_and_be_in_range() {
     );
     refused(
         ErrorKind::Unsupported,
-        "at most 4096",
+        "maximum is 4096",
         with_u32("llama.block_count", u32::MAX),
     );
     refused(

@@ -55,7 +55,7 @@ fn rendering_is_bounded() {
     }
     refused("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "recursion");
     let long = ChatTemplate::new(&" ".repeat((1 << 20) + 1)).unwrap_err();
-    assert!(long.to_string().contains("at most 1048576"), "{long}");
+    assert!(long.to_string().contains("maximum of 1048576"), "{long}");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn inconsistent_vocabulary_is_refused() {
         writer.remove_key("tokenizer.ggml.token_type");
         with_texts(tokens, &["a", "a"])(writer);
     });
-    refused(ErrorKind::Tokenizer, "at most 4096", |writer| {
+    refused(ErrorKind::Tokenizer, "maximum is 4096", |writer| {
         writer.remove_key("tokenizer.ggml.token_type");
         writer.remove_key(tokens);
         writer.texts(tokens, &["a".repeat(4097)]);
@@ -163,7 +163,7 @@ fn control_tokens_are_parsed_only_on_request() {
     assert!(
         error
             .to_string()
-            .starts_with("token 9999 is beyond the vocabulary"),
+            .starts_with("token 9999 exceeds the vocabulary"),
         "{error}"
     );
 }

@@ -165,7 +165,7 @@ fn names_values_and_text_are_checked() {
     };
     malformed(
         &with(&|writer| writer.text("name", "again")),
-        "key \"name\" is there twice",
+        "key \"name\" appears twice",
     );
     malformed(&with(&|writer| writer.text("", "x")), "has no name");
     malformed(
@@ -196,7 +196,7 @@ fn tensors_are_checked() {
         writer.raw_tensor(name, code, dims, vec![0; 64], offset);
         writer
     };
-    malformed(&with("t", 0, &[4], None), "tensor \"t\" is there twice");
+    malformed(&with("t", 0, &[4], None), "tensor \"t\" appears twice");
     malformed(&with("", 0, &[4], None), "has no name");
     malformed(&with(&"n".repeat(65), 0, &[4], None), "the maximum is 64");
     malformed(&with("u", 0, &[], None), "0 dimensions");
