@@ -220,7 +220,7 @@ fn settings_that_change_answers_are_read_or_refused() {
             writer.text("llama.rope.scaling.type", "linear");
         },
     );
-    refused(ErrorKind::Unsupported, "at once", |writer| {
+    refused(ErrorKind::Unsupported, "both a factor", |writer| {
         factors(writer);
         linear(writer);
     });
