@@ -46,7 +46,7 @@ fn words(line: &[OsString], commands: &[Row]) -> Option<String> {
     let (name, feature, is_here) = *row;
     (!is_here).then(|| {
         format!(
-            "`polychip {name}` is not in this build: install it with `cargo install --path cli --features {feature}`, \
+            "`polychip {name}` is not in this build: install it with `cargo install --path apps/cli --features {feature}`, \
              or all commands with `--features full`"
         )
     })
@@ -57,7 +57,7 @@ fn listed(commands: &[Row]) -> Option<String> {
     let names: Vec<&str> = out.map(|(name, ..)| *name).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "not in this build: {} (`cargo install --path cli --features full`)",
+            "not in this build: {} (`cargo install --path apps/cli --features full`)",
             names.join(", ")
         )
     })

@@ -485,7 +485,7 @@ polychip_status_t polychip_runtime_admit(polychip_runtime_t runtime,
                                          struct polychip_failure *failure);
 
 // Returns the proof for all sessions that are admitted now, in the format POLYCHIP_FORMAT_*; empty
-// if there are none. Thread-safe.
+// without such sessions. Thread-safe.
 polychip_status_t polychip_runtime_admitted(polychip_runtime_t runtime,
                                             uint32_t format,
                                             polychip_text_t *out_text,

@@ -1760,7 +1760,7 @@ struct polychip_error {
     uint32_t struct_size;
     // One of `POLYCHIP_STATUS_*`, equal to the call's return value.
     uint32_t status;
-    // The vendor's own error code; 0 if there is none.
+    // The vendor's own error code; 0 without one.
     int64_t vendor_code;
     // Index of the node concerned in the call's graph, or `POLYCHIP_NO_INDEX`.
     uint32_t node;
@@ -1806,7 +1806,7 @@ struct polychip_device_info {
     uint64_t peak_bytes_per_s;
     // Everything else that affects the speed of its parts or the contents of its blobs: cores and
     // threads, instruction set, clock, configuration. Entries `key=value`, sorted by key and
-    // separated by spaces; empty if there are none. Together with the texts above it is the key
+    // separated by spaces; empty without entries. Together with the texts above it is the key
     // under which measured times and blobs are stored, so devices or configurations of different
     // speed must differ here.
     struct polychip_text settings;

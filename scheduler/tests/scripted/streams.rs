@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polychip::{Input, Model, Run, Runtime, Session};
 
-use crate::model::{F32, node, port};
+use crate::model::{self, F32, node, port};
 
 /// A chain of these ops, the first of each pair being its op and the second its name.
 pub(crate) fn chain(runtime: &Runtime, ops: &[(&str, &str)]) -> Model {

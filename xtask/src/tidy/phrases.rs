@@ -44,8 +44,8 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
         if !is_prose || is_generated || file.as_os_str() == LIST {
             continue;
         }
-        let text = fs::read_to_string(root().join(&file))
-            .with_context(|| format!("reading {}", file.display()))?;
+        let text =
+            fs::read_to_string(root().join(&file)).with_context(|| format!("reading {}", file.display()))?;
         findings.extend(found(&file.display().to_string(), &text, &phrases));
     }
     Ok(())
@@ -56,8 +56,8 @@ fn phrases(list: &str) -> Result<Vec<Phrase>> {
     list.phrase
         .into_iter()
         .map(|row| {
-            let retired =
-                Regex::new(&format!("(?i){}", row.retired)).with_context(|| format!("{LIST}: {}", row.retired))?;
+            let retired = Regex::new(&format!("(?i){}", row.retired))
+                .with_context(|| format!("{LIST}: {}", row.retired))?;
             Ok(Phrase {
                 retired,
                 plain: row.plain,

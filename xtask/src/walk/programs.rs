@@ -46,7 +46,7 @@ const STANDS_FOR: [(&str, &str, Instead); 7] = [
         Instead::Program("polychip-conform"),
     ),
     (
-        "install --path cli --features full",
+        "install --path apps/cli --features full",
         "polychip-cli",
         Instead::Built(&["polychip"]),
     ),
@@ -172,7 +172,7 @@ mod tests {
         let (ok, said) = run("run --release --package polychip-cli -- run m.onnx");
         assert!(ok && said.contains("got run m.onnx"), "{said}");
         assert!(said.contains("is target/debug/polychip, unoptimised"), "{said}");
-        let (ok, said) = run("install --path cli --features full");
+        let (ok, said) = run("install --path apps/cli --features full");
         assert!(
             ok && folder.path().join("target/release/polychip").is_file(),
             "{said}"
@@ -217,7 +217,7 @@ mod tests {
             };
             assert!(has(program), "{words}: {package} has no {program}");
             assert!(
-                words.contains(package) || *words == "xtask" || words.contains("--path cli"),
+                words.contains(package) || *words == "xtask" || words.contains("--path apps/cli"),
                 "{words}"
             );
         }

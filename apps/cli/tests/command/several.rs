@@ -258,11 +258,7 @@ fn real_runs_are_reported_with_the_verdict() {
     let done = polychip(&[&real[..], &["--fail-on", "missed"]].concat());
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(done.stderr.contains("10 runs were late"), "{}", done.stderr);
-    assert!(
-        done.stdout.contains("late arrived at 0 ms"),
-        "{}",
-        done.stdout
-    );
+    assert!(done.stdout.contains("late arrived at 0 ms"), "{}", done.stdout);
 
     // stated parts cannot run
     let stated = "[[model]]\nname = \"speech\"\nparts = [{ device = \"cpu:0\", time_ms = 5 }]\n";

@@ -161,9 +161,7 @@ fn control_tokens_are_parsed_only_on_request() {
     assert!(tokenizer.is_end(end) && !tokenizer.is_end(0));
     let error = tokenizer.decode(&[9999]).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .starts_with("token 9999 exceeds the vocabulary"),
+        error.to_string().starts_with("token 9999 exceeds the vocabulary"),
         "{error}"
     );
 }

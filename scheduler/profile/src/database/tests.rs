@@ -479,7 +479,7 @@ fn rows_are_kept_in_memory_while_the_disk_is_full() {
     profile.record(key("cpu:0"), false, &times([1])).unwrap();
     let pages = |most: u32| {
         let state = profile.lock();
-        let connection = state.kept.connection();
+        let connection = state.store.connection();
         connection.pragma_update(None, "max_page_count", most).unwrap();
     };
     pages(1); // SQLite takes the present size for it: nothing more fits
