@@ -252,7 +252,7 @@ fn refusal_names_device_demand_supply_and_fits() {
     // what was refused leaves nothing behind
     let sessions = made(&runtime, [camera()]);
     let error = runtime.admit([camera()]).unwrap_err();
-    assert!(error.to_string().contains("\"camera\" already"), "{error}");
+    assert!(error.to_string().contains("already called \"camera\""), "{error}");
     drop(sessions);
     made(&runtime, [camera()]);
 }
