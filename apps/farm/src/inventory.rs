@@ -447,7 +447,7 @@ mod tests {
             ),
             (
                 board("transport = \"local\"\nload_by_others_percent = 101"),
-                "from 0 to 100",
+                "expected 0 to 100",
             ),
             (
                 board("transport = \"local\"\nhottest_start_celsius = 40\ncoldest_start_celsius = 50"),

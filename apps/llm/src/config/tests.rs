@@ -108,7 +108,7 @@ fn keys_must_exist_and_be_in_range() {
     );
     refused(
         ErrorKind::Config,
-        "it must be even",
+        "must be even",
         with_u32("llama.attention.key_length", 63),
     );
     refused(

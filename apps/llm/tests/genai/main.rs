@@ -468,7 +468,7 @@ fn what_is_not_known_is_refused_by_name() {
         (|g, _| give(g, 11), "\"head_sink\""),
         (|g, _| give(g, 12), "\"k_scale\""),
         (|g, _| give(g, 16), "\"query_seqlens\""),
-        (|g, _| give(g, 17), "input 17 is not known"),
+        (|g, _| give(g, 17), "input 17 is unknown"),
         (
             |g, _| {
                 attention(g).output.push("scores".to_owned());
