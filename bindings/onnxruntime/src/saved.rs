@@ -336,7 +336,7 @@ mod tests {
         assert!(words(bytes[..bytes.len() - 1].to_vec()).contains("is truncated: "));
         let mut other = bytes.clone();
         other[8] = 9;
-        assert!(words(other).contains("version 9"));
+        assert!(words(other).contains("version is 9"));
         let mut changed = bytes.clone();
         *changed.last_mut().unwrap() ^= 1;
         assert!(words(changed).contains("hash does not match"));

@@ -292,7 +292,7 @@ mod tests {
         assert!(
             unfit(&state(root.path()), &coldest)
                 .unwrap()
-                .contains("below 50 °C")
+                .contains("minimum start temperature is 50 °C")
         );
         for root in [planted("41000", "1200000", "0"), planted("41000", "1800000", "2")] {
             let state = state(root.path());

@@ -220,7 +220,7 @@ fn impossible_items_are_explained_and_others_continue() {
         "{malformed:?}"
     );
     assert!(missing.contains("abacus"), "{missing}");
-    assert!(slow.reason.contains("more than 2 s") && !slow.board, "{slow:?}");
+    assert!(slow.reason.contains("limit of 2 s") && !slow.board, "{slow:?}");
     assert!(unjudged.contains("--conform"), "{unjudged}");
 }
 

@@ -284,7 +284,7 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |c, _| c["hidden_size"] = "wide".into(),
-            "\"hidden_size\" must be a whole number",
+            "\"hidden_size\" must be a 32-bit integer",
         ),
         (
             |c, _| c["vocab_size"] = u32::MAX.into(),

@@ -232,7 +232,7 @@ fn unreadable_tokens_are_refused_and_change_nothing() {
     let text = tokens(9, model.sizes().vocabulary);
     let first = sequence.append(&text).unwrap().to_vec();
     let beyond = sequence.append(&[model.sizes().vocabulary]).unwrap_err();
-    assert!(beyond.to_string().contains("beyond the vocabulary"), "{beyond}");
+    assert!(beyond.to_string().contains("exceeds the vocabulary"), "{beyond}");
     let full = sequence.append(&tokens(56, 100)).unwrap_err();
     assert!(full.to_string().contains("context length of 64"), "{full}");
     assert!(sequence.append(&[]).is_err());
