@@ -145,7 +145,7 @@ impl Link {
     }
 }
 
-/// The links between all pairs of devices.
+/// The links between devices, by ordered pair (from, to).
 ///
 /// ```
 /// use polychip_partitioner::{Link, LinkTable, Time};
@@ -161,7 +161,7 @@ pub struct LinkTable {
 }
 
 impl LinkTable {
-    /// A table for `devices` targets without any link.
+    /// An empty table for this number of devices: no pair has a link.
     #[must_use]
     pub fn new(devices: usize) -> Self {
         Self {
@@ -176,8 +176,8 @@ impl LinkTable {
         self.devices
     }
 
-    /// Sets the link of a directed pair. Returns false, and changes nothing, for a pair outside the
-    /// table.
+    /// Sets the link from one device to another. Returns false, and changes nothing, if an index is
+    /// outside the table.
     pub fn set(&mut self, from: usize, to: usize, link: Link) -> bool {
         if from >= self.devices || to >= self.devices {
             return false;
@@ -186,7 +186,7 @@ impl LinkTable {
         true
     }
 
-    /// The link of a directed pair, if any.
+    /// The link from one device to another, if any.
     #[must_use]
     pub fn get(&self, from: usize, to: usize) -> Option<&Link> {
         if from >= self.devices || to >= self.devices {

@@ -357,7 +357,8 @@ pub fn of_runtime() -> impl Iterator<Item = &'static str> {
     OF_BUILDER.iter().map(|setting| setting.name)
 }
 
-/// Whether a setting may be set several times, for interfaces whose options have one value each.
+/// Whether a setting may be given several times, such as `pin`. An interface with one value per
+/// option must accept a list of values for it.
 #[must_use]
 pub fn is_repeated(name: &str) -> bool {
     REPEATED.contains(&name)

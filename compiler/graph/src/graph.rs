@@ -4,8 +4,8 @@
 //! 1. Every tensor has at most one producer; `producer` and `consumers` follow each edit.
 //! 2. An id names the same item until [`Graph::sort`], which numbers the items anew.
 //! 3. After `sort` the nodes are in canonical order: depth first from the outputs, inputs left to
-//!    right, then captures, so that a node comes right before its first use. The order depends on the graph, not on
-//!    the order in which the nodes were added (but for nodes that no output needs, which come last).
+//!    right, then captures, so that a node comes right before its first use. Nodes that no output
+//!    needs come last. Except for these, the order does not depend on the order of insertion.
 //!
 //! Not here: rules of well-formed graphs (`verify`), types (`infer`).
 
@@ -16,7 +16,7 @@ use crate::{Group, Node, NodeId, Tensor, TensorId};
 pub(crate) mod node;
 pub(crate) mod order;
 
-/// An input and an output that are one piece of memory between runs, as a key-value cache is.
+/// A graph input and output that share memory across runs, such as a KV cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct State {
     /// The graph input read at the start of a run.
@@ -44,9 +44,9 @@ pub struct State {
 pub struct Graph {
     /// Name in the model, for messages only.
     pub name: String,
-    /// Tensors fed from outside, in port order.
+    /// Input tensors, in port order.
     pub inputs: Vec<TensorId>,
-    /// Tensors given back, in port order.
+    /// Output tensors, in port order.
     pub outputs: Vec<TensorId>,
     /// Fusion groups.
     pub groups: Vec<Group>,
@@ -71,7 +71,7 @@ impl Graph {
         }
     }
 
-    /// The nodes in order of their ids, which after `sort` is an order of execution.
+    /// The nodes in order of their ids. After `sort`, this is an order of execution.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Node)> + Clone {
         let live = |(index, node): (usize, &'_ Option<Node>)| node.is_some().then(|| NodeId::new(index));
         self.nodes
@@ -81,7 +81,7 @@ impl Graph {
             .map(|id| (id, self.node(id)))
     }
 
-    /// The ids of the nodes, for loops that edit.
+    /// The ids of the nodes, collected so that a loop can edit the graph.
     pub fn node_ids(&self) -> Vec<NodeId> {
         self.nodes().map(|(id, _)| id).collect()
     }
@@ -91,21 +91,21 @@ impl Graph {
         self.nodes.iter().flatten().count()
     }
 
-    /// One more than the highest node index: the length of arrays indexed by node.
+    /// One more than the highest node index that was ever used: the length of arrays indexed by node.
     pub fn node_bound(&self) -> usize {
         self.nodes.len()
     }
 
-    /// A node.
+    /// Returns the node with this id.
     ///
     /// # Panics
-    /// If it was removed, or the id is of another graph.
+    /// If the node was removed, or the id is not from this graph.
     pub fn node(&self, id: NodeId) -> &Node {
         self.find_node(id)
             .expect("invariant: the id names a node of this graph")
     }
 
-    /// A node, or `None` if it was removed.
+    /// Returns the node with this id, or `None` if it was removed.
     pub fn find_node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.index())?.as_ref()
     }
@@ -125,28 +125,28 @@ impl Graph {
         self.tensors.len()
     }
 
-    /// A tensor.
+    /// Returns the tensor with this id.
     ///
     /// # Panics
-    /// If the id is of another graph.
+    /// If the id is not from this graph.
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.index()]
     }
 
-    /// A tensor to change; edges do not change with it.
+    /// Returns the tensor with this id for changes. Producers and consumers stay as they are.
     ///
     /// # Panics
-    /// If the id is of another graph.
+    /// If the id is not from this graph.
     pub fn tensor_mut(&mut self, id: TensorId) -> &mut Tensor {
         &mut self.tensors[id.index()]
     }
 
-    /// The node that makes a tensor; `None` for inputs and constants.
+    /// The node that writes a tensor; `None` for graph inputs and constants.
     pub fn producer(&self, id: TensorId) -> Option<NodeId> {
         self.producers[id.index()]
     }
 
-    /// The nodes that read a tensor (by an input or a capture), ascending, each once.
+    /// The nodes that read a tensor through an input or a capture, in ascending order, each once.
     pub fn consumers(&self, id: TensorId) -> &[NodeId] {
         &self.consumers[id.index()]
     }
@@ -161,7 +161,7 @@ impl Graph {
         self.inputs.contains(&id)
     }
 
-    /// The one node that reads a tensor, if there is just one and the graph does not give it back.
+    /// The only node that reads a tensor; `None` if several do, or the tensor is a graph output.
     pub fn only_consumer(&self, id: TensorId) -> Option<NodeId> {
         match self.consumers(id) {
             &[node] if !self.is_output(id) => Some(node),
@@ -210,10 +210,10 @@ impl Graph {
         id
     }
 
-    /// Adds a node behind the others.
+    /// Appends a node.
     ///
     /// # Panics
-    /// If it names a tensor of another graph, or writes one that has a producer.
+    /// If the node names a tensor that is not in this graph, or writes one that has a producer.
     pub fn add_node(&mut self, node: Node) -> NodeId {
         let id = NodeId::new(self.nodes.len());
         self.nodes.push(None);
@@ -221,10 +221,10 @@ impl Graph {
         id
     }
 
-    /// Takes a node out. Its outputs are left without a producer.
+    /// Removes a node. Its outputs then have no producer.
     ///
     /// # Panics
-    /// If it was removed before.
+    /// If the node was removed before.
     pub fn remove_node(&mut self, id: NodeId) -> Node {
         let node = self.nodes[id.index()]
             .take()
@@ -242,7 +242,7 @@ impl Graph {
         node
     }
 
-    /// Changes a node in place: inputs, outputs, attributes, anything. It stays in its group.
+    /// Changes any part of a node in place. The node stays in its fusion group.
     ///
     /// # Panics
     /// As [`Graph::add_node`], and if the node was removed.
@@ -287,8 +287,8 @@ impl Graph {
         }
     }
 
-    /// Removes nodes that no output needs, again and again; returns how many. Unused tensors go at
-    /// the next `sort`. Unwanted outputs of live nodes become `None`.
+    /// Removes all nodes that no output needs, directly or through others, and returns their number.
+    /// Unused tensors go at the next `sort`. Unwanted outputs of live nodes become `None`.
     pub fn remove_dead(&mut self) -> usize {
         let mut wanted = vec![false; self.tensors.len()];
         for output in &self.outputs {

@@ -42,25 +42,28 @@ mod pattern;
 mod quantise;
 mod recompose;
 
-/// What [`canonicalise`] does beyond what it always does.
+/// Optional rewrites and limits of [`canonicalise`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Most bytes of one tensor that constant folding makes.
+    /// Maximum size of one constant that folding produces, in bytes.
     pub fold_limit: usize,
-    /// Most bytes of all constants that folding makes, beside eight for each byte of the model's own.
+    /// Maximum size of all constants that folding produces, in bytes. Eight bytes for each byte of the
+    /// model's own constants are added.
     pub fold_bytes: u64,
-    /// Most bytes that folding reads and makes, and multiply-adds, beside 32 for each byte of the model's own constants.
+    /// Maximum work of folding: bytes read and produced, plus multiply-adds. 32 for each byte of the
+    /// model's own constants are added.
     pub fold_work: u64,
     /// Whether normalisations, activations and attention are recomposed from primitive ops.
     pub recompose: bool,
-    /// Whether QuantizeLinear and DequantizeLinear are folded onto tensors as encodings. Where not,
-    /// dequantised constants become floats.
+    /// Whether QuantizeLinear and DequantizeLinear become encodings of tensors. If not, dequantised
+    /// constants become floats.
     pub quantised: bool,
     /// Whether fusion groups are made.
     pub groups: bool,
-    /// Whether large weights of 16-bit floats that products alone read as f32 stay so, behind the Cast that widens them: for
-    /// devices that keep them so too. Where not, they become constants of f32.
+    /// Whether large f16 and bf16 weights that only matrix products (MatMul, Gemm) read, as f32, stay
+    /// 16-bit behind their Cast. For devices that also store them in 16 bits. If not, the weights
+    /// become f32 constants.
     pub keep_halves: bool,
 }
 

@@ -1553,7 +1553,7 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Largest rank that a port record holds.
 #define POLYCHIP_MAX_RANK 16
 
-// Plain loops compute the step in place of a kernel.
+// A plain loop computes the step, because there is no kernel.
 #define POLYCHIP_STEP_REFERENCE 1
 
 // `operations` holds a value.
@@ -2295,23 +2295,22 @@ struct polychip_telemetry {
     uint32_t throttle;
 };
 
-// One step of a run: one kernel of the device, which computes one node or several fused ones. Name
-// and nodes live as long as the fence that they came from. Since 1.2.
+// One step of a run: a kernel or a plain loop that computes one node or several fused nodes. `name`
+// and `nodes` are valid as long as the fence that reported the step. Since 1.2.
 struct polychip_step {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
     // Bits `POLYCHIP_STEP_*`.
     uint32_t flags;
-    // Name of the kernel, as the plugin calls it.
+    // The plugin's name of the kernel or loop.
     struct polychip_text name;
-    // Indices in the part's graph of the nodes that the step computes; none if it serves the whole
-    // part.
+    // The computed nodes, as indices in the part's graph; none if the step serves the whole part.
     const uint32_t *nodes;
     // Number of nodes.
     uint64_t node_count;
     // Time of the step, in nanoseconds.
     uint64_t time_ns;
-    // Arithmetic operations; a multiplication and an addition count as two.
+    // Arithmetic operations; a multiply-add counts as two.
     uint64_t operations;
     // Bytes read and written.
     uint64_t moved_bytes;

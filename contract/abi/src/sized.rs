@@ -3,10 +3,10 @@
 //! Invariant: `sized()` is the only way our own code makes an extensible struct, so no size is forgotten.
 //! Not here: reading a struct of another size, which needs unsafe code (`contract/host`, `contract/sdk`).
 
-/// A struct whose first field is `struct_size: u32`.
+/// An extensible struct of the contract: its first field is `struct_size: u32`.
 pub trait Sized: Default {
-    /// Returns a value that is all zero (null pointers, absent calls), with `struct_size` set to
-    /// this build's size.
+    /// Returns the default value with `struct_size` set to the struct's size in this build. All other
+    /// fields are zero; pointers are null and calls absent.
     fn sized() -> Self;
 }
 

@@ -3,15 +3,15 @@
 use crate::sized::sized;
 use crate::span::polychip_text;
 
-/// Plain loops compute the step in place of a kernel.
+/// A plain loop computes the step, because there is no kernel.
 pub const POLYCHIP_STEP_REFERENCE: u32 = 1;
 /// `operations` holds a value.
 pub const POLYCHIP_STEP_OPERATIONS: u32 = 2;
 /// `moved_bytes` holds a value.
 pub const POLYCHIP_STEP_BYTES: u32 = 4;
 
-/// One step of a run: one kernel of the device, which computes one node or several fused ones. Name
-/// and nodes live as long as the fence that they came from. Since 1.2.
+/// One step of a run: a kernel or a plain loop that computes one node or several fused nodes. `name`
+/// and `nodes` are valid as long as the fence that reported the step. Since 1.2.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct polychip_step {
@@ -19,16 +19,15 @@ pub struct polychip_step {
     pub struct_size: u32,
     /// Bits `POLYCHIP_STEP_*`.
     pub flags: u32,
-    /// Name of the kernel, as the plugin calls it.
+    /// The plugin's name of the kernel or loop.
     pub name: polychip_text,
-    /// Indices in the part's graph of the nodes that the step computes; none if it serves the whole
-    /// part.
+    /// The computed nodes, as indices in the part's graph; none if the step serves the whole part.
     pub nodes: *const u32,
     /// Number of nodes.
     pub node_count: u64,
     /// Time of the step, in nanoseconds.
     pub time_ns: u64,
-    /// Arithmetic operations; a multiplication and an addition count as two.
+    /// Arithmetic operations; a multiply-add counts as two.
     pub operations: u64,
     /// Bytes read and written.
     pub moved_bytes: u64,

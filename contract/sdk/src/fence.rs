@@ -45,18 +45,17 @@ impl Timing {
 /// A measured step of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Name of the kernel, as the plugin calls it.
+    /// The plugin's name of the kernel or loop.
     pub name: Cow<'static, str>,
-    /// Indices in the part's graph of the nodes that the step computes; empty if it serves the
-    /// whole part.
+    /// The computed nodes, as indices in the part's graph; empty if the step serves the whole part.
     pub nodes: Arc<[u32]>,
     /// Time of the step, in nanoseconds.
     pub time_ns: u64,
-    /// Arithmetic operations, if known; a multiplication and an addition count as two.
+    /// Arithmetic operations, if known; a multiply-add counts as two.
     pub operations: Option<u64>,
     /// Bytes read and written, if known.
     pub moved_bytes: Option<u64>,
-    /// Plain loops compute the step in place of a kernel.
+    /// Whether a plain loop computes the step, because there is no kernel.
     pub is_reference: bool,
 }
 

@@ -221,7 +221,7 @@ impl<'a> NodeView<'a> {
         self.index
     }
 
-    /// The op; `Custom` if only its domain and name identify it.
+    /// The op. `Op::Custom` stands for an op that only its domain and name identify.
     #[must_use]
     pub fn op(&self) -> Op {
         Op::from_code(self.raw.op).unwrap_or(Op::Custom)
@@ -258,23 +258,23 @@ impl<'a> NodeView<'a> {
         unsafe { raw::slice(self.raw.outputs, self.raw.output_count, "outputs") }.expect(CHECKED)
     }
 
-    /// Tensors it reads; `None` for an omitted input.
+    /// Indices of the tensors that the node reads; `None` for an omitted input.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = Option<u32>> + 'a {
         self.raw_inputs().iter().map(|&tensor| index(tensor))
     }
 
-    /// Tensors it writes; `None` for an unused output.
+    /// Indices of the tensors that the node writes; `None` for an unused output.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = Option<u32>> + 'a {
         self.raw_outputs().iter().map(|&tensor| index(tensor))
     }
 
-    /// The input at an index, if it is present.
+    /// Index of the tensor at this input, or `None` if the input is omitted.
     #[must_use]
     pub fn input(&self, place: usize) -> Option<u32> {
         self.raw_inputs().get(place).copied().and_then(index)
     }
 
-    /// The output at an index, if it is used.
+    /// Index of the tensor at this output, or `None` if the output is unused.
     #[must_use]
     pub fn output(&self, place: usize) -> Option<u32> {
         self.raw_outputs().get(place).copied().and_then(index)
@@ -289,7 +289,7 @@ impl<'a> NodeView<'a> {
         .expect(CHECKED)
     }
 
-    /// The attributes, sorted by code, then by name.
+    /// Views of the attributes, sorted by code, then by name.
     pub fn attribute_views(&self) -> impl ExactSizeIterator<Item = AttributeView<'a>> + 'a {
         let rows = self.attribute_rows();
         (0..rows.len()).map(move |index| AttributeView {
@@ -299,7 +299,7 @@ impl<'a> NodeView<'a> {
         })
     }
 
-    /// The attributes, owned.
+    /// Owned copies of the attributes.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
         let mut attributes = Attributes::new();
@@ -309,23 +309,24 @@ impl<'a> NodeView<'a> {
         attributes
     }
 
-    /// The op with its typed attributes, decoded from the flat ones; what is left out has the default of the op table.
+    /// The op with typed attributes, decoded from [`NodeView::attributes`]. Omitted attributes get the
+    /// defaults of the op table.
     ///
     /// # Errors
-    /// Where the attributes do not fit the op, as those of a later contract.
+    /// If the attributes do not fit the op, for example because they are from a later contract version.
     pub fn operator(&self) -> Result<Operator, InferError> {
         Operator::decode(self.op(), &self.attributes())
     }
 
-    /// The typed attributes, where the op is known to have these.
+    /// The op's typed attributes as `T`, for callers that know the op.
     ///
     /// # Errors
-    /// As [`NodeView::operator`], and where the op has others.
+    /// As [`NodeView::operator`], and if `T` is not the attribute type of this op.
     pub fn typed<T: OperatorAttributes>(&self) -> Result<T, InferError> {
         Operator::attributes(self.op(), &self.attributes())
     }
 
-    /// An attribute of the ONNX list.
+    /// The attribute with this code, if present.
     #[must_use]
     pub fn attribute(&self, attr: Attr) -> Option<AttributeView<'a>> {
         self.attribute_views().find(|view| view.raw.code == attr.code())
@@ -407,7 +408,7 @@ fn index(tensor: u32) -> Option<u32> {
 /// A body graph of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyView<'a> {
-    /// Attribute that held the body, where we know it.
+    /// Attribute that holds the body; `None` if its code is unknown.
     pub attr: Option<Attr>,
     /// The body.
     pub graph: GraphView<'a>,

@@ -103,7 +103,7 @@ impl Governor {
         self.pace_permille
     }
 
-    /// Whether a candidate needs no lost device.
+    /// Whether none of the candidate's devices is lost.
     #[must_use]
     pub fn is_usable(&self, candidate: usize) -> bool {
         let found = self.portfolio.candidates.get(candidate);
@@ -135,14 +135,15 @@ impl Governor {
         Some(self.latency_ns(candidate, found, false).round() as u64)
     }
 
-    /// The fitted thermal coefficients of a place: `[K/s without our runs, K/J, 1/s]`.
+    /// The fitted coefficients `[c, b, a]` of the thermal model `dT/dt = c − a T + b P` of a sensor
+    /// location: `c` in K/s, `b` in K/J, `a` in 1/s, with `P` the power of this session's runs.
     #[must_use]
     pub fn coefficients(&self, place: SensorLocation) -> Option<[f64; 3]> {
         self.heat(place).map(ThermalModel::coefficients)
     }
 
-    /// The steady state of a place: temperature without our runs (°C), and the rise per watt (K/W).
-    /// `None` before enough readings.
+    /// The steady state of a sensor location: its temperature without this session's runs (°C), and
+    /// the rise per watt of the runs (K/W). `None` before enough readings.
     #[must_use]
     pub fn settles(&self, place: SensorLocation) -> Option<[f64; 2]> {
         self.heat(place)?.settles()

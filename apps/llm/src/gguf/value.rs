@@ -46,7 +46,7 @@ impl ValueType {
         ValueType::ALL.get(code as usize).copied()
     }
 
-    /// Number of the type in files.
+    /// The type's code in GGUF files.
     #[must_use]
     pub fn code(self) -> u32 {
         self as u32

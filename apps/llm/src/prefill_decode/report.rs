@@ -1,4 +1,4 @@
-//! Report of what ran where in a sequence.
+//! Reports the devices that processed a sequence's prompt and answer.
 
 use serde::Serialize;
 
@@ -11,9 +11,9 @@ pub struct PhaseShare {
     pub emulated: bool,
     /// Number of tokens.
     pub tokens: usize,
-    /// Nanoseconds on the runtime's clock.
+    /// Measured time of these tokens on the runtime's clock, in nanoseconds.
     pub ns: u64,
-    /// Predicted nanoseconds.
+    /// Predicted time of these tokens, in nanoseconds.
     pub predicted_ns: f64,
 }
 
@@ -22,15 +22,15 @@ pub struct PhaseShare {
 pub struct Move {
     /// Position of the first token on the new device.
     pub position: usize,
-    /// The device before.
+    /// The previous device.
     pub from: String,
-    /// The device after.
+    /// The new device.
     pub to: String,
-    /// Factor by which the previous device was slower than measured.
+    /// Slowdown of the previous device: its current time divided by its measured time.
     pub slowdown: f64,
 }
 
-/// What ran where since the sequence began, or since
+/// The devices that processed the prompt and the answer since the sequence began, or since
 /// [`Sequence::reset_phases`](crate::Sequence::reset_phases).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PhaseReport {
