@@ -45,10 +45,10 @@ impl Timing {
 /// A measured step of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Name of the kernel, as the plugin calls it.
+    /// The plugin's name for the kernel.
     pub name: Cow<'static, str>,
-    /// Indices in the part's graph of the nodes that the step computes; empty if it serves the
-    /// whole part.
+    /// Nodes that the step computes, as indices in the part's graph. Empty if the step belongs to
+    /// the part as a whole.
     pub nodes: Arc<[u32]>,
     /// Time of the step, in nanoseconds.
     pub time_ns: u64,
@@ -56,7 +56,7 @@ pub struct Step {
     pub operations: Option<u64>,
     /// Bytes read and written, if known.
     pub moved_bytes: Option<u64>,
-    /// Plain loops compute the step in place of a kernel.
+    /// True if the step was computed by plain loops, for lack of a kernel.
     pub is_reference: bool,
 }
 
@@ -106,8 +106,8 @@ pub trait Fence: Send + Sync + Sized + 'static {
         Err(Error::unsupported("this device measures nothing"))
     }
 
-    /// Steps of a run that was to measure them and has ended. The fence keeps this allocation until
-    /// it is destroyed, because the host holds addresses in it.
+    /// Steps of an ended run that was asked to measure them. The fence keeps this allocation until it
+    /// is destroyed, because the host holds addresses in it.
     ///
     /// # Errors
     /// The run has not ended, or nothing was measured.
@@ -135,7 +135,7 @@ pub trait Fence: Send + Sync + Sized + 'static {
     /// A sync file that the caller closes.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// There is no such file.
     fn export_fd(&self) -> Result<i64> {
         Err(Error::unsupported("sync files are not offered"))
     }

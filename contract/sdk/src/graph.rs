@@ -309,18 +309,19 @@ impl<'a> NodeView<'a> {
         attributes
     }
 
-    /// The op with its typed attributes, decoded from the flat ones; what is left out has the default of the op table.
+    /// The op with its typed attributes, decoded from the flat ones. Missing attributes have the
+    /// default of the op table.
     ///
     /// # Errors
-    /// Where the attributes do not fit the op, as those of a later contract.
+    /// The attributes do not fit the op, such as those of a later contract version.
     pub fn operator(&self) -> Result<Operator, InferError> {
         Operator::decode(self.op(), &self.attributes())
     }
 
-    /// The typed attributes, where the op is known to have these.
+    /// The attributes as `T`, for an op that has these attributes.
     ///
     /// # Errors
-    /// As [`NodeView::operator`], and where the op has others.
+    /// As for [`NodeView::operator`]; also if `T` does not belong to the op.
     pub fn typed<T: OperatorAttributes>(&self) -> Result<T, InferError> {
         Operator::attributes(self.op(), &self.attributes())
     }
@@ -421,7 +422,7 @@ impl<'a> BodyView<'a> {
     }
 }
 
-/// What sort of fusion a group is.
+/// Kind of fusion of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GroupKind {
     /// Convolution with bias, activation or residual sum behind it.
@@ -432,7 +433,7 @@ pub enum GroupKind {
     Elementwise,
     /// Residual sum with the normalisation behind it.
     Normalisation,
-    /// A kind of a later contract.
+    /// A kind from a later version of the contract.
     Other,
 }
 
@@ -448,10 +449,10 @@ impl GroupKind {
     }
 }
 
-/// Nodes that a device may compute as one.
+/// A fusion group: nodes that a device may compute in one kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupView<'a> {
-    /// What sort.
+    /// Kind of fusion.
     pub kind: GroupKind,
     /// Node indices, in graph order.
     pub nodes: &'a [u32],
@@ -617,7 +618,7 @@ impl<'a> TensorView<'a> {
             .collect()
     }
 
-    /// Element type and shape as shape inference takes them.
+    /// Element type and shape, in the form that shape inference uses.
     #[must_use]
     pub fn ty(&self) -> TensorType {
         TensorType {
