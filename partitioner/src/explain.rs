@@ -324,7 +324,7 @@ impl<'a> View<'a> {
         let inputs = self.inputs;
         let stated = inputs.node_cost(node, device);
         let derived = stated.is_none();
-        // what nobody states a cost of takes memory and energy that nobody knows: no limit is held against it
+        // without a stated cost, memory and energy are unknown, so no limit is checked
         if let (Some(forced), Some(cost)) = (&self.forced, stated) {
             let answer = forced.borrow_mut().ask(&self.placement, node, device, &cost)?;
             return self.limited(&answer);
