@@ -190,7 +190,10 @@ impl fmt::Display for Reason {
 /// Explains a plan that [`check`](crate::check()) accepts.
 ///
 /// # Errors
-/// The inputs do not fit together, or do not fit the plan.
+/// - The request is inconsistent: for example, the graph is not sorted, the cost table is for another
+///   number of nodes, or a device is listed twice.
+/// - The plan is for another model, or does not place every node on a device of the request.
+/// - A sum of costs overflows.
 pub fn explain(request: Request<'_>, plan: &Plan) -> Result<Explanation, Error> {
     let inputs = Inputs::new(request.toward(plan.objective))?;
     let Request {
@@ -321,7 +324,7 @@ impl<'a> View<'a> {
         let inputs = self.inputs;
         let stated = inputs.node_cost(node, device);
         let derived = stated.is_none();
-        // what nobody states a cost of takes memory and energy that nobody knows: no limit is held against it
+        // without a stated cost, memory and energy are unknown, so no limit is checked
         if let (Some(forced), Some(cost)) = (&self.forced, stated) {
             let answer = forced.borrow_mut().ask(&self.placement, node, device, &cost)?;
             return self.limited(&answer);

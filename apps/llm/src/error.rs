@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A message names the tensor, key, token or file concerned, and the limit and value seen.
-//! 2. An error means bad input; a bug of ours is a panic.
+//! 2. An error means bad input, a failure of a device or the system, or a cancellation. A bug in this
+//!    crate is a panic.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ pub enum ErrorKind {
     /// The file is valid, but a key or tensor that its architecture needs is missing or of the
     /// wrong type or shape.
     Config,
-    /// Text and answer are longer than the context has room for.
+    /// Prompt and answer together exceed the context length.
     Room,
     /// The vocabulary is missing or invalid, or a text or token cannot be translated.
     Tokenizer,
@@ -29,7 +30,7 @@ pub enum ErrorKind {
     Template,
     /// A grammar or schema is invalid or unsupported.
     Grammar,
-    /// Planning, compiling or running on devices failed.
+    /// Planning, compiling or running on devices failed, or memory or a thread was unavailable.
     Run,
     /// The caller cancelled.
     Cancelled,
@@ -95,7 +96,8 @@ impl Error {
         Error::repr(Repr::Config(message.into()))
     }
 
-    /// Room error; `what` ends with "does" or "do".
+    /// Error of kind [`ErrorKind::Room`]. `what` is completed by "not fit the context length of …", so
+    /// it ends with "does" or "do".
     pub(crate) fn room(what: impl Into<String>, capacity: usize) -> Error {
         Error::repr(Repr::Room {
             what: what.into(),
@@ -141,7 +143,8 @@ impl Error {
         })
     }
 
-    /// The runtime's error, if planning, compiling or running failed.
+    /// The runtime's error, if planning, compiling or running failed. `None` for all other errors,
+    /// including those of kind [`ErrorKind::Run`] that concern KV cache memory or starting a thread.
     #[must_use]
     pub fn of_run(&self) -> Option<&polychip::Error> {
         match &*self.0 {

@@ -105,8 +105,8 @@ pub trait Fence: Send + Sync + Sized + 'static {
         Err(Error::unsupported("this device measures nothing"))
     }
 
-    /// Steps of a run that was to measure them and has ended. The fence keeps this allocation until
-    /// it is destroyed, because the host holds addresses in it.
+    /// Steps of an ended run that was asked to measure them. The fence keeps this allocation until it
+    /// is destroyed, because the host holds addresses in it.
     ///
     /// # Errors
     /// The run has not ended, or nothing was measured.
@@ -134,7 +134,7 @@ pub trait Fence: Send + Sync + Sized + 'static {
     /// A sync file that the caller closes.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// There is no such file.
     fn export_fd(&self) -> Result<i64> {
         Err(Error::unsupported("sync files are not offered"))
     }

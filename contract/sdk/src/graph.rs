@@ -422,7 +422,7 @@ impl<'a> BodyView<'a> {
     }
 }
 
-/// What sort of fusion a group is.
+/// Kind of fusion of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GroupKind {
     /// Convolution with bias, activation or residual sum behind it.
@@ -433,7 +433,7 @@ pub enum GroupKind {
     Elementwise,
     /// Residual sum with the normalisation behind it.
     Normalisation,
-    /// A kind of a later contract.
+    /// A kind from a later version of the contract.
     Other,
 }
 
@@ -449,10 +449,10 @@ impl GroupKind {
     }
 }
 
-/// Nodes that a device may compute as one.
+/// A fusion group: nodes that a device may compute in one kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupView<'a> {
-    /// What sort.
+    /// Kind of fusion.
     pub kind: GroupKind,
     /// Node indices, in graph order.
     pub nodes: &'a [u32],
@@ -618,7 +618,7 @@ impl<'a> TensorView<'a> {
             .collect()
     }
 
-    /// Element type and shape as shape inference takes them.
+    /// Element type and shape, in the form that shape inference uses.
     #[must_use]
     pub fn ty(&self) -> TensorType {
         TensorType {

@@ -5,7 +5,7 @@
 //!    or the host keeps it until `buffer_destroy`. An Android hardware buffer has an address only
 //!    while it is locked; `data` never holds one.
 //! 2. The host decides which code reads or writes at a time. The contract forbids binding memory to
-//!    two runs of which one writes.
+//!    two runs at once if one of them writes it.
 
 #![allow(unsafe_code, reason = "allocations and mappings are handled here")]
 
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 use crate::{Access, Buffer, Error, ErrorKind, Memory, MemoryKind, MemoryKinds, Result};
 
-/// Zeroed bytes at a chosen alignment.
+/// Owned bytes at a chosen alignment, zeroed when they are allocated.
 pub struct AlignedBytes {
     data: NonNull<u8>,
     bytes: usize,
@@ -31,7 +31,8 @@ impl AlignedBytes {
     /// Allocates zeroed bytes at a multiple of `alignment`, a power of two.
     ///
     /// # Errors
-    /// Memory runs out, or the size exceeds the address space.
+    /// There is not enough memory, the size exceeds the address space, or `alignment` is not a power
+    /// of two; all with the kind `OutOfMemory`.
     pub fn zeroed(bytes: usize, alignment: usize) -> Result<AlignedBytes> {
         let full = || Error::new(ErrorKind::OutOfMemory, format!("no memory for {bytes} bytes"));
         let layout = Layout::from_size_align(bytes.max(1), alignment.max(1)).map_err(|_| full())?;
@@ -130,7 +131,7 @@ impl HostBuffer {
     /// `Memfd` on Linux).
     ///
     /// # Errors
-    /// Memory runs out, or the kind is another one.
+    /// There is not enough memory, or the kind is another one.
     pub fn create(wanted: &Memory) -> Result<HostBuffer> {
         let bytes = to_usize(wanted.bytes())?;
         match wanted.kind() {

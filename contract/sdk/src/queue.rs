@@ -59,7 +59,7 @@ const GROWTH: usize = 8;
 
 /// A run in a [`RunQueue`].
 pub trait QueuedRun: Send + Sync + 'static {
-    /// Whether computing it may never return.
+    /// Whether computing a run may hang.
     const MAY_HANG: bool;
 
     /// An empty run, to be filled later.
@@ -80,17 +80,17 @@ pub trait QueuedRun: Send + Sync + 'static {
     /// Number of execution slots that it occupies; a number above the device's means all.
     fn slots(&self) -> usize;
 
-    /// Whether all runs that it waits for have ended, as far as is known without waiting.
+    /// Whether all runs that this run depends on have ended, as far as is known without waiting.
     fn is_ready(&self) -> bool;
 
-    /// Computes it and signals its fence, unless another thread does or did. Removes it from the
-    /// queue. Uses `grant` if there is one; otherwise waits for slots.
+    /// Removes the run from the queue, computes it and signals its fence. Does nothing if another
+    /// thread has claimed the run. Computes on the slots of `grant`; without a grant, waits for slots.
     fn compute(&self, grant: Option<QueueGrant<'_, Self>>)
     where
         Self: Sized;
 
-    /// Ends it with this error, unless it has ended. Returns true if a thread is computing it; that
-    /// thread then reports to nothing.
+    /// Ends the run with this error, unless it has ended. Returns true if a thread is computing the
+    /// run; that thread's result is then discarded.
     fn lose(&self, error: Error) -> bool;
 }
 

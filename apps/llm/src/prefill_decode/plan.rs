@@ -21,23 +21,23 @@ const MOST_TOKENS: usize = 1 << 22;
 /// The text to read and the answer to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Workload {
-    /// Number of tokens that were read before.
+    /// Number of tokens that are in the KV cache already.
     pub past: usize,
     /// Number of prompt tokens to read.
     pub prompt: usize,
     /// Number of answer tokens.
     pub answer: usize,
-    /// The device that was at work until now; `None` if all are idle.
+    /// Index of the device that computed last, which costs nothing to enter; `None` if all are idle.
     pub last: Option<usize>,
 }
 
 /// Limits of a plan.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct PhaseLimits {
-    /// Bytes that all devices of a plan may keep together.
+    /// Maximum sum of the bytes that a plan's devices keep.
     pub memory_bytes: Option<u64>,
-    /// Value of a joule in seconds; 0 counts time alone. A device of unknown power counts as the
-    /// one that draws most.
+    /// Price of a joule in seconds; 0 counts time alone. A device of unknown power is charged the
+    /// highest known power.
     pub seconds_per_joule: f64,
     /// Most tokens of a chunk, for callers that wait between chunks.
     pub largest_chunk: Option<usize>,

@@ -1,4 +1,4 @@
-//! The header of a model file: versions, maker and metadata, without building the graph.
+//! The header of a model file: versions, producer and metadata, without building the graph.
 //!
 //! Invariant: nothing here is trusted or checked; [`import`](super::import) does that.
 
@@ -16,13 +16,13 @@ use crate::Error;
 pub struct Header {
     /// Version of the file format.
     pub ir_version: Option<i64>,
-    /// Opset version by domain; the default domain is empty.
+    /// Opset version by domain. The default domain (`ai.onnx`) has the key `""`.
     pub opsets: BTreeMap<String, i64>,
     /// The tool that wrote the file.
     pub producer: String,
     /// Version of that tool.
     pub producer_version: String,
-    /// Named texts that the maker added.
+    /// Named texts that the producer added.
     pub metadata: BTreeMap<String, String>,
 }
 

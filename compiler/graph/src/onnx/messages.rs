@@ -13,16 +13,16 @@ use prost::Message as _;
 use crate::Error;
 
 impl Model {
-    /// The bytes of a file that holds these messages, constants and all.
+    /// Encodes the model, with its constants, as the bytes of a file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.encode_to_vec()
     }
 
-    /// The messages of a file, which share its memory.
+    /// Decodes a file. Fields of bytes share its memory.
     ///
     /// # Errors
-    /// The bytes are no such messages.
+    /// The bytes are not an ONNX model in protobuf.
     pub fn from_bytes(bytes: Bytes) -> Result<Model, Error> {
         Model::decode(bytes).map_err(Error::wire)
     }
@@ -111,7 +111,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// What messages call the node.
+    /// Description of the node for error messages: its name or, without one, its first output.
     pub fn what(&self) -> String {
         if !self.name.is_empty() {
             return format!("node \"{}\" ({})", self.name, self.op_type);
@@ -125,7 +125,7 @@ impl Node {
     }
 }
 
-/// Kinds of attribute, as `Attribute::r#type` says them.
+/// Kinds of attribute: the values of `Attribute::r#type`.
 pub mod attribute_type {
     pub const UNDEFINED: i32 = 0;
     pub const FLOAT: i32 = 1;
@@ -211,20 +211,20 @@ pub struct Tensor {
     pub data_location: i32,
 }
 
-/// Tensors in a row, as the data sets of the ONNX test suite hold them.
+/// ONNX `SequenceProto`: a list of tensors, as in the data sets of the ONNX test suite.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Sequence {
-    /// 1: tensors.
+    /// Kind of the elements; 1 for tensors.
     #[prost(int32, tag = "2")]
     pub elem_type: i32,
     #[prost(message, repeated, tag = "3")]
     pub tensor_values: Vec<Tensor>,
 }
 
-/// A tensor, a sequence, or nothing, likewise.
+/// ONNX `OptionalProto`: a tensor, a sequence or nothing, as in the data sets of the ONNX test suite.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Optional {
-    /// 0: nothing, 1: a tensor, 3: a sequence.
+    /// Kind of the value: 0 for nothing, 1 for a tensor, 3 for a sequence.
     #[prost(int32, tag = "2")]
     pub elem_type: i32,
     #[prost(message, optional, tag = "3")]
@@ -259,12 +259,14 @@ pub struct SparseTensor {
     pub dims: Vec<i64>,
 }
 
+/// ONNX `TypeProto`: the type of a value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Type {
     #[prost(oneof = "TypeValue", tags = "1, 4, 5, 7, 8, 9")]
     pub value: Option<TypeValue>,
 }
 
+/// The kinds of type in a [`Type`].
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum TypeValue {
     #[prost(message, tag = "1")]
@@ -281,6 +283,7 @@ pub enum TypeValue {
     Optional(Box<ElementKind>),
 }
 
+/// ONNX `TypeProto.Tensor`: element type and shape of a tensor.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TensorKind {
     #[prost(int32, tag = "1")]
@@ -296,7 +299,7 @@ pub struct ElementKind {
     pub elem_type: Option<Box<Type>>,
 }
 
-/// A message of which only the presence matters.
+/// A message whose content is skipped; only its presence is recorded.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Unread {}
 

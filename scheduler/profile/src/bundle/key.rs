@@ -23,19 +23,20 @@ pub struct PublicKey([u8; 32]);
 pub struct SecretKey(SigningKey);
 
 impl PublicKey {
-    /// The key of these bytes.
+    /// Makes a key from its 32 bytes. They are not checked: an invalid key verifies no signature.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> PublicKey {
         PublicKey(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the 32 bytes of the key.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 32] {
         self.0
     }
 
-    /// Whether this key's owner signed the message. Keys and signatures that hold for several messages do not.
+    /// Whether `signature` is this key's signature of `message`. Rejects weak keys, and signatures that
+    /// would also be valid for other messages.
     pub(super) fn signed(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         let key = VerifyingKey::from_bytes(&self.0);
         key.is_ok_and(|key| {
@@ -62,19 +63,19 @@ impl FromStr for PublicKey {
 }
 
 impl SecretKey {
-    /// The key from 32 random bytes of a cryptographically secure source.
+    /// Makes a key from 32 random bytes, which must come from a cryptographically secure source.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> SecretKey {
         SecretKey(SigningKey::from_bytes(bytes))
     }
 
-    /// The matching public key.
+    /// Returns the matching public key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key().to_bytes())
     }
 
-    /// Its bytes, which must be stored privately.
+    /// Returns the 32 bytes of the key. Keep them secret.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         self.0.to_bytes()
@@ -95,7 +96,8 @@ impl FromStr for SecretKey {
     type Err = String;
 
     /// # Errors
-    /// The text is not 64 hexadecimal digits; the text is not repeated in the message.
+    /// The text is not 64 hexadecimal digits. The message does not quote the text, which may be a
+    /// secret.
     fn from_str(text: &str) -> Result<SecretKey, String> {
         let bytes = bytes(text).map_err(|_| "a secret key is 64 hexadecimal digits".to_owned())?;
         Ok(SecretKey::from_bytes(&bytes))
