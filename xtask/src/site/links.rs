@@ -103,7 +103,7 @@ mod tests {
         ]);
         let files = ["a.html", "b/c.html", "e.rs"].map(PathBuf::from).into();
         let wrong = among(&pages, &files);
-        let word = ["b/ leads", "b/c.html#y names", "d.svg leads"];
+        let word = ["b/ is", "b/c.html#y names", "d.svg is"];
         assert_eq!(wrong.len(), word.len(), "{wrong:?}");
         for (wrong, word) in wrong.iter().zip(word) {
             assert!(wrong.starts_with("a.html: ") && wrong.contains(word), "{wrong}");

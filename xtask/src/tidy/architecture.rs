@@ -240,18 +240,18 @@ mod tests {
 
     #[test]
     fn the_table_of_folders_is_that_of_the_tree() {
-        let page = "## Folders\n\n| folder | holds |\n|---|---|\n| `ops/`, `graph/` | a |\n| `plugins/cpu` | \
+        let page = "## Folders\n\n| folder | holds |\n|---|---|\n| `docs/`, `sys/` | a |\n| `plugins/cpu` | \
             with `cdylib/` |\n| `nowhere` | |\n\n## Edges\n";
         let found = folders(
             page,
-            &set(&["ops", "graph", "plugins", "cli"]),
-            &set(&["ops", "plugins/cpu", "plugins/cpu/cdylib", "plugins/gpu"]),
+            &set(&["docs", "sys", "plugins", "apps"]),
+            &set(&["sys", "plugins/cpu", "plugins/cpu/cdylib", "plugins/gpu"]),
         );
         assert_eq!(
             found,
             [
                 "ARCHITECTURE.md: there is no folder nowhere",
-                "ARCHITECTURE.md: the table of folders does not hold cli",
+                "ARCHITECTURE.md: the table of folders does not hold apps",
                 "ARCHITECTURE.md: the table of folders does not hold plugins/gpu",
             ]
         );
