@@ -156,7 +156,7 @@ fn both(one: &Ready, other: &Ready, count: usize) -> Result<String> {
     Ok(format!("[{at_once},{alone}]"))
 }
 
-/// What the process takes after a run, when nobody asks anything of it.
+/// Processor time of the idle process after a run.
 fn idle(ready: &Ready) -> Result<String> {
     ready.runs(3)?;
     std::thread::sleep(Duration::from_millis(1));

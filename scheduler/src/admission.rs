@@ -284,7 +284,7 @@ impl Runtime {
         })
     }
 
-    /// The proof for all currently admitted sessions; `None` if there are none.
+    /// The proof for all currently admitted sessions; `None` without admitted sessions.
     #[must_use]
     pub fn admitted(&self) -> Option<CertificateReport> {
         self.1.certificate(&self.0)

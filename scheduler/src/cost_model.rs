@@ -80,7 +80,7 @@ impl Rows<'_> {
         Some(factor.map_or(found.clone(), |factor| found.scaled(factor)))
     }
 
-    /// What a bundle says of a part of this structure on a device of the same name on another chip.
+    /// A bundle's figures for a part of this structure on a device of the same name on another chip.
     pub(crate) fn of_other_device(self, structure: &[u8; 32], device: &Device) -> Option<NearMatch> {
         let key = PartKey {
             device: &device.identity(),

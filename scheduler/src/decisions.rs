@@ -84,7 +84,7 @@ impl fmt::Display for DecisionLog {
     }
 }
 
-/// A reason in words.
+/// A reason as text.
 pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) -> String {
     let device = |index: usize| devices.get(index).map_or("a device", Device::name).to_owned();
     let plan = |index: usize| {

@@ -77,7 +77,7 @@ impl DeviceEvaluator {
 
 impl Evaluate for DeviceEvaluator {
     fn evaluate(&self, node: &Node, inputs: &[Option<Literal>]) -> Option<Vec<Literal>> {
-        // outputs that nobody wants have no port: such a node is left alone
+        // unused outputs have no port: such a node is not evaluated
         node.outputs.iter().all(Option::is_some).then_some(())?;
         self.try_evaluate(node, inputs)
     }

@@ -356,7 +356,7 @@ mod tests {
         drop(one);
         assert!(found(&policy), "the other session holds it");
         drop(other);
-        assert!(!found(&policy), "nobody holds it");
+        assert!(!found(&policy), "no session holds it");
     }
 
     #[test]

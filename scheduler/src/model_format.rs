@@ -8,13 +8,13 @@ use std::path::Path;
 
 /// A format.
 struct Format {
-    /// In words, after "is".
+    /// Description that follows "is" in the message.
     words: &'static str,
     /// Where its mark lies in the file, and the mark; none where files of it have no mark of their own.
     mark: Option<(usize, &'static [u8])>,
     /// Ends of file names.
     ends: &'static [&'static str],
-    /// What to do: `{file}` stands for the file, `{onnx}` for the one to be made.
+    /// Remedy; `{file}` is replaced by the file, `{onnx}` by the name of the converted one.
     remedy: &'static str,
 }
 

@@ -193,7 +193,7 @@ impl Planned {
         if !policy.may_replicate() {
             plan.replicas.clear();
         }
-        // the plan's devices in the plan's order, whatever the policy says of devices
+        // the plan's devices in the plan's order override the policy's
         let policy = policy.clone().devices(plan.devices.iter().cloned());
         let mut made = Prepared::new(shared, model, &policy)?;
         let bad = |error: Box<dyn std::error::Error + Send + Sync>| {
@@ -642,7 +642,7 @@ impl Prepared {
         })
     }
 
-    /// The nodes of this name, or where there is none, of this pattern.
+    /// The nodes of this name; without any, those that match it as a pattern.
     fn named(&self, pattern: &str) -> Vec<usize> {
         let rows = |is_meant: &dyn Fn(&str) -> bool| -> Vec<usize> {
             let nodes = self.graph.nodes().enumerate();

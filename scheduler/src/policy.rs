@@ -38,7 +38,7 @@ pub enum Aim {
     Energy,
     /// Time and energy of a run, with energy converted to time ([`Policy::energy_price`]).
     Balanced,
-    /// Time of a run whose branches execute on several devices at once.
+    /// Time of a run whose branches execute on concurrent devices.
     Makespan,
     /// Time between runs that are pipelined over several devices.
     Throughput,
@@ -202,8 +202,8 @@ impl Policy {
         }
     }
 
-    /// Minimizes the time of a run whose branches execute on several devices at once. The plan states its gap
-    /// to the best possible one.
+    /// Minimizes the time of a run whose branches execute on concurrent devices. The plan states its gap to the
+    /// best possible one.
     #[must_use]
     pub fn makespan() -> Self {
         Self {
@@ -261,7 +261,7 @@ impl Policy {
         self
     }
 
-    /// Limits the predicted mean power of runs back to back. Picks a plan within the limit; if there is none,
+    /// Limits the predicted mean power of runs back to back. Picks a plan within the limit. If no plan is,
     /// picks the one that draws least and reports the excess. If a device's energy is not measured, its upper
     /// bound counts, and a warning states how to measure it.
     ///
@@ -274,7 +274,7 @@ impl Policy {
     }
 
     /// Limits the predicted steady-state temperature of each device under runs back to back. Picks a plan
-    /// within the limit; if there is none, picks the coolest and reports the excess. It applies to devices
+    /// within the limit. If no plan is, picks the coolest and reports the excess. It applies to devices
     /// with a thermal model ([`Policy::heat`]).
     ///
     /// [`Policy::max_temperature`] limits measured temperatures, and a governor holds it by switching plans.
@@ -311,7 +311,7 @@ impl Policy {
     }
 
     /// Pins the node of this name to a device (`plugin:index`). If no node has the name, it is a pattern: `*`
-    /// stands for any text, `?` for one character. Planning fails if a node is pinned to several devices.
+    /// matches any text, `?` one character. Planning fails if a node is pinned to several devices.
     #[must_use]
     pub fn pin(mut self, node: impl Into<String>, device: impl Into<String>) -> Self {
         self.pins.push((node.into(), device.into()));

@@ -3,9 +3,10 @@
 //! It measures next what helps plans most: the width of the known interval (all of it without a
 //! measurement) times the share of its model's time that depends on it, and less for devices that
 //! are slower on that model than the fastest one. Candidates of one model alternate run by run, so
-//! that external load affects all of them. All segments of a model take turns whenever one does, so
-//! that each finds the caches as the others left them, as it does within the model. The whole model
-//! runs twice in its turn and counts once: it finds the caches as it left them itself.
+//! that external load affects all of them. All segments of a model run one after another whenever
+//! one of them is measured, so that each finds the caches as the others left them, as it does within
+//! the model. The whole model runs twice in its turn and counts once: it finds the caches as its
+//! previous run left them.
 //!
 //! With a period in the policy, turns of all candidates start at that period, so that clocks fall
 //! between them as they do between the app's runs; a whole model then runs once in its turn.
@@ -43,9 +44,9 @@ use candidate::{Candidate, Kind, Loaded};
 pub(crate) use warm::clock_hold;
 pub use warm::{WarmUp, Warmth};
 
-/// Fusion groups, or parts of a plan, that take turns.
+/// Maximum number of fusion groups, or parts of a plan, that run interleaved.
 const TOGETHER: usize = 32;
-/// Constants that they hold together, so that a phone can.
+/// Maximum size of their constants together, which fits a phone's memory.
 const TOGETHER_BYTES: u64 = 256 << 20;
 /// Rounds of emulated devices that warm up: their clocks are their script's.
 const WARM: usize = 2;

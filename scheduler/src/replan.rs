@@ -344,7 +344,7 @@ fn can_move(planned: &Planned, part: &Part) -> bool {
         .any(|node| others().any(|(_, target)| target.supports(*node as usize)))
 }
 
-/// Where the node that a device named stands in its part.
+/// Position in its part of the node that a device named.
 fn position(planned: &Planned, part: &Part, node: u32) -> Option<usize> {
     let graph = part_graph(planned.graph(), part);
     let (_, named) = graph.nodes().nth(node as usize)?;

@@ -128,7 +128,7 @@ impl EnergyFigure {
             let stated = target.power.map(|power| power.idle.milliwatts());
             target.idle.map(|idle| idle.milliwatts()).or(stated)
         });
-        // a device whose rest nobody states is no device that draws nothing
+        // without an idle power for each device the sum is unknown, not 0
         let idle_mw = idle.sum::<Option<u64>>()?;
         if idle_mw == 0 || period_ns == 0 {
             return None;

@@ -21,7 +21,7 @@ use crate::session::loaded::LoadedPlan;
 use crate::session::queue_grants::Terms;
 use crate::session::run_state::{Progress, RunState};
 use crate::session::specialization_state::Inner;
-use awaited::Mending;
+use awaited::Retry;
 pub use outputs::{OutputView, Outputs};
 
 mod awaited;
@@ -94,7 +94,7 @@ pub struct Run {
     plan: Arc<LoadedPlan>,
     index: usize,
     state: State,
-    /// How often it may be tried again.
+    /// Remaining retries.
     retries: u32,
     submitted: Submitted,
     terms: Terms,
@@ -107,9 +107,9 @@ enum State {
     Issued(Box<RunState>),
     /// A thread of the session drives it.
     Driven,
-    /// It failed while it was awaited, and a thread puts the session right to have it tried again.
-    Mending(Arc<Mending>),
-    /// The outputs have been handed out, or it failed.
+    /// It failed while it was awaited; a thread repairs the session and retries the run.
+    Retrying(Arc<Retry>),
+    /// The outputs were returned, or it failed.
     Over,
 }
 
@@ -118,7 +118,7 @@ impl std::fmt::Debug for State {
         f.write_str(match self {
             State::Issued(_) => "Issued",
             State::Driven => "Driven",
-            State::Mending(_) => "Mending",
+            State::Retrying(_) => "Retrying",
             State::Over => "Over",
         })
     }
@@ -232,13 +232,13 @@ impl Run {
                         return Ok(None);
                     }
                 },
-                State::Mending(mending) => match mending.wait(left) {
-                    Some(mended) => {
-                        self.take_over(mended?);
+                State::Retrying(retry) => match retry.wait(left) {
+                    Some(retried) => {
+                        self.take_over(retried?);
                         continue;
                     }
                     None => {
-                        self.state = State::Mending(mending);
+                        self.state = State::Retrying(retry);
                         return Ok(None);
                     }
                 },
@@ -255,7 +255,7 @@ impl Run {
         match &self.state {
             State::Issued(slot) => slot.cancel(),
             State::Driven => self.plan.cancel_driven(self.index),
-            State::Mending(mending) => mending.cancel(),
+            State::Retrying(retry) => retry.cancel(),
             State::Over => {}
         }
     }
@@ -278,7 +278,7 @@ impl Run {
         let latency = Duration::from_nanos(outcome.latency_ns);
         let latency = match plan.clock().is_virtual() {
             true => latency,
-            // tries before this one are none of the plan's time
+            // the plan's time excludes earlier attempts
             false => slot.latency.min(latency),
         };
         let paced = inner
@@ -327,7 +327,7 @@ impl Drop for Run {
                 self.plan.abandon(self.index, None);
             }
             // its thread drops what comes of it
-            State::Mending(_) | State::Over => {}
+            State::Retrying(_) | State::Over => {}
         }
     }
 }

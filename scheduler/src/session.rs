@@ -73,13 +73,13 @@ pub(crate) mod replicas;
 mod run_driver;
 pub(crate) mod run_state;
 mod set;
+pub(crate) mod settings_change;
 pub(crate) mod specialization_report;
 pub(crate) mod specialization_state;
 pub(crate) mod specializations;
 pub(crate) mod standby_plan;
 mod state;
 mod thermal_readmission;
-pub(crate) mod told;
 pub(crate) mod wiring;
 
 /// A model ready to run. Clones share the same session.

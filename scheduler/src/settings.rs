@@ -21,7 +21,7 @@ use crate::late_policy::Late;
 use crate::policy::{Aim, Policy, Precision};
 use crate::runtime::Builder;
 use crate::session::govern::hint::Hint;
-use crate::session::told::Told;
+use crate::session::settings_change::SettingsChange;
 
 /// The result of reading a value, with a message if it is invalid.
 type Read<T> = std::result::Result<T, String>;
@@ -292,35 +292,37 @@ const RENAMED: &[(&str, &str)] = &[
 const REPEATED: &[&str] = &["buckets", "heat", "pin", "plugins", "profile", "set", "trust"];
 
 /// Reads a change of a running session.
-type ReadTold = fn(&str) -> Read<Told>;
+type ReadChange = fn(&str) -> Read<SettingsChange>;
 
 /// Settings that may change while a session runs, by name.
-const OF_SESSION: &[(&str, ReadTold)] = &[
+const OF_SESSION: &[(&str, ReadChange)] = &[
     ("background", |value| {
-        flag(value).map(|on| Told::Hint(Hint::Foreground(!on)))
+        flag(value).map(|on| SettingsChange::Hint(Hint::Foreground(!on)))
     }),
     ("battery", |value| {
-        or_no(value, readings::battery).map(|battery| Told::Hint(Hint::Battery(battery)))
+        or_no(value, readings::battery).map(|battery| SettingsChange::Hint(Hint::Battery(battery)))
     }),
     ("battery-saver", |value| {
-        flag(value).map(|on| Told::Hint(Hint::BatterySaver(on)))
+        flag(value).map(|on| SettingsChange::Hint(Hint::BatterySaver(on)))
     }),
-    ("deadline", |value| or_no(value, milliseconds).map(Told::Deadline)),
+    ("deadline", |value| {
+        or_no(value, milliseconds).map(SettingsChange::Deadline)
+    }),
     ("frame-period", |value| {
-        or_no(value, milliseconds).map(|period| Told::Hint(Hint::FramePeriod(period)))
+        or_no(value, milliseconds).map(|period| SettingsChange::Hint(Hint::FramePeriod(period)))
     }),
-    ("learn", |value| value.parse().map(Told::Learn)),
+    ("learn", |value| value.parse().map(SettingsChange::Learn)),
     ("max-power", |value| {
-        or_no(value, watts).map(|limit| Told::Hint(Hint::MaxPower(limit)))
+        or_no(value, watts).map(|limit| SettingsChange::Hint(Hint::MaxPower(limit)))
     }),
     ("max-surface-temperature", |value| {
-        or_no(value, celsius).map(|limit| Told::Hint(Hint::MaxSurfaceTemperature(limit)))
+        or_no(value, celsius).map(|limit| SettingsChange::Hint(Hint::MaxSurfaceTemperature(limit)))
     }),
     ("max-temperature", |value| {
-        or_no(value, celsius).map(|limit| Told::Hint(Hint::MaxTemperature(limit)))
+        or_no(value, celsius).map(|limit| SettingsChange::Hint(Hint::MaxTemperature(limit)))
     }),
     ("thermal-headroom", |value| {
-        or_no(value, readings::headroom).map(|headroom| Told::Hint(Hint::ThermalHeadroom(headroom)))
+        or_no(value, readings::headroom).map(|headroom| SettingsChange::Hint(Hint::ThermalHeadroom(headroom)))
     }),
 ];
 
@@ -331,7 +333,7 @@ pub fn of_session() -> impl Iterator<Item = &'static str> {
 }
 
 /// Reads a change of a running session.
-pub(crate) fn told(name: &str, value: &str) -> Result<Told> {
+pub(crate) fn read_change(name: &str, value: &str) -> Result<SettingsChange> {
     let bad = |words: String| Error::new(ErrorKind::BadInput, words);
     let Some((_, read)) = OF_SESSION.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = of_session().collect();

@@ -32,10 +32,10 @@ pub(crate) struct Shared {
     pub(crate) cache: Option<PathBuf>,
     /// Linux's sensors, where the app gave them.
     pub(crate) sensors: Option<Sensors>,
-    /// Held while devices are calibrated, so that nobody does it twice: what was tried in this process.
+    /// Calibrations tried in this process. Locked while devices are calibrated, so that none is calibrated twice.
     pub(crate) calibrating: Mutex<BTreeSet<String>>,
-    /// Calibrates the devices that a session chooses between. It makes sessions of its own, which those
-    /// who call it are beneath (`Runtime::calibrate_for_session`).
+    /// Calibrates the devices that a session chooses between. A function pointer, because it makes
+    /// sessions itself, a layer above its callers (`Runtime::calibrate_for_session`).
     pub(crate) calibrate: fn(&Arc<Shared>, &[Device], Settings),
     /// Sensors by which measured figures are chosen, found when they are first asked for.
     pub(crate) sampler: Mutex<Option<Sampler>>,

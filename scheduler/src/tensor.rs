@@ -167,7 +167,7 @@ impl TensorMemory {
         let memory = match same.filter(|_| free) {
             Some(memory) => memory,
             None => {
-                // room for a larger shape too: pages that nobody touches take no memory
+                // room for a larger shape too: untouched pages use no memory
                 let room = spec.bytes.checked_next_power_of_two().unwrap_or(spec.bytes);
                 let room = Memory::new(room).map_err(|error| no_memory(&self.name, error))?;
                 room.resized(spec.bytes).unwrap_or(room)
@@ -197,7 +197,7 @@ impl TensorMemory {
         Arc::clone(&self.lock())
     }
 
-    /// Whether the buffers are those of this plan, and of no run that goes on where that matters.
+    /// Whether the buffers belong to this plan, and to no run in flight if that matters.
     pub(crate) fn is_bound_to(&self, plan: u64) -> bool {
         self.fits(&self.lock(), plan)
     }
@@ -260,7 +260,7 @@ impl TensorMemory {
         if !bound.buffers.iter().any(|bound| bound.is_copy) {
             return Ok(());
         }
-        // nobody says when the app's memory changes, but it does not while a run has it
+        // changes of the app's memory are not reported, but it does not change while a run uses it
         let version = match self.is_lent() {
             true => self.holds.period(),
             false => self.written.load(Ordering::Acquire),
@@ -337,8 +337,8 @@ impl TensorMemory {
         self.is_held() || self.lock().is_in_flight()
     }
 
-    /// As [`TensorMemory::access`], once runs of the session that nobody waits for and that have ended
-    /// are taken note of, and an input of a plan that is no more has its memory back.
+    /// As [`TensorMemory::access`], after reaping the session's abandoned runs that have ended and taking
+    /// back the memory of an input from a plan that no longer exists.
     fn access_of(&self, owner: &Weak<dyn Owner>, access: Access) -> Result<AccessGuard<'static>> {
         if self.is_in_flight()
             && let Some(owner) = owner.upgrade()
@@ -500,7 +500,7 @@ pub struct Input {
     pub(crate) session: usize,
     pub(crate) owner: Weak<dyn Owner>,
     pub(crate) memory: Arc<TensorMemory>,
-    /// What the model says of it.
+    /// The model's specification.
     pub(crate) spec: TensorSpec,
     /// It has a shape: sizes that the model leaves open were given.
     pub(crate) sized: bool,
@@ -539,7 +539,7 @@ impl Input {
         Ok(())
     }
 
-    /// The input has a shape, or an error says how to give one.
+    /// Checks that the input has a shape; the error explains how to set one.
     pub(crate) fn check_sized(&self) -> Result<()> {
         if self.sized {
             return Ok(());
@@ -650,7 +650,7 @@ pub struct Output {
     pub(crate) session: usize,
     pub(crate) owner: Weak<dyn Owner>,
     pub(crate) memory: Arc<TensorMemory>,
-    /// What the model says of it.
+    /// The model's specification.
     pub(crate) spec: TensorSpec,
 }
 

@@ -125,7 +125,7 @@ struct RecordedRun {
 }
 
 impl RecordedRun {
-    fn told(&self) -> TracedRun {
+    fn to_traced(&self) -> TracedRun {
         let planned = &self.plan.planned;
         // where each part of the plan stands among those that stated their times
         let mut places = Vec::new();
@@ -195,7 +195,10 @@ impl Tracer {
     /// The runs that were kept, and how many were not.
     pub(crate) fn kept(&self) -> (Vec<TracedRun>, u64) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        (kept.runs.iter().map(RecordedRun::told).collect(), kept.left_out)
+        (
+            kept.runs.iter().map(RecordedRun::to_traced).collect(),
+            kept.left_out,
+        )
     }
 
     /// Takes note of a run that has ended.

@@ -65,7 +65,7 @@ pub enum Warning {
         nodes: Vec<BlamedNode>,
     },
     /// Energy counts for the plan, and the energy of a device is neither measured nor stated by its
-    /// plugin: a power model stands in.
+    /// plugin: a power model estimates it.
     EnergyModelled {
         /// Device, `plugin:index`.
         device: String,

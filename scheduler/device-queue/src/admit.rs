@@ -213,7 +213,7 @@ fn starved(load: &Load) -> Option<Reason> {
     })
 }
 
-/// Says what failed in terms of tasks.
+/// Describes a failure in terms of tasks.
 fn reason(load: &Load, failed: Failed) -> Reason {
     let instant = match failed {
         Failed::TooMany(class) => {
@@ -355,7 +355,7 @@ pub struct Milliseconds(
 
 impl fmt::Display for Milliseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // a nanosecond less than a part is what may be ahead of a run; nobody reads that
+        // blocking times are a nanosecond shorter than a part; rounding hides that
         let micros = self.0.saturating_add(500) / 1_000;
         let (whole, rest) = (micros / 1_000, micros % 1_000);
         match rest {

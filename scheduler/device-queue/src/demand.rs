@@ -120,7 +120,7 @@ pub(crate) struct Hypothetical<'a> {
 }
 
 impl Hypothetical<'_> {
-    /// The longest that such a part keeps the device; 0 where there is none.
+    /// The longest time that such a part occupies the device; 0 without such a part.
     fn time_ns(&self) -> u64 {
         match self.longest_ns {
             0 => 0,

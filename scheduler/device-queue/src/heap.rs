@@ -25,7 +25,7 @@ impl Heap {
         self.items.first().map(|(_, place)| *place)
     }
 
-    /// Adds a place; `moved` is told where each place that was moved lies now.
+    /// Adds a place; calls `moved` with each place that moved and its new index.
     pub(crate) fn push(&mut self, key: Key, place: u32, mut moved: impl FnMut(u32, usize)) {
         self.items.push((key, place));
         self.rise(self.items.len() - 1, &mut moved);

@@ -20,7 +20,7 @@ use crate::task::TaskSet;
 const MOST_ARRIVALS: u64 = 20_000;
 /// Random arrivals that are tried.
 const SEEDS: u64 = 24;
-/// Longest periods that random arrivals go on for.
+/// Duration of random arrivals, as a multiple of the longest period.
 const PERIODS: u64 = 12;
 
 /// What a refusal proves.

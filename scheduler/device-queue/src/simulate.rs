@@ -511,7 +511,7 @@ impl DeviceQueue {
             && let Some(bound_ns) = self.preemption_ns
             && let Some(first) = self.given.front_mut()
         {
-            // it has begun: until the bound it goes on, and the rest of it comes after
+            // it has begun: it runs until the bound, and its rest follows later
             let until_ns = now.saturating_add(bound_ns);
             if until_ns < first.end_ns {
                 let mut rest = *first;

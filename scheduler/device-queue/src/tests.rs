@@ -97,7 +97,7 @@ fn withdrawn_part_does_not_block_the_queue() {
     assert!(queue.withdraw(second, 1) && !queue.withdraw(second, 1));
     assert!(queue.is_waiting(out) && !queue.is_waiting(second));
     assert_eq!(queue.next(1), None);
-    // nobody knows what became of the one on the device
+    // the granted one is withdrawn while it is on the device: its outcome is unknown
     assert!(queue.withdraw(first, 2));
     assert_eq!(queue.next(2), Some((out, 0)));
 }

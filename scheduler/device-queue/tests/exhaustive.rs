@@ -1,8 +1,8 @@
 //! The test of demand over supply beside an exhaustive search: all phases of small sets over their hyperperiods, tick by tick,
 //! in code that shares nothing with the crate's.
 //!
-//! Where the theory says that the test is exact (jobs of one part, or of parts as fine as the clock), the two must agree on
-//! every set; elsewhere whatever is admitted must not miss.
+//! The test is exact in theory for jobs of one part, or of parts as fine as the clock: there the two must agree on
+//! every set. Elsewhere an admitted set must not miss a deadline.
 
 use polychip_device_queue::{Arrivals, Class, Device, Part, Settings, Task, TaskSet, admit};
 use rand_chacha::ChaCha8Rng;
@@ -99,7 +99,7 @@ fn misses_giving_way(rows: &[Row], phases: &[u64], until: u64, giving: Giving) -
                 begun.push(ready.remove(next));
                 running = match (running, giving.within) {
                     (None, _) => start(&begun, begun.len() - 1),
-                    // what gives way already goes on doing so
+                    // a job that is already giving way keeps its earlier bound
                     (Some((place, switch, left)), Some(within)) => Some((
                         place,
                         switch,

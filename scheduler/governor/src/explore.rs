@@ -158,11 +158,11 @@ struct Block {
     arm: usize,
     /// Counted pairs wanted.
     pairs: usize,
-    /// Runs handed out and not told yet, of the arm and the incumbent, the first of each not counted.
+    /// Runs assigned to the arm and to the incumbent, including the first of each, which is not counted.
     asked: [usize; 2],
     times: [Vec<f64>; 2],
-    /// Runs told, the uncounted ones too.
-    told: [usize; 2],
+    /// Runs that ended, including the uncounted ones.
+    ended: [usize; 2],
     /// Runs of the incumbent that ended while others were waited for.
     waited: usize,
 }
@@ -174,7 +174,7 @@ impl Block {
             pairs,
             asked: [0; 2],
             times: [Vec::with_capacity(pairs), Vec::with_capacity(pairs)],
-            told: [0; 2],
+            ended: [0; 2],
             waited: 0,
         }
     }
@@ -463,21 +463,21 @@ impl Explorer {
         let usual = self.incumbent_ns().unwrap_or(ns);
         let block = self.block.as_mut()?;
         let side = usize::from(is_incumbent);
-        if block.told[side] >= block.asked[side] {
-            // one that was under way before the block; or runs of the block failed, or were dropped, and are never told
+        if block.ended[side] >= block.asked[side] {
+            // a run from before the block, or runs of the block failed or were dropped and never reported their end
             block.waited += 1;
             if block.waited >= WINDOW {
                 self.block = None;
             }
             return None;
         }
-        block.told[side] += 1;
+        block.ended[side] += 1;
         if !is_alone {
             // overlapped runs tell nothing: the trial waits for quieter times
             self.block = None;
             return None;
         }
-        let is_counted = block.told[side] > 1;
+        let is_counted = block.ended[side] > 1;
         if is_counted {
             block.times[side].push(ns);
         }

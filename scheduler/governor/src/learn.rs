@@ -6,8 +6,8 @@
 //! it is assumed to be slow until it is tried again.
 //!
 //! If all runs of a candidate are slower by the same factor on a device for a minute, regardless of
-//! its sensors, its prediction is wrong there. That belongs to the candidate, not to the device,
-//! which may be as fast as ever for another candidate. Because other load may also last that long,
+//! its sensors, its prediction is wrong there. The factor applies to the candidate, not to the device,
+//! which may still be fast for another candidate. Because other load may also last that long,
 //! this is never assumed for a candidate that once ran as predicted; for others it is assumed for
 //! two minutes, then one run is tried, and if it is as slow again it is assumed for twice as long.
 //!
@@ -25,11 +25,11 @@ const FRESH_NS: u64 = 1_000_000_000;
 const STALE_NS: u64 = 3_000_000_000;
 /// What a candidate's runs took of late is remembered for so long.
 const LATELY_NS: u64 = 60_000_000_000;
-/// Runs are wrongly predicted where they take so much of their prediction, at least ...
+/// A prediction is wrong if runs take at least this multiple of it ...
 const WRONG: f64 = 1.5;
-/// ... and all of them alike, the longest so many times the shortest ...
+/// ... and are alike: the longest takes at most this multiple of the shortest ...
 const ALIKE: f64 = 1.25;
-/// ... for so long, with so many of them: whoever else is at work comes and goes.
+/// ... for at least this long and this many runs, because the load of other programs varies.
 const WRONG_NS: u64 = 60_000_000_000;
 const WRONG_RUNS: u32 = 4;
 /// A wrong prediction is believed for so long, and each time it proves so again twice as long, this often.
@@ -66,8 +66,8 @@ struct Measured {
 }
 
 impl Measured {
-    /// How slow what was predicted for another clock is then. Whoever makes a device slow has it at the clock that he
-    /// wants: a run takes as long, whatever clock it asks for.
+    /// The slowness relative to a prediction at another clock. Other load sets the clock of a slow device: a run
+    /// takes the same time at any clock that it asks for.
     fn slow(&self, share: f64) -> f64 {
         match self.is_slow {
             true => (self.slow * share / self.share).max(1.0),
@@ -83,7 +83,7 @@ impl Device {
         asked.map_or(1.0, |khz| khz as f64 / self.top_khz as f64)
     }
 
-    /// How slow others make what was predicted for a clock, by the sensors, where they told lately.
+    /// Slowness by the load of other programs, relative to a prediction at a clock; `None` without fresh sensor values.
     fn by_others(&self, now_ns: u64, asked_khz: Option<u64>) -> Option<f64> {
         let (at, share) = self.others?;
         let slow = 1.0 / (1.0 - share.min(0.95));
@@ -95,7 +95,7 @@ impl Device {
         (now_ns.saturating_sub(at) <= STALE_NS).then(|| (slow * held).max(1.0))
     }
 
-    /// How slow heat makes what was predicted for a clock.
+    /// Slowness by heat, relative to a prediction at a clock.
     fn by_clock(&self, now_ns: u64, asked_khz: Option<u64>) -> f64 {
         match self.khz {
             Some((at, khz)) if now_ns.saturating_sub(at) <= STALE_NS && khz > 0 => {
@@ -270,7 +270,7 @@ impl Learnt {
         let least = *least;
         let same = self.always.entry(device).or_insert(Always::of(now_ns, slow));
         if same.known_ns.is_some() {
-            // whoever comes on top of it makes the device slow; only a quicker run shows that it was no wrong prediction
+            // further slowness is load on the device; only a faster run refutes the wrong prediction
             if slow * ALIKE < same.low {
                 self.time = (self.time / same.low).max(0.25);
                 *same = Always::of(now_ns, slow);

@@ -73,7 +73,7 @@ pub enum SensorLocation {
     Skin,
 }
 
-/// The sensor readings of one place; unknown ones are none.
+/// The sensor readings of one place; `None` where unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// The place.

@@ -284,7 +284,7 @@ impl Governor {
         }
     }
 
-    /// Learns from a run; whether it says that the plan is late.
+    /// Learns from a run. Returns whether the plan is late by this run.
     fn ran(&mut self, run: &FinishedRun) -> bool {
         let candidate = &self.portfolio.candidates[run.candidate];
         let late = run.late || self.deadline_ns.is_some_and(|deadline| run.latency_ns > deadline);

@@ -285,7 +285,7 @@ fn unexplained_slow_runs_request_a_replan() {
             latency_ns: 40 * MS,
             energy_uj: None,
             late: false,
-            // the GPU was as quick as ever
+            // the GPU was not slower
             loads: vec![load(1, 12, 60)],
         });
         asked += u64::from(governor.step(&at(second * S, input)).action == Action::Replan);

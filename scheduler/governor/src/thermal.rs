@@ -107,7 +107,7 @@ impl ThermalModel {
     pub(crate) fn degrees(&self, now_ns: u64, watts: f64) -> Option<f64> {
         let degrees = self.degrees?;
         let passed = now_ns.saturating_sub(self.at_ns) as f64 / 1e9;
-        // fresh readings stand for themselves
+        // a fresh reading needs no extrapolation
         if passed < 1.0 || !self.learnt {
             return Some(degrees);
         }

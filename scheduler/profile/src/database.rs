@@ -93,7 +93,7 @@ impl Summary {
     }
 }
 
-/// An open profile database. Threads share it; writers of several processes take turns.
+/// An open profile database. Threads share it; one process writes at a time.
 #[derive(Debug)]
 pub struct Profile {
     path: Option<PathBuf>,
@@ -630,7 +630,7 @@ impl State {
         spare.into_iter().chain([self.store.rows_mut()])
     }
 
-    /// Writes what memory holds to the file, now that it may be possible.
+    /// Retries to write the records in memory to the file.
     fn flush(&mut self) -> rows::Result<()> {
         if let Some(spare) = &self.spare {
             let records = spare.read()?;

@@ -138,7 +138,7 @@ impl Part {
 }
 
 impl Memory {
-    /// The row of a part, made where there is none.
+    /// The row of a part, created if missing.
     fn part(&mut self, key: PartKey<'_>, emulated: bool) -> &mut Part {
         let key = (
             key.device.to_owned(),
@@ -221,7 +221,7 @@ impl Rows for Memory {
             return Ok((Vec::new(), false));
         };
         let mut found: Vec<&Batch> = part.batches.iter().collect();
-        // those of one time stand in the order in which they were added
+        // the sort is stable: batches of the same time stay in insertion order
         found.sort_by_key(|batch| batch.recorded_us);
         found.retain(|batch| !batch.measurements.is_empty());
         let emulated = part.emulated && !found.is_empty();

@@ -57,9 +57,9 @@ pub(crate) trait Rows {
     ) -> Result<Vec<String>>;
     /// Whether anything was measured.
     fn has_batches(&self) -> Result<bool>;
-    /// Says what a part consists of, where that is not known.
+    /// Records the content of a part, unless it is known.
     fn describe(&mut self, fingerprint: &[u8; 32], content: &str) -> Result<()>;
-    /// Remembers a refused run; of one that is known, the words.
+    /// Stores a refused run, or updates the message of a known one.
     fn refuse(&mut self, device: &str, run: &RefusedRun) -> Result<()>;
     /// What a device refused.
     fn refusals(&self, device: &str) -> Result<Vec<RefusedRun>>;
@@ -78,8 +78,8 @@ pub(crate) trait Rows {
     fn read(&self) -> Result<ProfileFile>;
     /// Adds records that were checked; those without a source are from `source`.
     fn write(&mut self, records: &ProfileFile, source: &str) -> Result<Merged>;
-    /// Puts what a bundle holds in the place of what earlier ones of its family said, and remembers it. Nothing changes
-    /// meanwhile of what `check` is told. A bundle that is loaded already changes nothing.
+    /// Replaces the records of the family's earlier bundles with those of this one, and remembers it. The loaded
+    /// bundles that `check` receives do not change meanwhile. A bundle that is already loaded changes nothing.
     fn write_bundle(
         &mut self,
         bundle: &Bundle,
@@ -197,7 +197,7 @@ pub(crate) fn now_us() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A bundle's records as they are stored, and what the sources of its family begin with: each says which bundle it is of.
+/// A bundle's records as stored, each with a source that names the bundle, and the prefix of its family's sources.
 pub(crate) fn of_bundle(bundle: &Bundle) -> (ProfileFile, String) {
     let manifest = &bundle.manifest;
     // quoted, so that no family's name is the beginning of another's

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A foreign or torn file, or one of another version, is refused and unchanged.
 //! 2. A file of an older version is migrated when it is opened, without loss.
-//! 3. Writers of several processes take turns; readers continue while one commits.
+//! 3. One process writes at a time; readers continue while it commits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl File {
         if !is_new {
             tables::check_ours(path, &connection)?;
         }
-        // Write-ahead logging lets readers go on while a writer commits, and survives a crash.
+        // Write-ahead logging lets readers continue while a writer commits, and survives a crash.
         connection
             .pragma_update(None, "journal_mode", "WAL")
             .map_err(refuse)?;

@@ -76,7 +76,7 @@ proptest! {
         }
     }
 
-    /// A row of another cadence is said to be one, and has a wider interval.
+    /// A row of another cadence is marked as such, and has a wider interval.
     #[test]
     fn rows_of_another_cadence_are_inherited(time_ns in 1u64..1_000_000, from in 0u64..3_000, to in 0u64..3_000) {
         prop_assume!(cadence(from) != cadence(to));

@@ -258,7 +258,7 @@ impl Plans<'_> {
     fn front(&self, member: &Member) -> Vec<Arc<Counted>> {
         let policy = &member.policy;
         let variants = portfolio::variants(self.shared, &member.base.planned, policy);
-        // another precision or several devices at once are not what the policy asks for, or cannot be cut
+        // variants of another precision do not match the policy; plans for concurrent devices cannot be cut
         let fit = variants.into_iter().skip(1).filter(|variant| {
             variant.policy.settings() == policy.settings() && variant.planned.plan().schedule.is_none()
         });
@@ -517,7 +517,7 @@ impl Found {
             .collect()
     }
 
-    /// The proof in words and figures.
+    /// The proof as text and figures.
     pub(crate) fn report(&self, members: &[Member]) -> Result<CertificateReport> {
         let limits = device_queue::cuts(&self.set).map_err(bad_set)?;
         let devices = self.set.devices.iter().enumerate();

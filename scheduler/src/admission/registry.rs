@@ -71,13 +71,13 @@ impl Drop for Reservation {
 }
 
 impl Registry {
-    /// Where a session is gone and nobody is at it: plans that were cut for it are replaced by their uncut ones.
+    /// After a session is gone, unless another thread does so: replaces the plans that were cut for it with uncut ones.
     fn look(&self, shared: &Shared) {
         while self.is_gone.load(Ordering::Acquire) {
             let _one = match self.making.try_lock() {
                 Ok(one) => one,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                // who holds it looks when it is done
+                // the holder looks when it is done
                 Err(TryLockError::WouldBlock) => return,
             };
             self.is_gone.store(false, Ordering::Release);
@@ -171,7 +171,7 @@ fn take_up(inner: &Inner, chosen: &Chosen) {
     inner.keep_only(&ready);
 }
 
-/// All that are admitted, as they are; none where there are none.
+/// All admitted sessions with their current plans; `None` without any.
 fn found(shared: &Shared, entries: &[Entry]) -> Result<Option<Found>> {
     let members: Vec<Member> = entries.iter().map(|entry| entry.member.clone()).collect();
     if members.is_empty() {

@@ -30,7 +30,7 @@ use super::{Rows, first_use, moving, power};
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Settings;
 
-/// A core that nobody would choose: the roofline of a device that states no peaks. Chosen an order of
+/// The roofline of a device that states no peaks: a core slow enough that plans avoid it. Chosen an order of
 /// magnitude below one core of any machine that runs this.
 const UNKNOWN_MACS_PER_S: u64 = 1_000_000_000;
 const UNKNOWN_BYTES_PER_S: u64 = 1_000_000_000;

@@ -205,7 +205,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Cores of the fastest class, where the plugin says how fast its cores are (`4x3000000+4x1800000`).
+    /// Number of cores of the fastest class, if the plugin reports core speeds (`4x3000000+4x1800000`).
     fn fast_cores(&self) -> Option<u64> {
         let (first, rest) = self.setting("cores")?.split_once('+')?;
         rest.contains('x')
@@ -265,7 +265,7 @@ fn model(asked: &Asked<'_>) -> Power {
     }
 }
 
-/// Completes what a device is said to cost: gives each cost an energy with its interval, and the target its power.
+/// Completes a device's costs: gives each cost an energy with its interval, and the target its power.
 pub(super) fn complete(
     device: &Device,
     settings: Settings,
@@ -284,7 +284,7 @@ fn complete_as(
     costs: &mut [Option<Cost>],
 ) {
     let modelled = model(asked);
-    // one on virtual time says what its runs take
+    // an emulated device reports the energy of its runs
     if let Some(drawn) = drawn.filter(|_| !asked.emulated) {
         let power = Power {
             idle: modelled.idle,
@@ -533,7 +533,7 @@ mod tests {
             [energy(&with(0)), energy(&with(8)), energy(&with(2))],
             [80, 80, 20]
         );
-        // and where nobody states it
+        // and without a stated power
         let power = |asked: &Asked<'_>| completed(asked, None, vec![cost(1)]).0.active.milliwatts();
         assert_eq!(power(&with(0)), 8 * core().active);
         assert_eq!(power(&with(2)), 2 * core().active);

@@ -128,7 +128,7 @@ impl Evidence {
             else {
                 continue;
             };
-            // as the plugin states it: what is asked is by how much plugins are off that nobody calibrated
+            // as the plugin states it: this is the error of plugins without calibration
             let stated = self.layers[device].stated.iter().flatten();
             let stated: f64 = stated.map(|cost| cost.time.picoseconds() as f64).sum();
             if stated > 0.0 {
@@ -139,10 +139,10 @@ impl Evidence {
         (count > 0.0).then(|| (sum / (count + 1.0)).exp())
     }
 
-    /// Charges what parts lose at their borders: a part that was measured takes longer than its nodes' shares of what
-    /// was measured before, because it reads another layout and fuses less. The mean of that is charged to every part
-    /// of the device as part of its launch, so that a plan of parts that nobody measured is not taken for free. The
-    /// whole model on one device tells nothing of borders.
+    /// Charges the cost of part borders: a measured part takes longer than its nodes' shares of earlier measurements,
+    /// because it reads another layout and fuses less. Every part of the device gets the mean excess as part of its
+    /// launch, so that plans of unmeasured parts do not get their borders for free. A measurement of the whole model
+    /// on one device shows no border cost.
     fn charge_borders(&self, prices: &mut Prices) {
         let mut lost: Vec<Vec<i128>> = vec![Vec::new(); prices.targets.len()];
         for ((device, part), summary) in self.parts.iter().filter(|(_, summary)| !summary.inherited) {
@@ -188,7 +188,7 @@ impl Layers {
     }
 }
 
-/// Shares a time in nanoseconds among nodes, in the proportions of what they are said to cost.
+/// Shares a time in nanoseconds among nodes, in proportion to their stated costs.
 fn share(costs: &mut [Option<Cost>], nodes: &[u32], time: f64, provenance: Provenance) {
     let cost = |node: &u32| costs.get(*node as usize).copied().flatten();
     let summed: f64 = nodes
@@ -224,8 +224,8 @@ fn scale_estimates(costs: &mut [Option<Cost>], factor: f64) {
     }
 }
 
-/// Shares the measured time of the whole model, in the proportions of what the nodes are said to cost. So a plan that
-/// moves a few nodes is compared with what was measured, not with hopes.
+/// Shares the measured time of the whole model among the nodes, in proportion to their stated costs. A plan that
+/// moves a few nodes is thereby compared with the measurement, not with optimistic estimates.
 fn share_measured(costs: &mut [Option<Cost>], whole: Time) {
     let time = |cost: &Cost| u128::from(cost.time.picoseconds());
     let summed: u128 = costs.iter().flatten().map(time).sum();

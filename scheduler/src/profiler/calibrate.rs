@@ -1,7 +1,7 @@
 //! Runs the small calibration networks on devices, in turns, within the budget.
 //!
 //! Invariants:
-//! 1. Devices take turns of a few runs, so that external load affects all of them.
+//! 1. Devices alternate after a few runs each, so that external load affects all of them.
 //! 2. If a network fails on a device, or its time is over, the completed ones calibrate it; without
 //!    any, it keeps its stated figures.
 //! 3. A network that takes little longer than a launch shows nothing about a device's speed, and

@@ -280,7 +280,7 @@ fn segments_and_groups(graph: &Graph) -> Vec<(Kind, Vec<u32>)> {
         .collect()
 }
 
-/// The parts of a plan that are none of the candidates yet.
+/// The parts of a plan that are not candidates yet.
 pub(super) fn of_plan(planned: &Planned, policy: &Policy, known: &[Candidate]) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     let total = planned.plan().totals.time.picoseconds().max(1) as f64;
@@ -440,7 +440,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Does something while a run is going on that does not count.
+    /// Calls `read` during an uncounted run.
     pub(super) fn run_while<T>(&mut self, read: impl FnOnce() -> T) -> T {
         let inputs: Vec<&crate::Input> = self.inputs.iter().collect();
         let run = self.session.submit(&inputs);

@@ -160,7 +160,7 @@ mod tests {
                 warmth => return (warmth, now_ns - 1_000),
             }
         }
-        panic!("it goes on for ever");
+        panic!("the warm-up never ends");
     }
 
     #[test]

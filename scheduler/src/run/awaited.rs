@@ -44,14 +44,14 @@ impl Future for Run {
                         return Poll::Pending;
                     }
                 },
-                State::Mending(mending) => match mending.poll(context.waker()) {
-                    Some(Ok(mended)) => {
-                        run.take_over(mended);
+                State::Retrying(retry) => match retry.poll(context.waker()) {
+                    Some(Ok(retried)) => {
+                        run.take_over(retried);
                         continue;
                     }
                     Some(Err(error)) => return Poll::Ready(Err(error)),
                     None => {
-                        run.state = State::Mending(mending);
+                        run.state = State::Retrying(retry);
                         return Poll::Pending;
                     }
                 },
@@ -65,7 +65,7 @@ impl Future for Run {
 }
 
 impl Run {
-    /// Has a failed run tried again where the policy says so: on a thread, if a device was lost.
+    /// Retries a failed run if the policy allows it and the error may pass: on a thread of its own.
     fn try_again(&mut self, slot: Box<RunState>, error: Error) -> Result<()> {
         if self.retries == 0 || !error.may_pass() {
             let slot = self.failed(slot, error)?;
@@ -84,17 +84,17 @@ impl Run {
         // not in the closure, which is lost where no thread can be started
         let job = Arc::new(Mutex::new(Some((again, slot, error))));
         let take = |job: &Mutex<Option<_>>| job.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mending = Arc::<Mending>::default();
-        let (own, given) = (Arc::clone(&mending), Arc::clone(&job));
-        let mend = move || {
+        let retry = Arc::<Retry>::default();
+        let (own, given) = (Arc::clone(&retry), Arc::clone(&job));
+        let begin_again = move || {
             if let Some((mut again, slot, error)) = take(&given) {
                 let slot = again.failed(slot, error);
                 own.end(slot.and_then(|slot| again.begin(slot)).map(|()| again));
             }
         };
-        let thread = std::thread::Builder::new().name("polychip-mend".into());
-        if thread.spawn(mend).is_ok() {
-            self.state = State::Mending(mending);
+        let thread = std::thread::Builder::new().name("polychip-retry".into());
+        if thread.spawn(begin_again).is_ok() {
+            self.state = State::Retrying(retry);
         } else if let Some((_, slot, error)) = take(&job) {
             let slot = self.failed(slot, error)?;
             self.begin(slot)?;
@@ -102,7 +102,7 @@ impl Run {
         Ok(())
     }
 
-    /// Goes on as the same run that was begun anew.
+    /// Continues as the retried run.
     pub(super) fn take_over(&mut self, mut again: Run) {
         self.plan = Arc::clone(&again.plan);
         self.index = again.index;
@@ -112,22 +112,22 @@ impl Run {
     }
 }
 
-/// A run that a thread begins anew.
+/// A failed run that a thread retries.
 #[derive(Default)]
-pub(super) struct Mending {
+pub(super) struct Retry {
     step: Mutex<Step>,
     ended: Condvar,
 }
 
 #[derive(Default)]
 struct Step {
-    /// The run, once it was begun anew or cannot be.
+    /// The retried run, or why it cannot be retried.
     result: Option<Result<Run>>,
     waker: Option<Waker>,
     is_cancelled: bool,
 }
 
-impl Mending {
+impl Retry {
     fn lock(&self) -> MutexGuard<'_, Step> {
         self.step.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,7 +157,7 @@ impl Mending {
         result
     }
 
-    /// The run, where it was begun anew within `timeout`.
+    /// The retried run, if it begins within `timeout`.
     pub(super) fn wait(&self, timeout: Duration) -> Option<Result<Run>> {
         let until = Instant::now().checked_add(timeout);
         let mut step = self.lock();
@@ -176,7 +176,7 @@ impl Mending {
         }
     }
 
-    /// Has the run end early once it was begun.
+    /// Cancels the run, once it has begun.
     pub(super) fn cancel(&self) {
         let mut step = self.lock();
         step.is_cancelled = true;

@@ -35,7 +35,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The next run takes a plan of those that are ready; `why` is told where that is another one.
+    /// Makes a ready plan the current one from the next run on; reports `why` if it was another one before.
     pub(crate) fn take_up(&self, plan: &Plan, name: &str, why: String) {
         let found = self
             .standby()

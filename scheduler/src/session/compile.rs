@@ -27,7 +27,7 @@ const MAGIC: [u8; 4] = *b"PLYB";
 /// Magic, then key and hash of the payload; the payload follows at a multiple of 64.
 const HEADER: usize = 128;
 
-/// What the contract says where the host made no fingerprint.
+/// The contract's value for a missing fingerprint.
 const NO_FINGERPRINT: [u8; 32] = [0; 32];
 
 /// Parts that are loaded already, and blobs of parts that are not, by device and nodes.
@@ -254,7 +254,7 @@ fn load(
     Ok(made(executable, false, blob))
 }
 
-/// What a device is told of how to compile a part.
+/// The options with which a device compiles a part.
 pub(crate) fn options(settings: Settings) -> CompileOptions {
     CompileOptions {
         threads: settings.threads,
@@ -303,7 +303,7 @@ fn write(file: &Path, key: &blake3::Hash, payload: &[u8]) -> std::result::Result
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(words)?;
     }
-    // written aside and moved, so that nobody ever reads half a file
+    // written under another name and renamed, so that readers never see half a file
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let count = WRITES.fetch_add(1, Ordering::Relaxed);
     let aside: PathBuf = file.with_extension(format!("{}-{count}.part", std::process::id()));

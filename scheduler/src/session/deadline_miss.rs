@@ -26,15 +26,15 @@ use crate::session::run_state::RunState;
 
 pub use report::{LateCause, LatencyReport, LatenessReport};
 
-/// Times are told apart to a hundredth.
+/// Significant digits of recorded times.
 const DIGITS: u8 = 2;
-/// The shortest and the longest time that is told apart: a microsecond and an hour.
+/// The range of recorded times: a microsecond to an hour.
 const RANGE_NS: (u64, u64) = (1_000, 3_600_000_000_000);
-/// Causes that are told apart; runs that are late for others are counted without one.
+/// Maximum number of recorded causes; runs that are late for others are counted without a cause.
 const LINES: usize = 32;
-/// A late run is said at once, further ones this much later.
+/// A late run is reported at once; the next report follows after at least this time.
 const QUIET_NS: u64 = 1_000_000_000;
-/// Stands for no deadline.
+/// Encodes a missing deadline.
 const NONE: u64 = u64::MAX;
 
 /// When a run was submitted, and what it did until its parts began.
@@ -132,8 +132,8 @@ struct State {
     latencies: Histogram<u64>,
     worst_ns: u64,
     late: u64,
-    /// The last run that was said to be late.
-    told_ns: Option<u64>,
+    /// Time of the last report of a late run.
+    reported_ns: Option<u64>,
     lines: Vec<Line>,
 }
 
@@ -274,8 +274,8 @@ impl Lateness {
         );
         let is_due = {
             let state = self.lock();
-            let told = state.told_ns;
-            told.is_none_or(|told| now_ns.saturating_sub(told) >= QUIET_NS)
+            let reported = state.reported_ns;
+            reported.is_none_or(|reported| now_ns.saturating_sub(reported) >= QUIET_NS)
         };
         let crossings = plan.planned.plan().crossings.iter();
         let transfers_ns = crossings.fold(0u64, |sum, one| sum.saturating_add(one.time.nanoseconds()));
@@ -295,7 +295,7 @@ impl Lateness {
         let (mut cause, part) = causes.of(spent.as_ref());
         let slow = part.map(|(part, took_ns)| {
             let wired = &plan.wiring.parts[part];
-            // sensors are asked as seldom as something is said; a governor asks them anyway
+            // sensors are read only when a report is due; a governor reads them anyway
             if is_due && !is_watched {
                 self.saw(
                     wired.device,
@@ -308,12 +308,12 @@ impl Lateness {
             }
             (wired.id.as_str(), wired.handle.name(), predicted(part), took_ns)
         });
-        let is_told = is_due && tracing::enabled!(tracing::Level::WARN);
+        let is_reported = is_due && tracing::enabled!(tracing::Level::WARN);
         let words = {
             let mut state = self.lock();
             state.late += 1;
             if is_due {
-                state.told_ns = Some(now_ns);
+                state.reported_ns = Some(now_ns);
             }
             let is_like = |line: &Line| {
                 let id = line.part.as_ref().map(|known| known.id.as_str());
@@ -325,14 +325,14 @@ impl Lateness {
                 None => {}
             }
             let line = state.lines.iter().find(|line| is_like(line));
-            line.filter(|_| is_told).map(Line::words)
+            line.filter(|_| is_reported).map(Line::words)
         };
         if let Some(words) = words {
             tracing::warn!("deadline missed: {words}");
         }
     }
 
-    /// Whether a device says that it is slowed down, or is hotter than the policy allows.
+    /// Whether a device reports throttling, or is hotter than the policy allows.
     pub(crate) fn slows(&self, said: &polychip_host::Telemetry) -> bool {
         let hot = |limit: MilliCelsius| said.temperature_mc.is_some_and(|mc| mc > limit.millidegrees());
         said.throttle.is_some_and(|bits| bits != 0) || self.max_temperature.is_some_and(hot)
@@ -423,7 +423,7 @@ impl Causes {
 
 /// Whole nanoseconds.
 pub(crate) fn whole_ns(time: Duration) -> u64 {
-    // the largest number stands for none
+    // the largest number encodes a missing deadline
     u64::try_from(time.as_nanos())
         .unwrap_or(u64::MAX)
         .min(u64::MAX - 1)

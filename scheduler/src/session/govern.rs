@@ -111,7 +111,7 @@ impl Governing {
         replan
     }
 
-    /// Reads the sensors once, tells the governor, does what it decides, and mends what was lost.
+    /// Reads the sensors once, repairs lost devices, and applies the governor's decisions.
     pub(crate) fn step(&self, inner: &Inner) -> Sample {
         let sample = self
             .sampler
@@ -120,7 +120,7 @@ impl Governing {
             .sample();
         let now = sample.time_ns;
         self.notice_losses(inner, &mut self.lock(), now);
-        self.mend(inner, now);
+        self.repair(inner, now);
         let mut replan = false;
         {
             let mut state = self.lock();
@@ -150,7 +150,7 @@ impl Governing {
         }
     }
 
-    /// Makes the portfolio anew from what was measured since. The state is free meanwhile: the old plans go on.
+    /// Remakes the portfolio from new measurements. The state is unlocked meanwhile: the old plans keep running.
     fn replan(&self, inner: &Inner) {
         let _making = self.making();
         let plans: Vec<Arc<LoadedPlan>> = {
@@ -208,7 +208,7 @@ impl Governing {
                 state.saver = saves;
                 match saves {
                     true => SAVER,
-                    false => told(state.battery),
+                    false => battery_input(state.battery),
                 }
             }
             Hint::FramePeriod(period) => {
@@ -240,7 +240,7 @@ impl Governing {
                 limits.skin_mc = limit.map(MilliCelsius::millidegrees);
                 Input::Limits(limits)
             }
-            // held against the limit with the next sample
+            // compared with the limit at the next sample
             Hint::ThermalHeadroom(headroom_permille) => {
                 state.headroom_permille = headroom_permille;
                 return;
@@ -249,7 +249,7 @@ impl Governing {
                 state.battery = battery;
                 match state.saver {
                     true => return,
-                    false => told(battery),
+                    false => battery_input(battery),
                 }
             }
         };
@@ -261,14 +261,14 @@ impl Governing {
     }
 }
 
-/// What the governor is told of a battery that the app says to save.
+/// Input for battery-saver mode.
 const SAVER: Input = Input::Battery {
     charge_permille: Some(0),
     charging: false,
 };
 
-/// What the governor is told of a battery by what the app said of it; without, that it may spend, until the battery is read.
-fn told(battery: Option<(u32, bool)>) -> Input {
+/// Input for the battery state that the app set; without one, no saving until the battery is read.
+fn battery_input(battery: Option<(u32, bool)>) -> Input {
     match battery {
         Some((charge_permille, charging)) => Input::Battery {
             charge_permille: Some(charge_permille),

@@ -67,7 +67,7 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// The newest values, of which there are so many at least, the oldest of them first.
+    /// The newest `count` values, or all if there are fewer, oldest first.
     fn newest(&self, count: usize) -> impl Iterator<Item = T> + '_ {
         let len = self.values.len();
         let count = count.min(len);
@@ -278,11 +278,11 @@ mod tests {
                 ..Timing::default()
             }]
         };
-        for (overlaps, told) in [(true, 300), (false, 1_200)] {
+        for (overlaps, latency_ns) in [(true, 300), (false, 1_200)] {
             let mut history = History::new(1, false, overlaps);
             history.add(&timing(300), Duration::from_nanos(1_200), true, 0, None);
             let [in_time, late] = history.take_tallies();
-            assert_eq!((in_time.runs, late.runs, late.latency_ns), (0, 1, told));
+            assert_eq!((in_time.runs, late.runs, late.latency_ns), (0, 1, latency_ns));
         }
         // a device that states no times
         let mut history = History::new(1, false, true);

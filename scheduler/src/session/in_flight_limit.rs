@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind};
 
-/// Runs that an error names; of more it says how many.
+/// Maximum number of runs that an error names; it counts the others.
 const NAMED: usize = 8;
 
-/// The places of a session.
+/// The permits of a session.
 #[derive(Debug)]
 pub(crate) struct InFlightLimit {
     most: AtomicUsize,
@@ -30,9 +30,9 @@ pub(crate) struct InFlightLimit {
 #[derive(Debug, Default)]
 struct State {
     out: Vec<Flight>,
-    /// The number of the run that got a place last.
+    /// The number of the run that got the last permit.
     last_run: u64,
-    /// No run gets a place any more.
+    /// No run gets a permit any more.
     is_closed: bool,
     /// Numbers of the next caller to come, and of the first that still waits.
     next: u64,
@@ -46,7 +46,7 @@ struct State {
 struct Flight {
     run: u64,
     since: Instant,
-    /// It failed, or the app dropped it: only its end gives the place back, and nobody tells of that.
+    /// It failed, or the app dropped it: only its end frees the permit, and its end sends no notification.
     is_given_up: bool,
 }
 
@@ -137,7 +137,7 @@ impl InFlightLimit {
         }
     }
 
-    /// A place, where one is free and nobody waits; at most `most` are taken where that is fewer.
+    /// A permit, if one is free and no caller waits. `most` lowers the limit for this call.
     pub(crate) fn take(self: &Arc<Self>, most: usize) -> Option<Permit> {
         let mut state = self.lock();
         let is_free =
@@ -145,11 +145,11 @@ impl InFlightLimit {
         is_free.then(|| self.permit(&mut state))
     }
 
-    /// A place, once one is free and whoever came before has one; `None` where that takes longer than `patience`, or no
-    /// run gets one any more. Meanwhile `look` is called from time to time where a run was given up: it frees the place of
-    /// one that has ended.
+    /// A permit, once one is free and all earlier callers are served; `None` if that takes longer than `patience` or the
+    /// limit is closed. While a run is abandoned, `look` is called periodically: it frees the permits of abandoned
+    /// runs that have ended.
     pub(crate) fn wait(self: &Arc<Self>, most: usize, patience: Duration, look: impl Fn()) -> Option<Permit> {
-        /// Runs that were given up end without a word.
+        /// Abandoned runs end without a notification.
         const LOOK: Duration = Duration::from_millis(20);
         let most = self.most().min(most);
         let until = Instant::now().checked_add(patience);
@@ -165,7 +165,7 @@ impl InFlightLimit {
                 let permit = self.permit(&mut state);
                 state.advance();
                 drop(state);
-                // the next one may have its place too
+                // the next caller may get a permit too
                 self.changed.notify_all();
                 return Some(permit);
             }

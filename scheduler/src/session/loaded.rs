@@ -412,7 +412,7 @@ impl LoadedPlan {
         let named: Vec<String> = runs.iter().take(NAMED).map(u64::to_string).collect();
         format!(
             "memory for {MOST_SLOTS} runs is in use: the app keeps the outputs of {} (oldest first: runs {}{more}); drop those \
-             that are read (Outputs::run says which run they are of)",
+             that are read (Outputs::run returns the run)",
             runs.len(),
             named.join(", ")
         )
@@ -577,7 +577,7 @@ impl LoadedPlan {
     /// Like [`LoadedPlan::complete`], for an abandoned run.
     fn complete_alone(&self, slot: &mut RunState) {
         if let Err(error) = self.complete(slot) {
-            tracing::warn!("outputs of a run that nobody waited for: {error}");
+            tracing::warn!("outputs of an abandoned run: {error}");
         }
     }
 

@@ -177,7 +177,7 @@ pub(crate) fn word(aim: Aim) -> &'static str {
 
 struct Found {
     variants: Vec<Variant>,
-    /// Plans of several precisions are told apart by name.
+    /// Plans differ in precision, so their names state it.
     several: bool,
 }
 

@@ -194,7 +194,7 @@ impl Inner {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            self.mend(&mut planned, policy, &mut have)?;
+            self.repair(&mut planned, policy, &mut have)?;
             let before = planned.events().len();
             let void = have.missing(&planned);
             let made = replan::compile(&self.shared, planned.clone(), policy, have.clone()).and_then(
@@ -236,16 +236,16 @@ impl Inner {
             .and_then(|limit| planned.with_cooled(&self.shared, policy.settings(), limit));
         match next {
             Some(Ok(next)) => {
-                let told = next.events().iter().skip(planned.events().len());
-                told.cloned().for_each(|event| self.tell(event));
+                let events = next.events().iter().skip(planned.events().len());
+                events.cloned().for_each(|event| self.tell(event));
                 next
             }
             _ => planned.clone(),
         }
     }
 
-    /// Resets the lost devices of a plan, or plans without those that cannot be or are lost too often.
-    fn mend(&self, planned: &mut Planned, policy: &Policy, have: &mut Loaded) -> Result<()> {
+    /// Resets the lost devices of a plan; plans without those that cannot be reset or are lost too often.
+    fn repair(&self, planned: &mut Planned, policy: &Policy, have: &mut Loaded) -> Result<()> {
         let mut without: Vec<(DeviceIndex, String)> = Vec::new();
         for index in planned.used_devices() {
             let device = &planned.devices()[index.index()];
@@ -259,7 +259,7 @@ impl Inner {
             }
             let words = device.last_loss();
             if self.governing.is_none() {
-                // else it was told when the governor was
+                // in a governed session the governor has reported it
                 self.tell(Event::new(EventKind::Lost, &name, 0, words.clone()));
             }
             let losses = self.count_loss(index.index());

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! 1. A slot is moved in and out as a whole: no lock is held while a device is called.
-//! 2. Handing over allocates nothing.
+//! 2. Moving a slot in or out allocates nothing.
 //! 3. A waker is woken once, after the slot is available, and with no lock held.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Learn;
 use crate::session::Session;
 use crate::session::govern::hint::Hint;
+use crate::session::settings_change::SettingsChange;
 use crate::session::specialization_state::Inner;
-use crate::session::told::Told;
 use crate::settings;
 
 impl Session {
@@ -43,23 +43,25 @@ impl Session {
     /// The setting does not exist, its value is invalid, or the session does not support it: it is
     /// not governed, or it was made without learning.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
-        let told = settings::told(name, value)?;
+        let change = settings::read_change(name, value)?;
         let refused = |words: &str| {
             let words = format!("session setting {name:?}: {words}");
             Error::new(ErrorKind::BadInput, words)
         };
         let policy = &self.0.policy;
-        match told {
-            Told::Hint(_) if policy.governing().is_none() => return Err(refused(UNGOVERNED)),
-            Told::Learn(learn) if learn != Learn::No && policy.learning() == Learn::No => {
+        match change {
+            SettingsChange::Hint(_) if policy.governing().is_none() => return Err(refused(UNGOVERNED)),
+            SettingsChange::Learn(learn) if learn != Learn::No && policy.learning() == Learn::No => {
                 return Err(refused(FROZEN));
             }
             _ => {}
         }
         // first, so that sizes that are planned for meanwhile have it too
-        self.0.keep(told);
+        self.0.keep(change);
         let all = self.0.all();
-        all.iter().try_for_each(|inner| inner.take(told)).map_err(refused)
+        all.iter()
+            .try_for_each(|inner| inner.take(change))
+            .map_err(refused)
     }
 }
 
@@ -69,14 +71,16 @@ const FIXED: &str = "this session does not learn: it has one device, or its plan
                      governed, or it is for throughput";
 
 impl Inner {
-    /// Does what the session is told, or says why it cannot.
-    pub(crate) fn take(&self, told: Told) -> std::result::Result<(), &'static str> {
-        match (told, &self.governing) {
-            (Told::Hint(hint), Some(governing)) => governing.hint(self, hint),
-            (Told::Hint(_), None) => return Err(UNGOVERNED),
-            (Told::Deadline(deadline), Some(governing)) => governing.hint(self, Hint::Deadline(deadline)),
-            (Told::Deadline(deadline), None) => self.lateness.set_deadline(deadline),
-            (Told::Learn(learn), _) => match &self.learning {
+    /// Applies a change of a setting; the error states why that is impossible.
+    pub(crate) fn take(&self, change: SettingsChange) -> std::result::Result<(), &'static str> {
+        match (change, &self.governing) {
+            (SettingsChange::Hint(hint), Some(governing)) => governing.hint(self, hint),
+            (SettingsChange::Hint(_), None) => return Err(UNGOVERNED),
+            (SettingsChange::Deadline(deadline), Some(governing)) => {
+                governing.hint(self, Hint::Deadline(deadline))
+            }
+            (SettingsChange::Deadline(deadline), None) => self.lateness.set_deadline(deadline),
+            (SettingsChange::Learn(learn), _) => match &self.learning {
                 Some(learning) => learning.set(learn),
                 None if learn == Learn::No => {}
                 None => return Err(FIXED),

@@ -32,10 +32,10 @@ use crate::session::govern::watch::Watch;
 use crate::session::in_flight_limit::InFlightLimit;
 use crate::session::io_specs::{open_spec, sizes_of_strings, sizes_spec};
 use crate::session::learn::drive::LearningEnd;
+use crate::session::settings_change::SettingsChange;
 use crate::session::specialization_report::{ShapesReport, SpecialisationReport};
 use crate::session::specialization_state::Inner;
 use crate::session::state::States;
-use crate::session::told::Told;
 use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
 
@@ -109,8 +109,8 @@ pub(crate) struct Open {
     stood_in: AtomicU64,
     /// Plans that replaced a stand-in.
     took_over: AtomicU64,
-    /// Settings made since, for later specialisations.
-    told: Mutex<Vec<Told>>,
+    /// Changes of settings since, for later specialisations.
+    changes: Mutex<Vec<SettingsChange>>,
 }
 
 #[derive(Debug, Default)]
@@ -221,7 +221,7 @@ impl Shapes {
             misses: AtomicU64::new(0),
             stood_in: AtomicU64::new(0),
             took_over: AtomicU64::new(0),
-            told: Mutex::default(),
+            changes: Mutex::default(),
         });
         let background = open.stand_in.is_some().then(|| Background::start(&open));
         let background = background
@@ -252,12 +252,12 @@ impl Shapes {
         }
     }
 
-    /// Records a setting for later specialisations.
-    pub(crate) fn keep(&self, told: Told) {
+    /// Records a change of a setting for later specialisations.
+    pub(crate) fn keep(&self, change: SettingsChange) {
         if let Kind::Open(open) = &self.kind {
-            let mut all = open.told.lock().unwrap_or_else(PoisonError::into_inner);
-            all.retain(|other| std::mem::discriminant(other) != std::mem::discriminant(&told));
-            all.push(told);
+            let mut all = open.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|other| std::mem::discriminant(other) != std::mem::discriminant(&change));
+            all.push(change);
         }
     }
 
@@ -665,9 +665,9 @@ impl Open {
 
     /// The specialisation that was made since.
     fn made(&self, special: Specialization, start: Instant) -> Made {
-        for told in self.told.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for change in self.changes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // settings were checked when they were made
-            let _ = special.inner.take(*told);
+            let _ = special.inner.take(*change);
         }
         let padded: u64 = match &self.buckets {
             Some(_) => special.inner.inputs.iter().map(|spec| spec.bytes).sum(),

@@ -95,8 +95,8 @@ impl States {
         state.memories.as_ref().map(|[read, _]| read.shape.clone())
     }
 
-    /// Hands out what a run on a plan reads and writes of each state. `users` says which devices of the plan use an input
-    /// and the output that becomes it.
+    /// Passes to `take` the memory of each state that a run on a plan reads and writes. `users` returns the devices of
+    /// the plan that use an input or the output that becomes it.
     pub(crate) fn give(
         &self,
         wiring: &Wiring,

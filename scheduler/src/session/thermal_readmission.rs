@@ -74,10 +74,10 @@ impl Inner {
             Ok(plan) => {
                 let plan = Arc::new(plan);
                 self.put_in_place(&plan, &policy);
-                let told = plan.planned.events().iter().skip(before);
-                told.cloned().for_each(|event| self.tell(event));
+                let events = plan.planned.events().iter().skip(before);
+                events.cloned().for_each(|event| self.tell(event));
             }
-            // the plan that there is goes on
+            // the current plan stays
             Err(error) => tracing::warn!("no plan for the current temperatures: {error}"),
         }
     }

@@ -120,7 +120,7 @@ impl Wiring {
         matches!(self.outputs[output].source, OutputSource::Part(..))
     }
 
-    /// Whether a run needs someone here to go on after `submit` has returned.
+    /// Whether a host thread must drive a run after `submit` has returned.
     pub(crate) fn needs_run_driver(&self) -> bool {
         self.parts.iter().any(|part| !part.after_here.is_empty())
     }

@@ -42,7 +42,7 @@ fn text_settings_equal_policy_calls() {
         ("specialization-cache-bytes", "1024"),
         ("background-planning", "yes"),
     ];
-    let told = words.iter().fold(Policy::latency(), |policy, (name, value)| {
+    let from_text = words.iter().fold(Policy::latency(), |policy, (name, value)| {
         policy.with_setting(name, value).unwrap()
     });
     let called = Policy::balanced()
@@ -61,7 +61,7 @@ fn text_settings_equal_policy_calls() {
         .shapes("batch", [1, 4])
         .specialization_cache_bytes(1024)
         .background_planning();
-    assert_eq!(told, called);
+    assert_eq!(from_text, called);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn governed_limits_do_not_depend_on_order() {
         ("max-temperature", "80C"),
         ("max-surface-temperature", "42C"),
     ];
-    let told = |words: &mut dyn Iterator<Item = &(&str, &str)>| {
+    let from_text = |words: &mut dyn Iterator<Item = &(&str, &str)>| {
         words.fold(Policy::latency(), |policy, (name, value)| {
             policy.with_setting(name, value).unwrap()
         })
@@ -129,8 +129,8 @@ fn governed_limits_do_not_depend_on_order() {
         .max_power(Milliwatts::new(5000))
         .max_temperature(MilliCelsius::from_celsius(80.0))
         .max_surface_temperature(MilliCelsius::from_celsius(42.0));
-    assert_eq!(told(&mut words.iter()), called);
-    assert_eq!(told(&mut words.iter().rev()), called);
+    assert_eq!(from_text(&mut words.iter()), called);
+    assert_eq!(from_text(&mut words.iter().rev()), called);
     let governed = [
         ("background", "yes"),
         ("battery-saver", "yes"),
@@ -140,24 +140,30 @@ fn governed_limits_do_not_depend_on_order() {
         .background()
         .battery_saver()
         .frame_period(Duration::from_millis(33));
-    assert_eq!(told(&mut governed.iter()), called);
-    assert_eq!(told(&mut [("governed", "no")].iter()), Policy::latency());
+    assert_eq!(from_text(&mut governed.iter()), called);
+    assert_eq!(from_text(&mut [("governed", "no")].iter()), Policy::latency());
 }
 
 #[test]
 fn runtime_settings_are_recognized() {
-    assert_eq!(told("learn", "watch").unwrap(), Told::Learn(Learn::Watch));
-    assert_eq!(told("deadline", "no").unwrap(), Told::Deadline(None));
     assert_eq!(
-        told("background", "yes").unwrap(),
-        Told::Hint(Hint::Foreground(false))
+        read_change("learn", "watch").unwrap(),
+        SettingsChange::Learn(Learn::Watch)
     );
-    let of_policy = told("threads", "2").unwrap_err().to_string();
+    assert_eq!(
+        read_change("deadline", "no").unwrap(),
+        SettingsChange::Deadline(None)
+    );
+    assert_eq!(
+        read_change("background", "yes").unwrap(),
+        SettingsChange::Hint(Hint::Foreground(false))
+    );
+    let of_policy = read_change("threads", "2").unwrap_err().to_string();
     assert!(
         of_policy.contains("in the session's policy") && of_policy.contains("frame-period, learn"),
         "{of_policy}"
     );
-    let bad = told("max-power", "much").unwrap_err().to_string();
+    let bad = read_change("max-power", "much").unwrap_err().to_string();
     assert!(
         bad.contains("max-power") && bad.ends_with("`no` removes the value"),
         "{bad}"

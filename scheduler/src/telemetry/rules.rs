@@ -151,7 +151,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Adds a rule before all existing ones. In a pattern `*` stands for any text and `?` for one
+    /// Adds a rule before all existing ones. In a pattern `*` matches any text and `?` one
     /// character; case is ignored.
     ///
     /// ```

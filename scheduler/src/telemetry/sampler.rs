@@ -1,7 +1,7 @@
 //! Each device's sensors: its plugin's telemetry, and Linux's sensors for chips of its kind.
 //!
 //! Invariants:
-//! 1. A figure names its sensor, or the reason why there is none.
+//! 1. A figure names its sensor, or the reason for a missing value.
 //! 2. Linux's sensors for a kind of chip are assigned to a device only if it is the one real device
 //!    of that kind.
 //! 3. An emulated device has only its plugin's telemetry.
@@ -19,7 +19,7 @@ use super::files::{ClockSetting, Sensors};
 use super::rules::Subject;
 use super::sensor::{Quantity, Reading, Sensor};
 
-/// A sensor figure, or why there is none. The field that holds it names the unit.
+/// A sensor figure, or the reason for a missing one. The field that holds it names the unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Figure {
     /// The figure; none without a sensor.
@@ -410,7 +410,7 @@ impl Sampler {
         }
         let kind = device.info().kind;
         let real = |other: &&Device| other.info().kind == kind && !other.info().emulated;
-        // the cores of a CPU are one chip, however many devices stand for them
+        // the cores of a CPU are one chip, even if several devices offer them
         let alone = kind == DeviceKind::Cpu || self.devices.iter().filter(real).count() == 1;
         !device.info().emulated && alone && sensor.subject.is_kind(kind)
     }

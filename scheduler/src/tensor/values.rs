@@ -44,7 +44,7 @@ pub struct Values<'a, T> {
 pub struct ValuesMut<'a, T>(Values<'a, T>);
 
 impl<'a, T: Element> Values<'a, T> {
-    /// `name` says which tensor it is, `input "x"`.
+    /// `name` identifies the tensor in errors, e.g. `input "x"`.
     pub(crate) fn new(name: String, dtype: DType, shape: &[usize], open: AccessGuard<'a>) -> Result<Self> {
         check_dtype::<T>(&name, dtype)?;
         if let Err(wrong) = bytemuck::try_cast_slice::<u8, T>(&open) {

@@ -16,17 +16,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MS: u64 = 1_000_000;
 
 /// The scripted devices once more, as another plugin: fences of one mean nothing to the other.
-struct Twin(NullPlugin);
+struct SecondPlugin(NullPlugin);
 
-impl Plugin for Twin {
+impl Plugin for SecondPlugin {
     type Device = NullDevice;
     const INFO: PluginInfo = PluginInfo {
-        name: "twin",
+        name: "second",
         ..NullPlugin::INFO
     };
 
     fn create(host: HostServices) -> polychip_sdk::Result<Self> {
-        NullPlugin::create(host).map(Twin)
+        NullPlugin::create(host).map(SecondPlugin)
     }
 
     fn device_count(&self) -> polychip_sdk::Result<u32> {
@@ -51,13 +51,13 @@ fn device(refused: &str, times: &[(&str, f64)], more: &str) -> String {
     )
 }
 
-/// A runtime of two plugins, `null` without nodes `b*` and `twin` without nodes `a*`.
+/// A runtime of two plugins, `null` without nodes `b*` and `second` without nodes `a*`.
 fn two_plugins(times: &[(&str, f64)], of_null: &str, is_virtual: bool) -> Runtime {
     let builder = Runtime::builder()
         .link(polychip_sdk::plugin_query::<NullPlugin>)
-        .link(polychip_sdk::plugin_query::<Twin>)
+        .link(polychip_sdk::plugin_query::<SecondPlugin>)
         .configure("null", "script", device("b*", times, of_null))
-        .configure("twin", "script", device("a*", times, ""))
+        .configure("second", "script", device("a*", times, ""))
         .only_given_folders();
     match is_virtual {
         true => builder.virtual_time(),
@@ -96,7 +96,7 @@ fn run(session: &Session) -> TracedRun {
 }
 
 fn devices_at_once() -> Policy {
-    Policy::makespan().devices(["null", "twin"])
+    Policy::makespan().devices(["null", "second"])
 }
 
 /// From the first start to the last end.
@@ -119,7 +119,7 @@ fn branches_on_two_plugins_overlap_and_their_join_waits_for_both() {
         node("Add", "a2", &["p", "q"], &["y"]),
     ];
     let model = load(&runtime, nodes, &["y".into()]);
-    for policy in [devices_at_once(), Policy::latency().devices(["null", "twin"])] {
+    for policy in [devices_at_once(), Policy::latency().devices(["null", "second"])] {
         let session = runtime.session(&model, policy).unwrap();
         for _ in 0..3 {
             let run = run(&session);
@@ -133,7 +133,7 @@ fn branches_on_two_plugins_overlap_and_their_join_waits_for_both() {
     }
 }
 
-/// `a1 → b1 → a2` is the critical path, and `b2` may run later: the plan leaves `twin` idle until
+/// `a1 → b1 → a2` is the critical path, and `b2` may run later: the plan leaves `second` idle until
 /// `b1` can start.
 fn patient(of_null: &str) -> (Session, TracedRun) {
     let times = [("Neg", 4.0), ("Abs", 1.0), ("Exp", 40.0), ("Relu", 20.0)];
@@ -166,18 +166,18 @@ fn slow_part_does_not_stall_other_devices() {
         spans.sort_by(|a, b| a.0.total_cmp(&b.0));
         spans
     };
-    let twin = starts(&run, "twin:0");
+    let second = starts(&run, "second:0");
     assert!(
-        (twin[0].0 - 4.0).abs() < 0.1 && (twin[1].0 - 5.0).abs() < 0.1,
-        "{twin:?}"
+        (second[0].0 - 4.0).abs() < 0.1 && (second[1].0 - 5.0).abs() < 0.1,
+        "{second:?}"
     );
 
     // `a1` takes ten times what was predicted: `b2` goes first, once `b1` is late by a quarter of its start
     let (_, run) = patient("fault = [{ kind = \"slow\", time_permille = 10000 }]");
-    let twin = starts(&run, "twin:0");
-    assert!((twin[0].0 - 5.0).abs() < 0.5, "{twin:?}");
-    assert!((twin[0].1 - twin[0].0 - 20.0).abs() < 0.1, "{twin:?}");
-    assert!((twin[1].0 - 40.0).abs() < 0.5, "{twin:?}");
+    let second = starts(&run, "second:0");
+    assert!((second[0].0 - 5.0).abs() < 0.5, "{second:?}");
+    assert!((second[0].1 - second[0].0 - 20.0).abs() < 0.1, "{second:?}");
+    assert!((second[1].0 - 40.0).abs() < 0.5, "{second:?}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn runs_overlap_across_plugins() {
         node("Abs", "b1", &["p"], &["y"]),
     ];
     let model = load(&runtime, nodes, &["y".into()]);
-    let policy = Policy::throughput().devices(["null", "twin"]).in_flight(2);
+    let policy = Policy::throughput().devices(["null", "second"]).in_flight(2);
     let session = runtime.session(&model, policy).unwrap();
     session.start_trace(2);
     let inputs = [filled(&session), filled(&session)];

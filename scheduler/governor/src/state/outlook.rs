@@ -62,7 +62,7 @@ impl Governor {
         }
     }
 
-    /// Whether what heats a place is told in joules: where every candidate says its own.
+    /// Whether the heat of a place is fitted in joules, which requires the energy of every candidate.
     pub(super) fn is_in_joules(&self, place: SensorLocation) -> bool {
         self.portfolio.candidates.iter().all(|candidate| match place {
             SensorLocation::Package | SensorLocation::Skin => candidate.energy_uj.is_some(),
@@ -269,7 +269,7 @@ impl Governor {
         }
     }
 
-    /// Whether each device of a candidate says what it draws, or is stated to.
+    /// Whether the power of each device of a candidate is measured or stated.
     pub(super) fn power_is_known(&self, candidate: usize) -> bool {
         let found = &self.portfolio.candidates[candidate];
         let mut loads = found.loads.iter();

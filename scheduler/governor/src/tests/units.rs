@@ -62,7 +62,7 @@ fn lost_device_without_energy_does_not_block_comparison() {
 
 #[test]
 fn heat_is_fitted_in_one_unit_for_all_candidates() {
-    // 2 W on the one, and on the other nobody knows
+    // 2 W on one device, unknown on the other
     let mut governor = of(vec![
         Candidate::new("gpu", 10 * MS, vec![load(2, 10, 20)]),
         Candidate::new("both", 10 * MS, vec![silent(2, 5), load(0, 5, 5)]),
@@ -80,15 +80,15 @@ fn heat_is_fitted_in_one_unit_for_all_candidates() {
         governor.coefficients(SensorLocation::Device(2)).unwrap()
     };
     let mixed = heats(&mut governor, 60, 0);
-    // the same where nobody says anything: what one says is not told to a fit that has no such unit
+    // the same without any energies: the fit ignores the energy of one device if another lacks it
     let mut bare = of(vec![
         Candidate::new("gpu", 10 * MS, vec![silent(2, 10)]),
         Candidate::new("both", 10 * MS, vec![silent(2, 5), silent(0, 5)]),
     ]);
     assert_eq!(mixed, heats(&mut bare, 60, 0));
-    // and in joules where all say it
-    let mut told = of(vec![Candidate::new("gpu", 10 * MS, vec![load(2, 10, 20)])]);
-    assert_ne!(mixed, heats(&mut told, 60, 0));
+    // and in joules if all energies are known
+    let mut stated = of(vec![Candidate::new("gpu", 10 * MS, vec![load(2, 10, 20)])]);
+    assert_ne!(mixed, heats(&mut stated, 60, 0));
 }
 
 /// Runs a stream between two seconds: 33 ms a frame, with busy times as the devices really are. Switches, and replans asked
@@ -202,7 +202,7 @@ fn device_slowed_for_minutes_is_retried() {
     assert_eq!(governor.plan(), 0, "it is free again");
 }
 
-/// A candidate on one device: its time and, where it says so, its energy, both in thousandths of the largest.
+/// A candidate on one device: its time and, if known, its energy, both in thousandths of the largest.
 fn any_candidate() -> impl Strategy<Value = (u64, Option<u64>)> {
     (1u64..1000, prop::option::weighted(0.7, 1u64..1000))
 }

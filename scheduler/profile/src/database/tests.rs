@@ -376,7 +376,7 @@ fn export_import_round_trips_with_origin() {
     assert_eq!(back.links[0].source, "a.profile");
     back.links[0].source.clear();
     assert_eq!(back, file);
-    // once more adds nothing, and a third file still says where it was measured
+    // a second import adds nothing, and a third file still names the source of the measurements
     let merged = other.import(&file, "again").unwrap();
     assert_eq!((merged.batches, merged.measurements, merged.known), (0, 0, 2));
     let third = Profile::in_memory();

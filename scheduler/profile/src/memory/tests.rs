@@ -98,7 +98,7 @@ fn key<'a>(device: &'a str, fingerprint: &'a [u8; 32], part: u8) -> PartKey<'a> 
     }
 }
 
-/// What a call answers, in words.
+/// Makes a call; its result as text.
 fn make(call: &Call, rows: &mut dyn Rows) -> String {
     match call {
         Call::Add {
@@ -212,7 +212,7 @@ fn records(calls: &[Call]) -> ProfileFile {
     rows.read().unwrap()
 }
 
-/// All that can be asked, in words.
+/// The results of all queries as text.
 fn answers(rows: &dyn Rows) -> String {
     let mut all = String::new();
     let mut say = |answer: &dyn std::fmt::Debug| all.push_str(&format!("{answer:?}\n"));

@@ -241,7 +241,7 @@ fn constant_operand_belongs_to_its_reader() {
         8 * 16 * 16 + 16 * 16,
         "products, and elements that are filled"
     );
-    // what two read is nobody's
+    // a constant with two readers joins neither group
     let z = graph.add_tensor(Tensor::new("z", TensorType::known(DType::F32, &[16, 16])));
     graph.add_node(Node::new(Op::Relu, vec![Some(weights)], vec![Some(z)]));
     graph.outputs.push(z);

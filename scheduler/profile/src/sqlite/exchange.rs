@@ -159,9 +159,9 @@ pub(crate) fn write(
     Ok(merged)
 }
 
-/// Puts what a bundle holds in the place of what earlier ones of its family said, and remembers it; all or nothing. `check` is
-/// told what was loaded so far, of which nothing changes meanwhile, and the digest of the content. A bundle that is loaded
-/// already changes nothing.
+/// Replaces the records of the family's earlier bundles with those of this one, and remembers it; all or nothing. `check`
+/// receives the loaded bundles, which do not change meanwhile, and the digest of the content. A bundle that is already
+/// loaded changes nothing.
 pub(crate) fn write_bundle(
     connection: &mut Connection,
     bundle: &Bundle,

@@ -23,7 +23,7 @@ pub(crate) fn unsigned(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// The row of a part, made where there is none.
+/// The row of a part, created if missing.
 pub(crate) fn part(connection: &Connection, key: PartKey<'_>, emulated: bool) -> rusqlite::Result<i64> {
     connection.query_row(
         "INSERT INTO part (device, fingerprint, operating_point, emulated) VALUES (?1, ?2, ?3, ?4)

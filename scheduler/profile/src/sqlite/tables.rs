@@ -60,7 +60,7 @@ pub(crate) const SINCE_3: &str = "
     CREATE TABLE link (
         from_device TEXT NOT NULL,     -- identity of the device that writes
         to_device TEXT NOT NULL,       -- of the one that reads; the same: what starting a run takes
-        bytes INTEGER NOT NULL,        -- size of the tensor that was handed over
+        bytes INTEGER NOT NULL,        -- size of the transferred tensor
         time_ns INTEGER NOT NULL,      -- median of the newest measurement
         PRIMARY KEY (from_device, to_device, bytes)
     ) STRICT;

@@ -21,7 +21,7 @@ const MILLIKELVIN: i64 = 30;
 /// The default surface limit; with a headroom it is a mark on a scale.
 const LIMIT_MC: i64 = 43_000;
 
-/// What a headroom tells the governor where no sensor reads the surface: the reading, and before it a limit where there is none.
+/// Inputs from a thermal headroom if no sensor reads the surface: the reading, after a limit if none is set.
 pub(super) fn inputs(state: &State, sample: &Sample) -> Vec<Input> {
     let limits = state.governor.limits();
     let limit = limits.temperature(SensorLocation::Skin);
@@ -49,8 +49,8 @@ pub(super) fn surface_mc(state: &State, sample: &Sample) -> Option<i64> {
     if sample.surface_mc.value.is_some() {
         return None;
     }
-    let told = state.headroom_permille.map(i64::from);
-    let headroom = told.or(sample.heat.headroom_permille.value)?;
+    let from_app = state.headroom_permille.map(i64::from);
+    let headroom = from_app.or(sample.heat.headroom_permille.value)?;
     let limit = state.governor.limits().temperature(SensorLocation::Skin);
     Some(limit.unwrap_or(LIMIT_MC) + (headroom - MOST_PERMILLE) * MILLIKELVIN)
 }

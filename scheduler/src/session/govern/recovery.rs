@@ -51,8 +51,8 @@ impl Governing {
         }
     }
 
-    /// Resets lost devices, and loads again what was lost with them.
-    pub(super) fn mend(&self, inner: &Inner, now: u64) {
+    /// Resets lost devices, and reloads the plans that were lost with them.
+    pub(super) fn repair(&self, inner: &Inner, now: u64) {
         for (index, device) in self.devices.iter().enumerate() {
             {
                 let mut state = self.lock();

@@ -54,7 +54,7 @@ pub(super) struct State {
     pub(super) log: DecisionLog,
     pub(super) points: points::Setting,
     pub(super) lost: Vec<Lost>,
-    /// Period and deadline of frames, and limits, as told last.
+    /// Period and deadline of frames, and limits, as last set.
     pub(super) frames: (Option<u64>, Option<u64>),
     pub(super) saver: bool,
     /// Of the way to severe slowing down, as the app said it last.
@@ -163,7 +163,7 @@ impl Governing {
         let heats = devices.filter_map(|(index, device)| {
             let candidates = &state.governor.portfolio().candidates;
             let loads = candidates.iter().flat_map(|candidate| &candidate.loads);
-            // where nobody says joules the fit is one of busy seconds
+            // without the energy of every load the fit uses busy seconds
             let mut own = loads.filter(|load| load.device == index);
             if own.any(|load| load.energy_uj.is_none()) {
                 return None;

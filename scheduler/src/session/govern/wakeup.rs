@@ -74,7 +74,7 @@ mod tests {
         wake.late();
         assert_eq!(wake.wait(long, any), Woken::ByLateRun);
         assert_eq!(wake.wait(Duration::ZERO, any), Woken::ByTime);
-        // one that comes during the pause is told after it
+        // a late run during the pause is reported after it
         wake.late();
         assert_eq!(wake.wait(Duration::ZERO, |flags| flags.stop), Woken::ByTime);
         assert_eq!(wake.wait(long, any), Woken::ByLateRun);

@@ -21,7 +21,7 @@ use crate::session::specialization_state::Inner;
 const LEAST_WAIT: Duration = Duration::from_millis(2);
 
 impl Learning {
-    /// Does a job, and says so.
+    /// Does a job, and reports its completion.
     pub(super) fn run(self: &Arc<Self>, inner: &Arc<Inner>, job: Job) {
         match job {
             Job::Prepare => self.prepare(inner),
@@ -108,7 +108,7 @@ impl Learning {
         };
         let is_exact = inner.policy.is_exact();
         let most = Duration::from_nanos((GIVEN_UP * usual_ns) as u64).max(LEAST_WAIT);
-        let told = || -> Result<Option<ShadowRun>> {
+        let result = || -> Result<Option<ShadowRun>> {
             let mut incumbent_ns = None;
             if sample.reference.get().is_none() || (in_gap && !is_paced) {
                 // the incumbent gets all the time it wants
@@ -150,8 +150,8 @@ impl Learning {
             // begun anew meanwhile
             return;
         }
-        let change = match told {
-            Ok(Some(told)) => state.explorer.shadow(arm, told),
+        let change = match result {
+            Ok(Some(run)) => state.explorer.shadow(arm, run),
             Ok(None) => None,
             Err(error) => {
                 let name = state.explorer.name(arm).to_owned();

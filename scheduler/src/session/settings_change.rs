@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::policy::Learn;
 use crate::session::govern::hint::Hint;
 
-/// What a session is told while it runs.
+/// A change of one setting of a running session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum SettingsChange {
     Hint(Hint),
     Deadline(Option<Duration>),
     Learn(Learn),
