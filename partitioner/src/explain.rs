@@ -316,12 +316,12 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What the plan would cost with a node on another device. `moved` is the placement, and is left as it was.
+    /// The cost of the plan with a node on another device. `moved` is the placement, and is left unchanged.
     fn counterfactual(&self, moved: &mut [usize], node: usize, device: usize) -> Option<Counterfactual> {
         let inputs = self.inputs;
         let stated = inputs.node_cost(node, device);
         let derived = stated.is_none();
-        // what nobody states a cost of takes memory and energy that nobody knows: no limit is held against it
+        // without a stated cost, memory and energy are unknown, so no limit applies
         if let (Some(forced), Some(cost)) = (&self.forced, stated) {
             let answer = forced.borrow_mut().ask(&self.placement, node, device, &cost)?;
             return self.limited(&answer);
