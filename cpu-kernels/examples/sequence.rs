@@ -2,11 +2,11 @@
 //!
 //! A single layer repeated keeps its weights in the cache and flatters by 15 to 30 %.
 //!
-//! `cargo run --release -p polychip-cpu-kernels --example sequence -- [THREADS] [ISA] [MODEL] [WORD ...]`: `auto` stands
-//! for the widest instruction set, `all` for every model. Words: `f32`, `bf16`, `u8` (these precisions only), `layers`
+//! `cargo run --release -p polychip-cpu-kernels --example sequence -- [THREADS] [ISA] [MODEL] [WORD ...]`: `auto` is
+//! the widest instruction set, `all` is every model. Words: `f32`, `bf16`, `u8` (these precisions only), `layers`
 //! (times of each), `silu` (YOLOv8n's activation, otherwise ReLU), and `direct`, `f2`, `f4` (an algorithm of f32, forced
 //! where it fits). Rates are shares of the peak of multiplications with additions that the same run measures: of bytes
-//! their own, of bf16 twice that of f32. Beside one thread's times stand those of a prototype (an AMD EPYC Zen 5).
+//! their own, of bf16 twice that of f32. Single-thread times are printed next to those of a prototype (an AMD EPYC Zen 5).
 //!
 //! Not here: pooling, additions that are not residuals, the classifier, layout changes.
 #![allow(clippy::print_stdout)] // an example's output

@@ -32,7 +32,7 @@ sys.exit(1 if bad else 0)
 ";
 
 /// Runs pairs `N.onnx` and `N.fake.onnx` in ONNX Runtime, unoptimised, on the same noise.
-const TWINS: &str = "
+const FAKE_QUANTISATION: &str = "
 import pathlib, sys, numpy, onnxruntime
 bad = 0
 def session(path):
@@ -44,9 +44,9 @@ for fake in sorted(pathlib.Path(sys.argv[1]).glob('*.fake.onnx')):
     one, two = session(model), session(fake)
     noise = numpy.random.default_rng(7)
     feeds = ({}, {})
-    for ours, twin in zip(one.get_inputs(), two.get_inputs()):
-        value = noise.standard_normal(twin.shape, dtype=numpy.float32)
-        feeds[0][ours.name] = feeds[1][twin.name] = value
+    for plain, faked in zip(one.get_inputs(), two.get_inputs()):
+        value = noise.standard_normal(faked.shape, dtype=numpy.float32)
+        feeds[0][plain.name] = feeds[1][faked.name] = value
     for wanted, found in zip(one.run(None, feeds[0]), two.run(None, feeds[1])):
         if not numpy.array_equal(wanted, found):
             bad += 1
@@ -82,7 +82,7 @@ fn main() -> Result<()> {
         trials.push(skipped("suite", Need::Models, paths::NO_SUITE));
     }
     match python().is_file() {
-        true => trials.push(Trial::test("fake quantisation", || failed(twins()))),
+        true => trials.push(Trial::test("fake quantisation", || failed(fake_quantisation()))),
         false => trials.push(skipped(
             "fake quantisation",
             Need::Python,
@@ -93,7 +93,7 @@ fn main() -> Result<()> {
 }
 
 /// Quantised models with f32 at all ports, and the same with fake quantisation.
-fn twins() -> Result<()> {
+fn fake_quantisation() -> Result<()> {
     let runtime = Runtime::builder().only_given_folders().build()?;
     let folder = tempfile::tempdir()?;
     let mut models = vec![paths::root().join("examples/shapes/shapes-int8.onnx")];
@@ -116,11 +116,11 @@ fn twins() -> Result<()> {
             ..Options::default()
         };
         let planned = runtime.plan(&model, &Policy::default())?;
-        let twin = write_with(planned.graph(), &options, READ)?;
-        std::fs::write(folder.path().join(format!("{index}.fake.onnx")), twin)?;
+        let fake = write_with(planned.graph(), &options, READ)?;
+        std::fs::write(folder.path().join(format!("{index}.fake.onnx")), fake)?;
         std::fs::copy(path, folder.path().join(format!("{index}.onnx")))?;
     }
-    script(&python(), TWINS, folder.path()).context("the models with fake quantisation differ")
+    script(&python(), FAKE_QUANTISATION, folder.path()).context("the models with fake quantisation differ")
 }
 
 fn failed(result: Result<()>) -> Result<(), Failed> {

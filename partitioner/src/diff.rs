@@ -243,7 +243,7 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
     }
 }
 
-/// Nodes of both plans: where one of the old stands in the new.
+/// Nodes of both plans, as pairs of the old and the new index.
 pub(crate) fn pairs(old: &Plan, new: &Plan) -> Vec<(usize, usize)> {
     if old.model == new.model {
         let both = count(new).min(count(old));
@@ -384,7 +384,7 @@ fn change(device: &str, before: &Offer, after: &Offer) -> Option<Because> {
 }
 
 impl Offer {
-    /// Why the device does not run the node, in words; none of a cost.
+    /// The reason why the device does not run the node, as text; empty for a cost.
     fn words(&self) -> String {
         match self {
             Self::Cost(_) => String::new(),

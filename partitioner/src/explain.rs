@@ -319,7 +319,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What the plan would cost with a node on another device. `moved` is the placement, and is left as it was.
+    /// The cost of the plan with a node on another device. `moved` is the placement, and is left unchanged.
     fn counterfactual(&self, moved: &mut [usize], node: usize, device: usize) -> Option<Counterfactual> {
         let inputs = self.inputs;
         let stated = inputs.node_cost(node, device);

@@ -165,13 +165,13 @@ impl Search<'_> {
         let frugal = self.solve([1, end])?;
         let mut complete = fastest.is_optimal() && frugal.is_optimal();
         if !fastest.is_beside(&frugal) {
-            // the same, or two of which at least one is not optimal
+            // equal points, or at least one is not optimal
             let best = [fastest, frugal]
                 .into_iter()
                 .min_by_key(|point| (point.energy, point.time));
             return Ok((best.into_iter().collect(), complete));
         }
-        // points by time; `open` says that there may be one between a point and the next
+        // points by time; `open` is true if there may be another between a point and the next
         let mut points = vec![fastest, frugal];
         let mut open = vec![true];
         points.truncate(most);

@@ -189,20 +189,20 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The most time that a run may take beside the fastest plan's.
+    /// The longest permitted run time relative to the fastest plan's.
     pub(crate) fn slowest(&self) -> Option<Time> {
         self.objective.slowest(self.fastest?)
     }
 
-    /// The most time that a run may take.
+    /// The longest permitted run time.
     pub(crate) fn longest(&self) -> Option<Time> {
         let limits = [self.objective.deadline, self.slowest()];
         limits.into_iter().flatten().min()
     }
 
-    /// The cost of one node on a device as the objective sees it: where energy matters and is not
-    /// known, the device's power over the node's time stands for it, and the figure is an estimate. Where a limit is to
-    /// be held against it, it is the most that it may be.
+    /// The cost of one node on a device as the objective sees it. An unknown energy that the
+    /// objective needs is estimated as the device's power times the node's time. If energy is
+    /// limited, this is the upper end of its range.
     pub(crate) fn node_cost(&self, node: usize, device: usize) -> Option<Cost> {
         self.priced(*self.costs.node(node, device)?, device)
     }
@@ -234,7 +234,7 @@ impl<'a> Inputs<'a> {
         Some(cost)
     }
 
-    /// Why a node may not run on a device, apart from pins, in words; none where it may.
+    /// The reason why a node may not run on a device, apart from pins, as text; `None` if it may.
     fn refusal(&self, node: usize, device: usize) -> Option<String> {
         let target = &self.targets[device];
         if let Some(reason) = &target.quarantined {
@@ -274,8 +274,8 @@ impl<'a> Inputs<'a> {
         for input in &self.graph.inputs {
             fed[input.index()] = true;
         }
-        // a state lives on its device from run to run: whoever reads the old value and writes the
-        // new one shares that device
+        // a state stays on its device between runs: the readers of the old value and the writer of
+        // the new one share that device
         for state in &self.graph.states {
             fed[state.input.index()] = false;
             given_back[state.output.index()] = false;

@@ -41,11 +41,11 @@ const DOUBLINGS: u32 = 32;
 /// Steps of bisection once a multiplier is known to be enough.
 const BISECTIONS: u32 = 8;
 
-/// Most steps towards the least mean power, where no placement holds a cap.
+/// Most steps towards the least mean power when no placement keeps a cap.
 const DESCENTS: u32 = 12;
 
-/// Limits that are tried one after the other where devices at once draw more than one after the other, and how much
-/// cooler each is than the one before, in thousandths of a degree.
+/// Number of tightened limits to try, since concurrent devices draw more power than a serial run, and the temperature
+/// step between them, in thousandths of a degree.
 const TIGHTER: u64 = 6;
 const COOLER: i64 = 8_000;
 
@@ -132,14 +132,14 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Li
                 });
             }
             Ok(fastest) => drop(search.consider(&fastest.placement)?),
-            // it uses a device whose energy nobody states: the nearest that is known is better than none
+            // the fastest placement uses a device of unknown energy: return the nearest miss instead
             Err(_) if search.nearest.is_some() => {}
             Err(error) => return Err(error),
         }
     }
     let solution = match (search.best.take(), search.nearest.take()) {
         (Some((value, placement)), _) => search.certified(value, placement),
-        // none is known to keep to the limits, so that the bound is about all
+        // no placement is known to keep the limits, so the bound covers all placements
         (None, Some((_, value, placement))) => {
             search.bound = without_limits;
             search.certified(value, placement)
@@ -156,8 +156,8 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Li
     })
 }
 
-/// The fastest placement within memory and energy, for a deadline that nothing else was found to meet. Its bound is
-/// that of all placements: none is known to keep to the deadline.
+/// The fastest placement within memory and energy, for a deadline that no other placement was found to meet. Its bound
+/// covers all placements, because none is known to meet the deadline.
 fn fastest(inputs: &Inputs<'_>, edges: &[(usize, usize)], bound: u64) -> Result<Solution, Error> {
     let objective = Objective {
         energy_budget: inputs.objective.energy_budget,
@@ -361,7 +361,7 @@ fn assemble_runs(inputs: &Inputs<'_>, edges: &[(usize, usize)], placement: &[usi
     )
 }
 
-/// Ever tighter limits of mean power and temperature; none where there are none.
+/// Successively tighter power and temperature limits; empty if the objective has neither.
 pub(crate) fn tighter(objective: Objective) -> Vec<Objective> {
     let limited = objective.max_predicted_power.is_some() || objective.max_predicted_temperature.is_some();
     let steps = 1..=if limited { TIGHTER } else { 0 };
@@ -378,7 +378,7 @@ pub(crate) fn tighter(objective: Objective) -> Vec<Objective> {
     steps.map(step).collect()
 }
 
-/// The first limit that a placement exceeds, in words.
+/// The first limit that a placement exceeds, as text.
 pub(crate) fn broken_limit(
     inputs: &Inputs<'_>,
     edges: &[(usize, usize)],
@@ -400,8 +400,8 @@ pub(crate) fn over(inputs: &Inputs<'_>, plan: &Plan) -> Error {
     stand::error(inputs, &over.expect("invariant: the plan exceeds a limit"))
 }
 
-/// The plan of a placement, which says where it stands at each limit. Parts are not merged where that would break a
-/// limit: a launch less makes a run shorter, and so its mean power larger.
+/// The plan of a placement, with its value at each limit. Parts stay unmerged if merging would break a limit: saving a
+/// launch shortens the run, which raises its mean power.
 pub(crate) fn stated(
     inputs: &Inputs<'_>,
     edges: &[(usize, usize)],
@@ -434,14 +434,14 @@ pub(crate) fn stated(
     Ok(plan)
 }
 
-/// Writes down where a plan stands at each limit, beside where it would stand without limits.
+/// Records a plan's value at each limit, with the value of the best plan without limits.
 pub(crate) fn state(inputs: &Inputs<'_>, plan: &mut Plan, free: &[LimitReport]) {
     let mut lines = stand::lines(inputs, plan);
     for line in &mut lines {
         let same = |other: &&LimitReport| (other.limit, other.device) == (line.limit, line.device);
         line.free = free.iter().find(same).and_then(|other| other.seen);
     }
-    // devices that a temperature keeps out altogether
+    // devices that a temperature limit excludes altogether
     for other in free
         .iter()
         .filter(|other| other.limit == Limit::Temperature && other.is_exceeded())

@@ -1,7 +1,7 @@
 //! The limits of a plan, the plan's value at each, and the value of the best plan without limits.
 //!
 //! Invariants: a line is about one limit; all its figures are in the unit that the limit's name
-//! states; an unknown figure is none, never a guess. Deliberately not here: planning within limits
+//! states; an unknown figure is `None`, never a guess. Deliberately not here: planning within limits
 //! (`limit`).
 
 use crate::index::DeviceIndex;
@@ -94,12 +94,12 @@ impl LimitReport {
         format!("{what}{of}")
     }
 
-    /// The limit in words.
+    /// The limit as text.
     pub(crate) fn most_words(&self) -> String {
         self.limit.words(self.most)
     }
 
-    /// The plan's value in words.
+    /// The plan's value as text.
     pub(crate) fn seen_words(&self) -> String {
         self.seen
             .map_or_else(|| "unknown".to_owned(), |seen| self.limit.words(seen))

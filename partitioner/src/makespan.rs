@@ -195,7 +195,7 @@ fn least(inputs: &Inputs<'_>, machine: &Machine) -> Result<Machine, Error> {
     Ok(least)
 }
 
-/// The plan of parts that stand in an order in which they can run, for one copy of the model: put in the order of their starts, which is that in
+/// The plan of one copy of the model, from parts in an executable order. Sorts the parts by start time, the order in
 /// which a session issues them.
 pub(crate) fn written(
     inputs: &Inputs<'_>,

@@ -17,9 +17,9 @@ const VISITS: usize = 4_000_000;
 /// How many earlier parts of its device a part is tried with.
 const CANDIDATES: usize = 32;
 
-/// Groups nodes into parts: first maximal runs of one device, then merged while `gain` says that a
-/// part of all the nodes costs less than the two parts by themselves. Parts stand in an order in
-/// which each comes after all that it depends on; nodes of a part ascend.
+/// Groups nodes into parts: first maximal runs of one device, then merged while `gain` reports
+/// that the merged part costs less than its two parts. Parts are in topological order; nodes of a
+/// part ascend.
 pub(crate) fn parts(
     placement: &[usize],
     edges: &[(usize, usize)],

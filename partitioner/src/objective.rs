@@ -18,7 +18,7 @@ pub enum Goal {
     /// The sum of all parts, launches and transfers, one after another.
     #[default]
     Serial,
-    /// The time from start to end of a run whose parts execute on several devices at once.
+    /// The time from start to end of a run whose parts execute on concurrent devices.
     Makespan,
     /// The time between the ends of two pipelined runs: the busy time of the busiest device or
     /// link.

@@ -124,7 +124,7 @@ impl Search<'_> {
     fn every_set(&self) -> Result<Plan, Error> {
         let all = (1usize << self.devices.len()) - 1;
         let mut best: Vec<Option<Found>> = vec![None; all + 1];
-        // what the whole set gives as one copy, which also says what is wrong where there is no plan
+        // one copy on the whole set; holds the error if there is no plan
         let mut whole = None;
         let mut order: Vec<usize> = (1..=all).collect();
         order.sort_by_key(|set| (set.count_ones(), *set));
@@ -134,7 +134,7 @@ impl Search<'_> {
             for at in (0..self.devices.len()).filter(|at| set >> at & 1 == 1) {
                 found = better(found, best[set & !(1 << at)].clone());
             }
-            // each partition into two once: the first holds the lowest device
+            // each partition into two once: the first part has the lowest device
             let mut part = (set - 1) & set;
             while part > 0 {
                 let rest = set & !part;

@@ -298,7 +298,7 @@ impl Report {
 fn price(plan: &Plan) -> Option<Price> {
     let free = plan.unlimited?;
     let by = i64::try_from(i128::from(plan.certificate.objective) - i128::from(free)).ok()?;
-    // what is not held costs nothing
+    // a limit that is exceeded or does not bind has no price
     if plan.limits.iter().any(LimitReport::is_exceeded) || !plan.limits.iter().any(LimitReport::binds) {
         return None;
     }
@@ -310,8 +310,7 @@ fn price(plan: &Plan) -> Option<Price> {
     Some(Price { by, words })
 }
 
-/// Devices without any figure for energy, which a plan whose objective needs energies does without; none where it needs
-/// none.
+/// Devices that the plan leaves out because they have no energy figures; empty if the objective needs no energy.
 fn without_energy(request: Request<'_>, plan: &Plan) -> Vec<String> {
     let Request { targets, costs, .. } = request;
     let objective = &plan.objective;
@@ -331,7 +330,7 @@ fn without_energy(request: Request<'_>, plan: &Plan) -> Vec<String> {
     unknown.map(|(_, target)| target.name.clone()).collect()
 }
 
-/// Provenance in words, with the label of emulated devices.
+/// Provenance as text, with the label of emulated devices.
 fn label(provenance: Provenance, emulated: bool) -> String {
     let emulated = if emulated { ", emulated" } else { "" };
     format!("{}{emulated}", provenance.word())

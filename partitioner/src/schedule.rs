@@ -41,8 +41,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of parts and crossings that stand in a plan's order, on devices of which each shares the hardware
-    /// of another, or has its own.
+    /// The schedule of parts and crossings in a plan's order. `resources` has, per device, the first
+    /// device that shares its hardware, or the device itself.
     pub(crate) fn of(parts: &[Part], crossings: &[Crossing], resources: &[usize]) -> Result<Self, Error> {
         let devices = resources.len();
         let sum = |a: u64, b: u64| {

@@ -1,12 +1,12 @@
-"""Whether a folder of ONNX Runtime GenAI says here what it says there: logits behind given tokens, and greedy texts of a few prompts.
+"""Compares Polychip with ONNX Runtime GenAI on the same folder: logits of given tokens, and greedy texts of a few prompts.
 
     python apps/llm/benches/genai_model.py MODEL.gguf FOLDER        # and tokenizer.json, tokenizer_config.json of the model beside it
     ORT_DISABLE_TELEMETRY=1 python apps/llm/benches/beside_genai.py FOLDER --gguf MODEL.gguf --polychip target/release/polychip
 
-Needs NumPy and the Python package onnxruntime-genai. Prints the KL divergence of each pair, means over the tokens, and how often the most
-likely token is the same. Exit status 1 where the mean divergence from our reading of the GGUF file of the same weights is above 1e-5, or
-from theirs above `--within`: theirs rounds what it multiplies to 8 bits where the folder says `accuracy_level` 4, which alone is 5e-3; a folder
-of `genai_model.py --accuracy-level 1` is computed in f32 there, and `--within 1e-5` holds.
+Needs NumPy and the Python package onnxruntime-genai. Prints for each pair the mean KL divergence over the tokens, and how often the
+most likely token is the same. Exits with status 1 if the mean divergence from Polychip's reading of the GGUF file of the same weights
+exceeds 1e-5, or that from GenAI exceeds `--within`. GenAI rounds activations to 8 bits for a folder with `accuracy_level` 4, which
+alone gives 5e-3; it computes a folder of `genai_model.py --accuracy-level 1` in f32, which passes `--within 1e-5`.
 """
 
 import argparse
@@ -20,8 +20,9 @@ import numpy as np
 
 PROMPTS = ["The capital of France is", "Once upon a time, there was", "def fibonacci(n):"]
 TEXT = (
-    "Polychip runs one model over all chips of a device. A plan says which part of a graph runs where, and a measurement says whether "
-    "the plan was right. The sun rose over the hills, and the river was silver in its light; nobody had been there for years."
+    "Polychip runs one model over all chips of a device. A plan says "
+    "which part of a graph runs where, and a measurement says whether the plan was right. "
+    "The sun rose over the hills, and the river was silver in its light; nobody had been there for years."
 )
 
 

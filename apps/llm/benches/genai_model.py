@@ -2,8 +2,8 @@
 
     python apps/llm/benches/genai_model.py MODEL.gguf FOLDER --threads N
 
-Matrices of Q4_0 and Q8_0 keep their bits; norms and the embedding are f32. The head is asked for the last row alone. Int8
-activations (accuracy_level 4) where nothing else is said, keys and values in f32, which is what the CPU's kernels take. Needs NumPy, onnx and gguf.
+Q4_0 and Q8_0 matrices keep their bits; norms and the embedding are f32. The head computes the last row only. Activations are int8
+(accuracy_level 4) by default; the KV cache is f32, as the CPU kernels require. Needs NumPy, onnx and gguf.
 """
 
 import argparse

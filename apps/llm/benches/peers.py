@@ -1,11 +1,11 @@
-"""How fast language models are run here and by others, measured in turns.
+"""Speed of language models in Polychip and other runtimes, measured alternately.
 
     python apps/llm/benches/peers.py MODEL.gguf [MODEL.gguf ...] --llama-bench PATH --openvino PYTHON --json OUT.json
 
-Every round asks every runtime for every length of prompt, so that what else the machine does meets all of them. Printed are the
-medians of tokens a second, of reading a prompt (pp) and of answering (tg, 128 tokens after an empty prompt, or after the shortest
-prompt where a runtime has no empty ones), and in brackets how many times as fast Polychip
-with reduced precision is; exact precision, which rounds less, is compared with nobody.
+Every round measures every runtime with every prompt length, so that other load on the machine affects all of them. Prints the
+median tokens per second of prefill (pp) and of decoding (tg: 128 tokens after an empty prompt, or after the shortest prompt if a
+runtime accepts no empty one), and in brackets the speed of Polychip with reduced precision relative to the runtime. Exact precision
+rounds less than the other runtimes do and is not compared.
 
 - Polychip: `polychip bench-llm`, as it is and with `--precision reduced`, which multiplies as the others do.
 - llama.cpp: `llama-bench`, built on this machine for its processor (the source is in the Python package llama-cpp-python).

@@ -1,8 +1,8 @@
 //! Batched decoding: sequences take a step together, one token each, with one read of all weights.
 //!
 //! Invariants:
-//! 1. A sequence's KV cache stays in place, whoever joins or leaves: a step reads it there and
-//!    appends one position.
+//! 1. A sequence's KV cache stays in place when other sequences join or leave: a step reads it there
+//!    and appends one position.
 //! 2. After an error each sequence holds what it held before the call.
 //! 3. Sequences do not see each other. Sums of products may differ in their last bits from those of
 //!    a single step.

@@ -1,7 +1,7 @@
 //! Graphs of a language model: one chunk of tokens through all layers.
 //!
 //! A graph reads the embedded tokens of a chunk and the KV cache of all positions before it. It
-//! outputs the logits and the chunk's own keys and values, which the caller appends. A graph
+//! outputs the logits and the chunk's own K and V rows, which the caller appends. A graph
 //! therefore has no side effects: any number of plans on any devices read the same KV cache, and a
 //! position is removed by reducing the length.
 //!
@@ -15,7 +15,7 @@
 //! | `last` | i64 `[1]` | the row whose logits are wanted; only with [`Logits::Last`] |
 //! | `past_key.N`, `past_value.N` | f16 `[1, kv_heads, capacity, head_size]` | layer N's cache of earlier positions |
 //! | `logits` | f32 `[1 or rows, vocabulary]` | |
-//! | `key.N`, `value.N` | f16 `[1, rows, kv_heads * head_size]` | layer N's new keys and values |
+//! | `key.N`, `value.N` | f16 `[1, rows, kv_heads * head_size]` | layer N's new K and V |
 //!
 //! A step of several sequences ([`step`]) has one token of each as its rows: products read their
 //! weights once for all, and each row attends to its own sequence's cache. Instead of one mask and
@@ -24,8 +24,8 @@
 //!
 //! Invariants:
 //! 1. Weights are constants over the mapped file, in their stored blocks.
-//! 2. Keys and values are rounded to f16 before use, so that answers do not depend on how a prompt
-//!    was cut.
+//! 2. K and V are rounded to f16 before use, so that answers do not depend on how a prompt was
+//!    split into chunks.
 //!
 //! Not here: running a graph and keeping the cache (`session`).
 
@@ -247,8 +247,8 @@ impl<'a> Builder<'a> {
         Ok(self.draft.finish())
     }
 
-    /// Adds one block of attention and feed-forward; returns the stream after it, and the keys and
-    /// values of its tokens.
+    /// Adds one block of attention and feed-forward; returns the stream after it, and its
+    /// tokens' K and V.
     fn layer(&mut self, layer: u32, x: TensorId, shared: &Shared) -> Result<(TensorId, TensorId, TensorId)> {
         let config = self.config;
         let (rows, width) = (self.shape.rows, config.embedding as usize);

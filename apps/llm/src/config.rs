@@ -324,7 +324,7 @@ impl Keys<'_> {
                 self.key("rope.scaling.factor")
             ))),
             (Some(other), ..) if !matches!(other, "none" | "linear") => Err(Error::unsupported(format!(
-                "position scaling {other:?} (key {key:?}) is not supported; supported are none, linear, and the tensor rope_freqs.weight"
+                "position scaling {other:?} (key {key:?}) is not supported; expected none, linear, or the tensor rope_freqs.weight"
             ))),
             _ => Err(Error::unsupported(
                 "position scaling by both a factor and the tensor rope_freqs.weight is not supported",

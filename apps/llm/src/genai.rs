@@ -6,7 +6,7 @@
 //! Invariants:
 //! 1. A resulting graph has no op of another domain and reads nothing but our ports; obstacles are
 //!    refused by name.
-//! 2. Keys and values are rounded to f16 before use, as in our own graphs.
+//! 2. K and V are rounded to f16 before use, as in our own graphs.
 //! 3. A graph depends on the length of the text only through positions and masks. A graph that asks
 //!    for the length is refused, and is never given the capacity instead.
 //!
@@ -50,7 +50,7 @@ use table::Table;
 /// Number of pieces of a weight file that identify it.
 const PIECES: usize = 256;
 
-/// Stands for the lengths that grow with the text: of what was read before, and of that plus the
+/// Symbolic dimensions that grow with the text: the number of earlier positions, and that plus the
 /// rows of a chunk.
 const SO_FAR: &str = "positions so far";
 const IN_ALL: &str = "positions in all";

@@ -46,7 +46,7 @@ pub enum Step {
 ///     .iter()
 ///     .map(|prompt| Generation::new(model.sequence()?, prompt, &Generate::greedy(4)))
 ///     .collect::<Result<Vec<_>, _>>()?;
-/// // two answers by turns
+/// // interleaves two answers
 /// while !answers.is_empty() {
 ///     let mut going = Vec::new();
 ///     for mut answer in answers {

@@ -6,7 +6,7 @@
 //!    context, is a prefix of a match.
 //! 2. A schema or grammar with unsupported features is refused before the first token, by name; no
 //!    part of it is ignored.
-//! 3. The cost of compiling and of each token is bounded, whoever wrote the schema.
+//! 3. The cost of compiling and of each token is bounded for any schema.
 //!
 //! Not here: which of the allowed tokens is chosen (`sampler`).
 

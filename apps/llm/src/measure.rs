@@ -2,8 +2,8 @@
 //! reference device's.
 //!
 //! Invariants:
-//! 1. Timing covers what a sequence does: the chunk's inputs are filled, it runs, and its keys and
-//!    values are appended. A token of an answer is timed within an answer, each token after one
+//! 1. Timing covers what a sequence does: it fills the chunk's inputs, runs it, and appends its K
+//!    and V. A token of an answer is timed within an answer, each token after one
 //!    position more than the previous.
 //! 2. All chunks of all devices are timed once per round, and the median of the rounds counts:
 //!    disturbances last for seconds, and would otherwise be in all times of one chunk.

@@ -195,7 +195,7 @@ impl Sequence {
         }
         self.tokens.extend_from_slice(&text[same..]);
         self.logits.clear();
-        // whoever runs next did not write this
+        // the next session to run did not write these positions
         self.current = None;
         Ok(())
     }
@@ -234,7 +234,7 @@ impl Sequence {
             let next = self.next(rest.len(), usize::MAX)?;
             let (chunk, behind) = rest.split_at(next.rows.min(rest.len()));
             self.run_next(chunk, next, &mut |logits| {
-                // those of a chunk before the last are nobody's
+                // only the last chunk's logits are needed
                 behind.is_empty().then(|| logits.to_vec())
             })?;
             rest = behind;

@@ -54,7 +54,7 @@ impl Sequence {
                     Err(error) => (Err(error), true),
                 };
                 if piece.as_ref().map_or(true, |piece| !piece.is_empty()) {
-                    // nobody listens any more: the loop ends
+                    // an error means that the receiver is gone; the loop then ends
                     let _ = each.unbounded_send(piece);
                 }
                 if is_last {
@@ -62,7 +62,7 @@ impl Sequence {
                 }
             }
             drop(each);
-            // nobody asks for it
+            // an error means that the receiver is gone
             let _ = end.send(generation.into_completion());
         };
         let thread = std::thread::Builder::new().name("polychip answer".to_owned());

@@ -174,8 +174,8 @@ impl Tokenizer {
         self.vocabulary.len()
     }
 
-    /// Bytes of the longest token as written in the vocabulary; an upper bound of the text it
-    /// stands for.
+    /// Bytes of the longest token as written in the vocabulary; an upper bound on the text of any
+    /// token.
     #[must_use]
     pub fn longest(&self) -> usize {
         let tokens = (0..self.len() as TokenId).filter_map(|id| self.token(id));
@@ -206,7 +206,7 @@ impl Tokenizer {
         self.ends.contains(&id)
     }
 
-    /// Whether this token stands for no text.
+    /// Whether this token has no text.
     #[must_use]
     pub fn is_control(&self, id: TokenId) -> bool {
         matches!(self.vocabulary.get(id), Some((_, TokenKind::Control)))
@@ -297,7 +297,7 @@ impl Tokenizer {
         })
     }
 
-    /// Appends the bytes that a token stands for; for a control token, its name.
+    /// Appends a token's bytes; for a control token, its name.
     ///
     /// # Errors
     /// The id is beyond the vocabulary.

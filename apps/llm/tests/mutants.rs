@@ -15,7 +15,7 @@ const FOR_A_FILE: usize = 32 << 20;
 /// What a template may make, in bytes.
 const FOR_A_TEMPLATE: usize = 256 << 20;
 
-/// A number that somebody said, or this one.
+/// A number from the environment, or this one.
 fn said(variable: &str, otherwise: u64) -> u64 {
     let said = std::env::var(variable).ok();
     said.map_or(otherwise, |said| said.parse().expect("a number"))
@@ -48,7 +48,7 @@ fn models() -> Vec<GgufWriter> {
         .collect()
 }
 
-/// Says which mutant it was where one panics.
+/// Reports the mutant that panics.
 struct Tried<'a>(u64, &'a str);
 
 impl Drop for Tried<'_> {
@@ -59,7 +59,7 @@ impl Drop for Tried<'_> {
     }
 }
 
-/// Reads all of a file and uses what it says; whether it is a model.
+/// Reads all of a file and uses its contents; returns an error if it is not a model.
 fn use_file(bytes: Vec<u8>) -> Result<(), polychip_llm::Error> {
     let file = Gguf::read(bytes.into())?;
     for tensor in file.tensors() {
@@ -92,7 +92,7 @@ fn chat() -> [Message; 2] {
     [Message::new("system", "be brief"), Message::new("user", "a b a")]
 }
 
-/// The most memory that a call takes beyond what there was before.
+/// The peak memory of a call above the memory in use before it.
 fn peak<T>(call: impl FnOnce() -> T) -> (usize, T) {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -130,7 +130,7 @@ fn files() {
             }
         }
     }
-    // a suite whose mutants are all refused at the door tries nothing
+    // if nearly all mutants were refused, or none, the suite would test nothing
     assert!(
         read * 20 > count() && refused * 5 > count(),
         "{read} read, {refused} refused"

@@ -223,11 +223,11 @@ impl ThroughC {
             };
             let mut values = vec![0u64; usize::try_from(spec.bytes)?.div_ceil(8).max(1)];
             let data = values.as_mut_ptr().cast::<c_void>();
-            let (bytes, nobody) = (values.len() as u64 * 8, std::ptr::null_mut());
+            let (bytes, user) = (values.len() as u64 * 8, std::ptr::null_mut());
             let mut tensor = 0;
             // SAFETY: as above; the values live as long as the tensor.
             check(unsafe {
-                polychip_tensor_lend(&raw const desc, data, bytes, None, nobody, &raw mut tensor, why)
+                polychip_tensor_lend(&raw const desc, data, bytes, None, user, &raw mut tensor, why)
             })?;
             tensors.push(tensor);
             memory.push(values);

@@ -7,8 +7,8 @@ use polychip_ops::{Attributes, DType, DTypes, Op};
 use crate::error::Reason;
 use crate::row::Row;
 
-/// The file of rows that computes an op, or why there is none. It has no `_` arm: a new op does not compile until it
-/// stands here.
+/// The file of rows that computes an op, or the reason why it has none. There is no `_` arm: a new op does not
+/// compile until it is listed.
 fn class(op: Op) -> Result<fn(Op) -> Option<Row>, &'static str> {
     use Op::*;
     Ok(match op {

@@ -3,8 +3,8 @@
 //! 1. A word is 32 bits of a row: one `f32`, two 16-bit floats or four bytes along the depth of a product. A panel
 //!    holds as many elements per column, so one tile serves every element type ([`Product`]).
 //! 2. A token of this module is built of a token of [`Simd`] and, where it uses an extension, of its detection.
-//! 3. Bytes of rows are unsigned and bytes of panels signed. Where hardware wants both signed, [`Bytes::OFFSET`] says
-//!    what it takes off the rows; packing makes up for it.
+//! 3. Bytes of rows are unsigned and bytes of panels signed. If hardware requires both signed, [`Bytes::OFFSET`] is
+//!    subtracted from the rows; packing compensates for it.
 //! 4. All tokens give the same sums, exactly: none saturates on the way.
 //!
 //! Not here: kernels.

@@ -212,7 +212,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "telemetry/operating-points-into-little-room",
         "counts",
     ),
-    ("endless-memory", "deny/memory-that-nobody-has", "is made"),
+    ("endless-memory", "deny/memory-that-is-not-there", "is made"),
     ("cancel-fails", "deny/cancel-after-the-end", "PERSISTENT"),
     ("closes-null", "destroy/null-is-accepted", "crashes"),
     (

@@ -101,9 +101,9 @@ pub(crate) fn all(sizes: &[Size], only: &[String]) -> Result<Vec<Case>, String> 
             if wanted(&name) {
                 let made = spec.graph();
                 let of_images = OF_IMAGES.contains(&spec.family.as_str());
-                let twin = made.as_ref().ok().filter(|_| of_images);
+                let image_case = made.as_ref().ok().filter(|_| of_images);
                 cases.push(Case {
-                    channels_last: twin.and_then(|(graph, inputs)| channels_last(graph, inputs)),
+                    channels_last: image_case.and_then(|(graph, inputs)| channels_last(graph, inputs)),
                     made,
                     name,
                     size,
@@ -222,11 +222,11 @@ mod tests {
         let cases = all(&[Size::Small, Size::Usual, Size::Large], &[]).unwrap();
         let mut names = BTreeSet::new();
         for case in &cases {
-            assert!(names.insert(&case.name), "{} stands twice", case.name);
+            assert!(names.insert(&case.name), "{} is listed twice", case.name);
             assert!(case.made.is_ok(), "{}: {:?}", case.name, case.made.as_ref().err());
         }
-        let twins = cases.iter().filter(|case| case.channels_last.is_some()).count();
-        assert!(twins >= 40, "{twins}");
+        let in_channels_last = cases.iter().filter(|case| case.channels_last.is_some()).count();
+        assert!(in_channels_last >= 40, "{in_channels_last}");
         let usual = cases.iter().filter(|case| case.size == Size::Usual).count();
         assert!(usual >= 140, "{usual}");
     }

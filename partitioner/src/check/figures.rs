@@ -75,7 +75,7 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
             .iter()
             .any(|state| state.input == id || state.output == id)
     };
-    // needed: tensor and device → reading parts; gathered from the readers
+    // crossings that readers need: tensor and device → reading parts
     let mut needed: BTreeMap<(u32, DeviceIndex), BTreeSet<PartIndex>> = BTreeMap::new();
     for (id, node) in e.graph.nodes() {
         let part = part_of[id.index()];
@@ -101,7 +101,7 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
             needed.entry((output.index() as u32, home)).or_default();
         }
     }
-    // an input given straight back also goes from home to home
+    // a graph input that is also an output goes from home to home
     if let (Some(from), Some(home)) = (e.plan.input_home, e.plan.output_home)
         && from != home
     {
@@ -125,11 +125,11 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
         );
         let bad = |words: String| Err(wrong(ViolationKind::Crossing, format!("{place}: {words}")));
         if last.is_some_and(|last| last >= key) {
-            return bad("stands out of order or twice".to_owned());
+            return bad("is out of order or listed twice".to_owned());
         }
         last = Some(key);
         let Some(parts) = needed.remove(&key) else {
-            return bad("nobody needs it".to_owned());
+            return bad("no part or output needs it".to_owned());
         };
         if !crossing.to_parts.iter().eq(parts.iter()) {
             return bad(format!(

@@ -208,13 +208,13 @@ enum Side {
     New,
 }
 
-/// What both plans know of nodes, parts, launches and crossings.
+/// The costs that both plans record for nodes, parts, launches and crossings.
 struct Known<'a> {
     old: &'a Plan,
     new: &'a Plan,
-    /// The node of the new plan that a node of the old one is, unchanged.
+    /// Unchanged nodes: index in the old plan to index in the new plan.
     now: BTreeMap<usize, usize>,
-    /// And back.
+    /// The inverse of `now`.
     was: BTreeMap<usize, usize>,
 }
 
@@ -241,8 +241,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Where a device stands in a plan; none where a device of that name calls itself something else in the other plan,
-    /// which is then another device.
+    /// A device's index in a plan; `None` if the two plans report different device names for it, so that it is another
+    /// device.
     fn place(&self, side: Side, device: &str) -> Option<usize> {
         let find = |plan: &Plan| plan.devices.iter().position(|name| name == device);
         let called = |plan: &'a Plan| plan.device_names.get(find(plan)?);
@@ -255,7 +255,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// The best-sourced cost of each part of a plan; of two of one source that of the new plan.
+    /// The best-sourced cost of each part of a plan; among equal sources, the new plan's.
     fn costs(&self, side: Side) -> Vec<Cost> {
         let (plan, other) = match side {
             Side::Old => (self.old, self.new),

@@ -10,7 +10,7 @@ use crate::instance::Inputs;
 use crate::limit_report::{Limit, LimitReport};
 use crate::plan::Plan;
 
-/// Where a plan stands at each limit there is.
+/// A plan's value at each limit.
 pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<LimitReport> {
     let objective = inputs.objective;
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);

@@ -223,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn removing_twins_keeps_the_optimum() {
+    fn removing_dominated_devices_keeps_the_optimum() {
         let mut removed = 0;
         for seed in 0..400 {
-            let problem = with_twin(seed);
+            let problem = with_dominated_device(seed);
             let mut domains = problem.domains();
             remove_replaceable_devices(&problem, &mut domains);
             removed += usize::from(domains != problem.domains());
@@ -248,8 +248,8 @@ mod tests {
         assert!(removed > 100, "{removed}");
     }
 
-    /// The fourth device is as the third or worse, by a few units.
-    fn with_twin(seed: u64) -> Problem {
+    /// The fourth device costs the same as the third, or a few units more.
+    fn with_dominated_device(seed: u64) -> Problem {
         let from = problem(seed);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut worse = move |cost: u64| match random.next_u64() % 3 {
@@ -262,7 +262,7 @@ mod tests {
         });
         let costs = costs.collect();
         let launch = (0..4).map(|device| from.launch(if device == 3 { 2 } else { device }));
-        let mut twin = Problem::new(costs, launch.collect()).unwrap();
+        let mut dominated = Problem::new(costs, launch.collect()).unwrap();
         for tensor in from.tensors() {
             let mut tensor = tensor.clone();
             let transfer = Arc::make_mut(&mut tensor.transfer);
@@ -270,9 +270,9 @@ mod tests {
                 transfer[12 + to] = worse(transfer[8 + to]);
                 transfer[4 * to + 3] = worse(transfer[4 * to + 2]);
             }
-            twin.push(tensor).unwrap();
+            dominated.push(tensor).unwrap();
         }
-        twin
+        dominated
     }
 
     #[test]

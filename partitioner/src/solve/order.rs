@@ -107,8 +107,8 @@ impl Order {
 /// A variable's place in the queue: the rule's score, then the entries of its table.
 type Score = (u64, u64);
 
-/// Variables by score, and among equal scores by their numbers. Few scores are told apart, so that nearly all
-/// comparisons are those of numbers.
+/// Variables by score, and among equal scores by their numbers. There are few distinct scores, so nearly all comparisons
+/// are of numbers.
 #[derive(Default)]
 struct Queue(BTreeMap<Score, BinaryHeap<Reverse<u32>>>);
 

@@ -306,8 +306,8 @@ impl Core {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = texts;
         let mut raw = std::ptr::null_mut();
         let _turn = turn();
-        // SAFETY: objects and texts live during the call, which reads as many of the last arguments as it is
-        // told and writes the pointer.
+        // SAFETY: objects and texts live during the call, which reads `2 * properties.len()` of the last arguments
+        // and writes the pointer.
         let status = unsafe {
             call!(self.symbols, ov_core_compile_model)(
                 self.raw.as_ptr(),

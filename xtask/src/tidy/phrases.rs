@@ -94,14 +94,14 @@ mod tests {
 
     #[test]
     fn retired_phrase_is_reported_with_its_line_and_replacement() {
-        let list = r#"phrase = [{ retired = '\bnobody\b', use = "a subject" }]"#;
+        let list = r#"phrase = [{ retired = '\butilise\b', use = "a verb" }]"#;
         let phrases = phrases(list).unwrap();
-        let text = "One line.\nWhich Nobody calls, and nobody reads.\n";
+        let text = "One line.\nUtilise one, or utilise two.\n";
         assert_eq!(
             found("a.rs", text, &phrases),
-            [format!("a.rs:2: \"Nobody\" is retired ({LIST}): use a subject")]
+            [format!("a.rs:2: \"Utilise\" is retired ({LIST}): use a verb")]
         );
-        assert!(found("a.rs", "a nobodyish word\n", &phrases).is_empty());
+        assert!(found("a.rs", "two utilisers\n", &phrases).is_empty());
     }
 
     #[test]

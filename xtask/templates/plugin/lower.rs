@@ -4,7 +4,7 @@
 //! 1. Support, estimates and blobs come from one lowering ([`lower`]), which reads no constant: what is supported
 //!    compiles.
 //! 2. In a [`Program`] every number is that of a tensor, tensors of one step have one shape, and the output of a step is
-//!    none of its inputs; what breaks this is a bad blob.
+//!    not one of its inputs; a blob that breaks this is refused.
 //!
 //! Not here: which kernel computes a node (`caps`), the part itself (`polychip_lowering::Part`).
 

@@ -304,8 +304,8 @@ fn makespan_page_shows_the_schedule() {
         };
         model.write(folder, "m.onnx")
     });
-    let twins = BOTH.replace("fixed_ns = 10000,", "fixed_ns = 100000,");
-    let data = page_of(&place, &twins, &["--policy", "makespan"]);
+    let equal_costs = BOTH.replace("fixed_ns = 10000,", "fixed_ns = 100000,");
+    let data = page_of(&place, &equal_costs, &["--policy", "makespan"]);
     let report = &data["report"];
     let makespan = &report["schedule"]["makespan_ps"];
     assert_eq!(&data["ends_ps"], makespan);
@@ -321,7 +321,7 @@ fn makespan_page_shows_the_schedule() {
     let verdict = data["verdict"].as_str().unwrap();
     assert!(verdict.contains("concurrent devices"), "{verdict}");
     assert!(!verdict.contains("before merging"), "{verdict}");
-    let text = partition(&place, &twins, &["--policy", "makespan"]).ok();
+    let text = partition(&place, &equal_costs, &["--policy", "makespan"]).ok();
     assert!(
         text.contains("predicted with concurrent devices: ")
             && text.contains("\nparts run serially: ")

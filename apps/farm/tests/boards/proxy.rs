@@ -48,7 +48,7 @@ impl Cable {
     }
 
     /// Restores the connection.
-    pub(crate) fn mend(&self) {
+    pub(crate) fn repair(&self) {
         self.is_cut.store(false, Ordering::SeqCst);
     }
 }

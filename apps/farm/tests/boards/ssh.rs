@@ -169,7 +169,7 @@ fn commands_files_and_failures_over_ssh() {
         "{error:?}"
     );
     assert!(matches!(far.probe(), Err(TransportError::Unreachable { .. })));
-    cable.mend();
+    cable.repair();
     far.probe().unwrap();
 }
 
@@ -195,7 +195,7 @@ fn cut_cable_loses_and_repeats_no_item() {
             }
             cable.cut();
             std::thread::sleep(Duration::from_secs(5));
-            cable.mend();
+            cable.repair();
         })
     };
     let mut settings = settings();

@@ -84,7 +84,7 @@ impl Draft {
         self.constant_of(name, dtype, dims, at.constant(), None)
     }
 
-    /// Adds a constant of blocks in the model's file, which stands for f32.
+    /// Adds a constant of quantized f32 blocks in the model's file.
     pub(crate) fn blocks(&mut self, name: &str, layout: BlockLayout, dims: &[usize], at: Stored) -> TensorId {
         let encoding = Some(Encoding::blocks(layout));
         self.constant_of(name, DType::U8, dims, at.constant(), encoding)

@@ -122,7 +122,7 @@ impl Ports {
     }
 }
 
-/// A tensor as f16, and as the f32 that the f16 stands for.
+/// A tensor rounded to f16, as f16 and converted back to f32.
 pub(crate) fn rounded(draft: &mut Draft, x: TensorId, shape: &[usize]) -> (TensorId, TensorId) {
     let half = draft.cast(x, DType::F16, shape);
     (half, draft.cast(half, DType::F32, shape))

@@ -26,7 +26,7 @@ const OTHERS: [(usize, &str); 5] = [
     (16, "query_seqlens"),
 ];
 
-/// Replaces each layer's attention; returns its keys and values, as ports.
+/// Replaces each layer's attention; returns its new K and V, as ports.
 pub(super) fn replace(
     conversion: &mut GraphConversion<'_>,
     pasts: &[[TensorId; 2]],
@@ -260,7 +260,7 @@ fn one(
     if let Some(output) = node.output(0) {
         graph.replace_uses(output, y);
     }
-    // whoever else asks what it gave finds nothing, however long that is declared to be
+    // other readers of the present K and V must not use their declared length
     for given in [1, 2].into_iter().filter_map(|slot| node.output(slot)) {
         graph.tensor_mut(given).ty.shape = None;
     }

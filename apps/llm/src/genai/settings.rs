@@ -14,7 +14,7 @@ pub(super) const CONFIG: &str = "genai_config.json";
 /// Most layers; bounds the work on a file that states too many.
 const MAX_LAYERS: u32 = 4096;
 
-/// Stands for the number of a layer in a name.
+/// Placeholder for a layer's number in a name.
 const LAYER: &str = "%d";
 
 #[derive(Debug)]

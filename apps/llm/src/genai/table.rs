@@ -328,7 +328,7 @@ fn blocks(graph: &Graph, node: &Node, rows: usize, width: usize) -> Result<(Valu
         None => None,
     };
     let per_row = width / block;
-    // a size that cannot be counted is none of a file's
+    // a size that overflows cannot be a file's
     let holds = |constant: &Constant, row: usize| rows.checked_mul(row) == Some(constant.bytes.len());
     let fits = code_type == DType::U8
         && is_float(dtype)

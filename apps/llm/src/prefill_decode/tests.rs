@@ -247,7 +247,7 @@ fn long_prompt_splits_prefill_and_decode_and_short_one_does_not() {
         long.is_optimal() || long.objective_ns - long.bound_ns <= 4e6,
         "{long:?}"
     );
-    // two copies of the weights do not fit: whoever does both
+    // two copies of the weights do not fit, so one device runs both
     let tight = PhaseLimits {
         memory_bytes: Some(150),
         ..free.clone()

@@ -46,7 +46,7 @@ impl Draft {
     /// ones of a vocabulary are often spare.
     ///
     /// # Errors
-    /// A token id stands for different tokens in the two models.
+    /// A token id means different tokens in the two models.
     pub fn new(model: LanguageModel, larger: &LanguageModel) -> Result<Draft> {
         let (own, other) = (model.tokenizer(), larger.tokenizer());
         let shared = 0..own.len().min(other.len()) as TokenId;

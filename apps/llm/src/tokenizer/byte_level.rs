@@ -37,7 +37,7 @@ pub(crate) fn byte_alphabet() -> &'static [char; 256] {
     &ALPHABET
 }
 
-/// Appends a token's bytes. A token with characters outside the byte alphabet stands for itself.
+/// Appends a token's bytes. A token with characters outside the byte alphabet is its own text.
 pub(super) fn append_bytes(token: &str, out: &mut Vec<u8>) {
     let start = out.len();
     for character in token.chars() {
@@ -69,7 +69,7 @@ pub(super) struct ByteLevel {
     splitter: Splitter,
     bytes: Bytes,
     merges: BPE,
-    /// Bytes that no token stands for.
+    /// Bytes without a token.
     missing: Box<[bool; 256]>,
 }
 
@@ -130,7 +130,7 @@ impl ByteLevel {
     fn check(&self, text: &str) -> Result<()> {
         if let Some(byte) = text.bytes().find(|byte| self.missing[usize::from(*byte)]) {
             return Err(Error::tokenizer(format!(
-                "no token of the vocabulary stands for byte {byte:#04x} of the text"
+                "the vocabulary has no token for byte {byte:#04x} of the text"
             )));
         }
         let mut blanks = 0;

@@ -9,7 +9,7 @@ use super::vocabulary::{TokenId, TokenKind, Vocabulary};
 use crate::gguf::{Gguf, Value};
 use crate::{Error, Result};
 
-/// U+2581, which stands for a blank.
+/// U+2581, which represents a space.
 const MARK: char = '\u{2581}';
 /// Longest joined piece in characters: a piece of n has n - 1 pairs. SentencePiece's default is 16.
 const MAX_PIECE: usize = 256;

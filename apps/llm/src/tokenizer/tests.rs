@@ -145,7 +145,7 @@ fn byte_without_a_token_is_an_error() {
     let error = tokenizer.encode("az", Specials::AsText).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no token of the vocabulary stands for byte 0x7a of the text"
+        "the vocabulary has no token for byte 0x7a of the text"
     );
 }
 
@@ -248,7 +248,7 @@ fn byte_alphabet_round_trips() {
         assert_eq!(bytes, [byte]);
     }
     let mut bytes = b"x".to_vec();
-    // no byte's character: the token stands for itself
+    // a character outside the byte alphabet: the token is its own text
     byte_level::append_bytes("Ġ漢", &mut bytes);
     assert_eq!(bytes, "xĠ漢".as_bytes());
 }

@@ -157,7 +157,7 @@ fn files_in_the_folder_open_the_folder() {
     write(folder.path(), &model, FORM, |_, _| {});
     for name in ["genai_config.json", "model.onnx"] {
         let model = opened(&folder.path().join(name));
-        assert!(model.config().is_none(), "its graph says what it computes");
+        assert!(model.config().is_none(), "its graph defines the model");
         assert_eq!(model.sizes().layers, 2);
         assert!(model.file_bytes() > 100_000, "{}", model.file_bytes());
     }
@@ -678,7 +678,7 @@ fn adapters_of_a_graph_are_refused() {
     assert!(error.to_string().contains("tiny.lora"), "{error}");
 }
 
-/// Keys and values of 16 bits, which are what we keep.
+/// A 16-bit KV cache is kept as it is.
 #[test]
 fn f16_kv_cache_stays_16_bit() {
     let folder = tempfile::tempdir().unwrap();
@@ -695,7 +695,7 @@ fn f16_kv_cache_stays_16_bit() {
     assert!(error.to_string().contains("model.onnx"), "{error}");
 }
 
-/// Whatever stands in the files, a folder is read or refused.
+/// A folder with any file contents is read or refused.
 #[test]
 fn mutated_folders_are_safe() {
     let folder = tempfile::tempdir().unwrap();

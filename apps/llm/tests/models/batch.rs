@@ -1,4 +1,4 @@
-//! Sequences that take steps together give what they give alone, whoever joins, leaves or reads a prompt in between.
+//! Batched sequences give the same results as single ones, even if sequences join, leave or read a prompt in between.
 
 use polychip::Policy;
 use polychip_llm::gguf::TensorType;

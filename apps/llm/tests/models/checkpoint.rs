@@ -262,7 +262,7 @@ fn llama_3_rope_scaling_depends_on_wavelength() {
     }
 }
 
-/// Changes what stands in the two files.
+/// Changes the contents of the two files.
 type Change = fn(&mut Value, &mut Value);
 
 #[test]
@@ -341,7 +341,7 @@ fn what_is_not_known_is_refused_by_name() {
     assert!(error.contains("no config.json in it"), "{error}");
 }
 
-/// Whatever stands in the files, a folder is read or refused.
+/// A folder with any file contents is read or refused.
 #[test]
 fn mutated_folders_are_safe() {
     let folder = tempfile::tempdir().unwrap();

@@ -48,7 +48,7 @@ fn second_turn_processes_only_new_tokens() {
         .copied()
         .collect();
     let again = sequence.generate(&turn, &all(6), &mut on).unwrap();
-    // the last token of an answer was read by nobody
+    // the last token of an answer has not been read
     assert_eq!(again.reused_tokens, 25);
     let fresh = model
         .sequence()

@@ -1,4 +1,4 @@
-//! Answers as streams are those of calls, and end where nobody listens.
+//! Streamed answers equal those of calls, and end when the receiver is dropped.
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -81,13 +81,13 @@ fn stream_pieces_match_the_call() {
 #[test]
 fn stream_stops_without_a_listener() {
     let model = model();
-    // far more than are waited for
+    // far more tokens than the test reads
     let mut stream = model.sequence().unwrap().stream(&PROMPT, &wanted(480)).unwrap();
     assert!(wait(stream.next()).is_some());
     let (sequence, answer) = wait(stream.into_completion());
     assert_eq!(answer.finish, Finish::Cancelled);
     assert!(answer.tokens.len() < 480);
-    // the sequence goes on
+    // the sequence remains usable
     let stream = sequence.stream(&PROMPT, &wanted(3)).unwrap();
     let (_, answer) = wait(async {
         let mut stream = stream;

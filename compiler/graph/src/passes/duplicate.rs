@@ -1,4 +1,4 @@
-//! Merges nodes that compute the same from the same tensors, and small constants that are equal.
+//! Merges nodes that compute the same values from the same tensors, and equal small constants.
 //!
 //! Invariants:
 //! 1. Only pure nodes without bodies merge; a node that gives an output of the graph stays.
@@ -55,16 +55,16 @@ fn nodes(graph: &mut Graph) -> usize {
         }
         let key = (node.op.code(), node.inputs.clone());
         let equal = first.entry(key).or_default();
-        let twin = equal.iter().copied().find(|&other| same(graph, id, other));
-        match twin {
+        let earlier = equal.iter().copied().find(|&other| same(graph, id, other));
+        match earlier {
             None => equal.push(id),
             Some(_) if graph.node(id).writes().any(|output| graph.is_output(output)) => {}
-            Some(twin) => {
+            Some(earlier) => {
                 let pairs: Vec<(Option<TensorId>, Option<TensorId>)> = node
                     .outputs
                     .iter()
                     .copied()
-                    .zip(graph.node(twin).outputs.iter().copied())
+                    .zip(graph.node(earlier).outputs.iter().copied())
                     .collect();
                 graph.remove_node(id);
                 for (from, to) in pairs {

@@ -1,7 +1,7 @@
 //! Every row of the op table decodes, with its own defaults; values out of range are refused.
 //!
-//! Invariant: no op is left out; the literals of the specification stand here a second time, so that a slip in the table
-//! shows.
+//! Invariant: no op is left out; the literals of the specification are repeated here, so that an error in the table
+//! fails a test.
 //! Not here: what the attributes mean (the files of `attributes`).
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Text attributes as enumerations, one variant per word of the specification.
 //!
-//! Invariant: a word stands here once; `text` gives it back as ONNX spells it.
+//! Invariant: each word is listed once; `text` returns it in ONNX's spelling.
 //! Not here: the defaults (`table`).
 
 use super::read::{Field, Reader, Result};
@@ -79,9 +79,9 @@ words! {
         Bidirectional = "bidirectional",
     }
 
-    /// How an update joins what stands at its index (`reduction` of the scatter ops).
+    /// How an update combines with the value at its index (`reduction` of the scatter ops).
     ScatterReduction {
-        /// It replaces it.
+        /// The update replaces the value.
         None = "none",
         /// Sum.
         Add = "add",

@@ -10,7 +10,7 @@ use crate::verdict::{Judgement, check, fail, skip};
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("deny", name, run).basic();
     cases.extend([
-        case("memory-that-nobody-has", endless_memory).alone(),
+        case("memory-that-is-not-there", endless_memory).alone(),
         case("memory-kinds", memory_kinds),
         case("unknown-memory-kind", unknown_kind).alone(),
         case("odd-alignment", odd_alignment).alone(),

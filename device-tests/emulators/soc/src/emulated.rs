@@ -28,8 +28,8 @@ pub const READ_NS: u64 = 6 * PERIOD_NS;
 const LAG_STEPS: usize = (2_000_000_000 / STEP_NS) as usize;
 /// A lost unit can be reset so long after its fault is over.
 const RESET_NS: u64 = 1_000_000_000;
-/// Others who use a unit less than this do not ask for its first level.
-const NOBODY: f64 = 0.1;
+/// Share of a unit's time below which its other users do not request its first level.
+const NO_USER: f64 = 0.1;
 /// How far a frame's time is from its mean at most.
 const NOISE: f64 = 0.02;
 
@@ -421,9 +421,9 @@ impl State {
         }
     }
 
-    /// The level that a unit is asked for, were an app to ask for this one: others who use it have it at its first.
+    /// The requested level of a unit if an app requests this one: other users request its first level.
     fn level_for(&self, unit: usize, asked: usize) -> usize {
-        match self.around().others[unit] > NOBODY {
+        match self.around().others[unit] > NO_USER {
             true => 0,
             false => asked,
         }

@@ -96,11 +96,11 @@ fn main() -> Result<()> {
             report.sustained.push(figures);
         }
         if has_shipped {
-            let nobody = Without {
+            let no_users = Without {
                 others: true,
                 faults: false,
             };
-            let figures = sustained(&settings[0], first, fewer, nobody)?;
+            let figures = sustained(&settings[0], first, fewer, no_users)?;
             writeln!(out, "\nheat alone, no other users:")?;
             print(&mut out, &figures)?;
             report.heat_alone = Some(figures);

@@ -13,7 +13,7 @@ fn setting() -> (Setting, Seeds) {
     (Setting::new(Table::phone(), &seeds).unwrap(), seeds)
 }
 
-const NOBODY: Without = Without {
+const UNDISTURBED: Without = Without {
     others: true,
     faults: true,
 };
@@ -57,7 +57,7 @@ fn limits_hold_and_the_best_static_plan_is_beaten() {
 #[test]
 fn battery_and_background_save_a_quarter() {
     let (setting, seeds) = setting();
-    let scenario = Scenario::drawn(&setting.table, seeds.first, NOBODY);
+    let scenario = Scenario::drawn(&setting.table, seeds.first, UNDISTURBED);
     let minutes = RUN_NS / 6;
     let joules = |stance| {
         let outcome = setting
@@ -120,7 +120,7 @@ fn a_run_repeats_and_its_log_replays() {
 fn the_surfaces_limit_is_kept_where_a_free_run_passes_it() {
     // a limit that no plan but the frugal one can keep
     let (setting, seeds) = setting();
-    let scenario = Scenario::drawn(&setting.table, seeds.first, NOBODY);
+    let scenario = Scenario::drawn(&setting.table, seeds.first, UNDISTURBED);
     let free = Options::at(Stance::Plugged);
     let tight = Options {
         surface_limit: Some(36_000),
@@ -172,7 +172,7 @@ fn a_tree_of_files_drives_the_same_decisions() {
 #[test]
 fn session_sees_only_what_the_phone_shows() {
     let (setting, seeds) = setting();
-    let scenario = Scenario::drawn(&setting.table, seeds.first, NOBODY);
+    let scenario = Scenario::drawn(&setting.table, seeds.first, UNDISTURBED);
     let told = |shown: Shown| {
         let options = Options {
             shown,

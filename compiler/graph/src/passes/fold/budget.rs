@@ -81,8 +81,8 @@ fn work(graph: &Graph, node: &Node) -> u64 {
     moved.saturating_add(multiply_adds(node, &elements))
 }
 
-/// Multiply-adds of an op that joins two operands: exact for a product of matrices, where each of its three extents stands
-/// in two of the three tensors; of a convolution at most as many as its window has places too few.
+/// Multiply-adds of an op that combines two operands. Exact for a matrix product, where each of the three extents
+/// belongs to two of the three tensors; for a convolution, low by a factor of at most the window size.
 fn multiply_adds(node: &Node, elements: &dyn Fn(TensorId) -> u64) -> u64 {
     let contracts = matches!(
         node.op,

@@ -250,9 +250,9 @@ attributes! {
     Attention {
         /// Whether a query sees no later key.
         causal: bool = IsCausal,
-        /// Heads of keys and values, where these have three axes.
+        /// Number of key and value heads, for inputs of three axes.
         kv_heads: Option<usize> = KvNumHeads,
-        /// Heads of queries, where these have three axes.
+        /// Number of query heads, for inputs of three axes.
         q_heads: Option<usize> = QNumHeads,
         /// Keys before its own that a query sees; negative for all.
         left_window: i64 = LeftWindowSize,
@@ -273,9 +273,9 @@ attributes! {
     LinearAttention {
         /// Steps that may be computed together.
         chunk_size: i64 = ChunkSize,
-        /// Heads of keys and values.
+        /// Number of key and value heads.
         kv_heads: usize = KvNumHeads,
-        /// Heads of queries.
+        /// Number of query heads.
         q_heads: usize = QNumHeads,
         /// Factor of the queries; 0 for `1 / sqrt(head size)`.
         scale: f32 = Scale,

@@ -82,7 +82,7 @@ fn quantised_op_equals_dequantise_op_quantise() {
 }
 
 /// A net whose tensors are quantised, and its equivalent with explicit conversions on plain tensors.
-struct Twins {
+struct NetPair {
     /// Tensors with encodings.
     short: Net,
     /// DequantizeLinear, op, QuantizeLinear.
@@ -93,7 +93,7 @@ struct Twins {
 #[derive(Clone, Copy)]
 struct Both(usize, usize);
 
-impl Twins {
+impl NetPair {
     fn new(seed: u64) -> Self {
         let net = |seed| Net {
             seed,
@@ -233,7 +233,7 @@ fn padded(pad: i64, stride: i64, group: i64) -> Attributes {
 /// A block of a network in codes of one type, down to its classifier.
 fn network(isa: Isa, dtype: DType, seed: u64) -> Vec<&'static str> {
     let shift = if dtype == DType::I8 { -128 } else { 0 };
-    let mut t = Twins::new(seed);
+    let mut t = NetPair::new(seed);
     let x = t.input(dtype, &[1, 3, 9, 11], 0.03, 130 + shift);
     let (w, b) = (t.weights(DType::I8, &[20, 3, 3, 3], 0), t.floats(&[20]));
     let x = t.op(Op::Conv, padded(1, 1, 1), &[x, w, b], dtype, 0.04, 90 + shift);
@@ -303,7 +303,7 @@ fn int8_network_computes_in_integers() {
 #[test]
 fn int8_tensors_feed_float_ops() {
     for isa in Isa::available() {
-        let mut t = Twins::new(5);
+        let mut t = NetPair::new(5);
         let x = t.input(DType::U8, &[2, 5, 4, 3], 0.02, 128);
         let w = t.weights(DType::I8, &[8, 5, 1, 1], 0);
         let x = t.op(Op::Conv, padded(0, 1, 1), &[x, w], DType::I8, 0.01, 3);
