@@ -221,7 +221,7 @@ impl<'a> NodeView<'a> {
         self.index
     }
 
-    /// The op. `Op::Custom` stands for an op that only its domain and name identify.
+    /// The op, or `Op::Custom` if only its domain and name identify it.
     #[must_use]
     pub fn op(&self) -> Op {
         Op::from_code(self.raw.op).unwrap_or(Op::Custom)
