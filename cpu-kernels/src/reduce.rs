@@ -307,9 +307,10 @@ fn line(x: &[f32], start: f32, each: impl Fn(f32) -> f32, join: impl Fn(f32, f32
 /// NaN where one is in a line, else this.
 #[inline(always)]
 fn with_nan(x: &[f32], extreme: f32) -> f32 {
-    match x.iter().fold(false, |any, x| any | x.is_nan()) {
-        true => f32::NAN,
-        false => extreme,
+    if x.iter().fold(false, |any, x| any | x.is_nan()) {
+        f32::NAN
+    } else {
+        extreme
     }
 }
 

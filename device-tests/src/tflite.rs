@@ -39,9 +39,10 @@ fn count(bytes: &[u8]) -> Option<Ops> {
     let mut ops = Ops { own: 0, pieces: 0 };
     for graph in model.tables(2)? {
         for operator in graph.tables(3)? {
-            match pieces.get(operator.number(0)?)? {
-                true => ops.pieces += 1,
-                false => ops.own += 1,
+            if pieces.get(operator.number(0)?)? {
+                ops.pieces += 1
+            } else {
+                ops.own += 1
             }
         }
     }

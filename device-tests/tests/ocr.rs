@@ -42,13 +42,14 @@ fn main() {
         })
     };
     let python = python();
-    let beside = match python.is_file() {
-        true => trial(names[1], it_reads_what_onnx_runtime_reads),
-        false => skipped(
+    let beside = if python.is_file() {
+        trial(names[1], it_reads_what_onnx_runtime_reads)
+    } else {
+        skipped(
             names[1],
             Need::Python,
             &format!("{} is not there", python.display()),
-        ),
+        )
     };
     let trials = vec![
         trial(names[0], it_reads_what_the_page_says),

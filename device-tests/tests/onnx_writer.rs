@@ -81,13 +81,14 @@ fn main() -> Result<()> {
     } else {
         trials.push(skipped("suite", Need::Models, paths::NO_SUITE));
     }
-    match python().is_file() {
-        true => trials.push(Trial::test("fake quantisation", || failed(fake_quantisation()))),
-        false => trials.push(skipped(
+    if python().is_file() {
+        trials.push(Trial::test("fake quantisation", || failed(fake_quantisation())))
+    } else {
+        trials.push(skipped(
             "fake quantisation",
             Need::Python,
             &format!("{} is not there", python().display()),
-        )),
+        ))
     }
     libtest_mimic::run(&arguments, trials).exit()
 }

@@ -63,11 +63,12 @@ fn main() -> Result<()> {
         }),
     });
     let mut trials: Vec<Trial> = trials.collect();
-    trials.push(match made {
-        false => skipped(crossings::NAME, Need::Models, paths::NO_MODELS),
-        true => Trial::test(crossings::NAME, || {
+    trials.push(if made {
+        Trial::test(crossings::NAME, || {
             parent(crossings::NAME, crossings::ENVIRONMENT).map_err(|error| format!("{error:#}").into())
-        }),
+        })
+    } else {
+        skipped(crossings::NAME, Need::Models, paths::NO_MODELS)
     });
     libtest_mimic::run(&arguments, trials).exit()
 }

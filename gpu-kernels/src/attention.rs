@@ -274,10 +274,12 @@ impl Attention {
             past::declare_end(&mut text);
         }
         // element (vector) of a head's position, heads being outside or inside the sequence
-        let place = |head: &str, heads: u64, position: &str, length: u64, depth: u64| match self.heads_inside
-        {
-            true => format!("((b * {length}u + {position}) * {heads}u + {head}) * {depth}u"),
-            false => format!("((b * {heads}u + {head}) * {length}u + {position}) * {depth}u"),
+        let place = |head: &str, heads: u64, position: &str, length: u64, depth: u64| {
+            if self.heads_inside {
+                format!("((b * {length}u + {position}) * {heads}u + {head}) * {depth}u")
+            } else {
+                format!("((b * {heads}u + {head}) * {length}u + {position}) * {depth}u")
+            }
         };
         let tiles = queries.div_ceil(bq);
         let (groups, number) = element::spread(tiles * batch * heads, limits);
@@ -286,9 +288,10 @@ impl Attention {
         let dot = if w == 4 { "dot(a, KEY)" } else { "a * KEY" };
         let load = |from: &Source<'_>, which: usize| {
             let depth = [depth, value_depth][which];
-            let place = match from.heads_inside {
-                true => format!("((b * {}u + at) * {kv_heads}u + g) * {depth}u", from.length),
-                false => format!("((b * {kv_heads}u + g) * {}u + at) * {depth}u", from.length),
+            let place = if from.heads_inside {
+                format!("((b * {}u + at) * {kv_heads}u + g) * {depth}u", from.length)
+            } else {
+                format!("((b * {kv_heads}u + g) * {}u + at) * {depth}u", from.length)
             };
             format!(
                 "        for (var i = thread; i < {}u; i += {all}u) {{
@@ -521,9 +524,12 @@ impl Generate for Attention {
                 past::partials(past, shown),
             ]
         });
-        let at = |shape: &[u64; 4], [b, h, s, d]: [usize; 4]| match self.heads_inside {
-            true => element::ravel(&[b, s, h, d], &[shape[0], shape[2], shape[1], shape[3]]),
-            false => element::ravel(&[b, h, s, d], shape),
+        let at = |shape: &[u64; 4], [b, h, s, d]: [usize; 4]| {
+            if self.heads_inside {
+                element::ravel(&[b, s, h, d], &[shape[0], shape[2], shape[1], shape[3]])
+            } else {
+                element::ravel(&[b, h, s, d], shape)
+            }
         };
         let read = |tensor: usize, place: [usize; 4]| {
             inputs[tensor].number(scalar, at(&shapes[tensor], place)).to_f64()

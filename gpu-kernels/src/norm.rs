@@ -290,9 +290,10 @@ impl Generate for GroupNorm {
             for group in 0..self.groups as usize {
                 let at = |k: usize| {
                     let (channel, place) = (group * each + k / places, k % places);
-                    let at = match self.channels_last {
-                        true => (image * places + place) * channels + channel,
-                        false => (image * channels + channel) * places + place,
+                    let at = if self.channels_last {
+                        (image * places + place) * channels + channel
+                    } else {
+                        (image * channels + channel) * places + place
                     };
                     (channel, at)
                 };
@@ -372,9 +373,10 @@ impl Generate for LpNorm {
 impl Lrn {
     /// Places of an image's channels: elements before a channel's first, and from one channel to the next.
     fn shape(&self) -> [u64; 3] {
-        match self.channels_last {
-            true => [self.images * self.places, self.channels, 1],
-            false => [self.images, self.channels, self.places],
+        if self.channels_last {
+            [self.images * self.places, self.channels, 1]
+        } else {
+            [self.images, self.channels, self.places]
         }
     }
 }

@@ -182,9 +182,12 @@ impl Generate for Reduce {
         body.push_str(&format!("    let first = base(min(row, {}u));\n", outputs - 1));
         let mut shift = String::new();
         // where there is no infinity, any value of the row
-        let bound = |bits: u32| match float {
-            true => format!("px_bits1({bits}u)"),
-            false => element::load("in0", scalar, "first"),
+        let bound = |bits: u32| {
+            if float {
+                format!("px_bits1({bits}u)")
+            } else {
+                element::load("in0", scalar, "first")
+            }
         };
         let lowest = || bound(f32::NEG_INFINITY.to_bits());
         let highest = || bound(f32::INFINITY.to_bits());

@@ -37,9 +37,10 @@ pub struct Rotary {
 
 impl Rotary {
     fn shape(&self) -> [u64; 4] {
-        match self.heads_inside {
-            true => [self.batch, self.rows, self.heads, self.size],
-            false => [self.batch, self.heads, self.rows, self.size],
+        if self.heads_inside {
+            [self.batch, self.rows, self.heads, self.size]
+        } else {
+            [self.batch, self.heads, self.rows, self.size]
         }
     }
 
@@ -56,9 +57,10 @@ impl Rotary {
                 .positions
                 .is_none_or(|scalar| matches!(scalar, Scalar::I32 | Scalar::I64))
             && matches!(self.scalar, Scalar::F32 | Scalar::F16);
-        match whole {
-            true => Ok(total),
-            false => Err(Error::new(format!("rotary: {self:?}"))),
+        if whole {
+            Ok(total)
+        } else {
+            Err(Error::new(format!("rotary: {self:?}")))
         }
     }
 
@@ -104,16 +106,17 @@ impl Generate for Rotary {
         };
         element::declare(&mut text, "out", Access::Write, self.scalar, total);
         let (size, groups, index) = element::flat(total, limits);
-        let pair = match self.interleaved {
-            true => "    let other = i - c3 + (c3 ^ 1u);
+        let pair = if self.interleaved {
+            "    let other = i - c3 + (c3 ^ 1u);
     let pair = c3 / 2u;
     let second = (c3 & 1u) == 1u;\n"
-                .to_owned(),
-            false => format!(
+                .to_owned()
+        } else {
+            format!(
                 "    let second = c3 >= {half}u;
     let other = select(i + {half}u, i - {half}u, second);
     let pair = select(c3, c3 - {half}u, second);\n"
-            ),
+            )
         };
         let value = |at: &str| element::load("in0", self.scalar, at);
         let angle = |name: &str| element::load(name, self.scalar, &format!("position * {half}u + pair"));

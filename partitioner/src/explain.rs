@@ -290,9 +290,10 @@ impl<'a> View<'a> {
                 .node_cost(node, placement[node])
                 .is_some_and(|cost| cost.energy.is_some())
         };
-        let energy = match (0..placement.len()).all(known) {
-            true => Some(inputs.problem(Weights { time: 0, energy: 1 })?),
-            false => None,
+        let energy = if (0..placement.len()).all(known) {
+            Some(inputs.problem(Weights { time: 0, energy: 1 })?)
+        } else {
+            None
         };
         let additive = inputs.objective.goal == Goal::Serial
             && inputs.costs.parts().next().is_none()

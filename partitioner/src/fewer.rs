@@ -115,15 +115,16 @@ fn best(
 ) -> Plan {
     let devices = usable(inputs);
     let every = devices.len() <= most && inputs.graph.node_count() <= MOST_NODES;
-    let sets: Vec<Vec<usize>> = match every {
-        true => (1..(1usize << devices.len()) - 1)
+    let sets: Vec<Vec<usize>> = if every {
+        (1..(1usize << devices.len()) - 1)
             .map(|set| {
                 let members = devices.iter().enumerate();
                 let members = members.filter(|(at, _)| set >> at & 1 == 1);
                 members.map(|(_, &device)| device).collect()
             })
-            .collect(),
-        false => devices.iter().map(|&device| vec![device]).collect(),
+            .collect()
+    } else {
+        devices.iter().map(|&device| vec![device]).collect()
     };
     let mut best = (rank(inputs, &all), all);
     for set in sets.iter().filter(|set| runs_all(inputs, set)) {

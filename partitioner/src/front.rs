@@ -101,9 +101,10 @@ pub fn front(request: Request<'_>, most: usize) -> Result<Front, Error> {
     };
     let additive = inputs.costs.parts().next().is_none()
         && inputs.targets.iter().all(|target| target.memory_limit.is_none());
-    let sweep = match additive {
-        true => Sweep::new(&time, &energy, &limits),
-        false => None,
+    let sweep = if additive {
+        Sweep::new(&time, &energy, &limits)
+    } else {
+        None
     };
     let largest = (u128::from(u64::MAX / 2) / (time.dearest() + energy.dearest()).max(1)).max(1);
     let mut search = Search {

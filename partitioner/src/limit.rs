@@ -262,9 +262,10 @@ impl Search<'_> {
     fn bisect(&mut self, caps: &[Cap], mut low: Multipliers, mut high: Multipliers) -> Result<(), Error> {
         for _ in 0..BISECTIONS {
             let multipliers = low.between(&high);
-            match self.attempt(caps, &multipliers)?.is_empty() {
-                true => high = multipliers,
-                false => low = multipliers,
+            if self.attempt(caps, &multipliers)?.is_empty() {
+                high = multipliers
+            } else {
+                low = multipliers
             }
         }
         Ok(())

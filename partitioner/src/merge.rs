@@ -130,9 +130,10 @@ impl Quotient {
 
     /// Two parts in the order in which they stand.
     fn ordered(&self, a: usize, b: usize) -> (usize, usize) {
-        match self.place[a] < self.place[b] {
-            true => (a, b),
-            false => (b, a),
+        if self.place[a] < self.place[b] {
+            (a, b)
+        } else {
+            (b, a)
         }
     }
 
@@ -149,12 +150,11 @@ impl Quotient {
             if part == early || part == late {
                 continue;
             }
-            match self.seen[part] == self.search {
-                true => behind.push(part),
-                false => {
-                    self.order[next] = part;
-                    next += 1;
-                }
+            if self.seen[part] == self.search {
+                behind.push(part)
+            } else {
+                self.order[next] = part;
+                next += 1;
             }
         }
         self.order[start] = early;

@@ -253,9 +253,10 @@ impl Plan {
     /// The predicted time between runs back to back.
     #[must_use]
     pub fn interval(&self) -> Time {
-        match self.replicas.is_empty() {
-            true => self.own_interval(),
-            false => together(self.copies().map(Self::own_interval)),
+        if self.replicas.is_empty() {
+            self.own_interval()
+        } else {
+            together(self.copies().map(Self::own_interval))
         }
     }
 

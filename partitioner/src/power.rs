@@ -83,9 +83,10 @@ impl EnergyRange {
     /// Provenance and interval as text: `vendor, 1.000 mJ to 3.000 mJ`.
     #[must_use]
     pub fn words(&self) -> String {
-        match self.low == self.high {
-            true => self.provenance.word().to_owned(),
-            false => format!("{}, {} to {}", self.provenance.word(), self.low, self.high),
+        if self.low == self.high {
+            self.provenance.word().to_owned()
+        } else {
+            format!("{}, {} to {}", self.provenance.word(), self.low, self.high)
         }
     }
 }

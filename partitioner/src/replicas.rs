@@ -53,9 +53,10 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
             && inputs.objective.max_predicted_power.is_none(),
         devices,
     };
-    match search.devices.len() <= MOST_SETS {
-        true => search.every_set(),
-        false => search.many(),
+    if search.devices.len() <= MOST_SETS {
+        search.every_set()
+    } else {
+        search.many()
     }
 }
 

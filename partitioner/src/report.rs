@@ -223,9 +223,10 @@ impl Report {
             }
         });
         let crossings = plan.crossings.iter().map(|crossing| CrossingLine {
-            tensor: match (crossing.tensor as usize) < graph.tensor_count() {
-                true => graph.tensor(TensorId::new(crossing.tensor as usize)).name.clone(),
-                false => format!("number {}", crossing.tensor),
+            tensor: if (crossing.tensor as usize) < graph.tensor_count() {
+                graph.tensor(TensorId::new(crossing.tensor as usize)).name.clone()
+            } else {
+                format!("number {}", crossing.tensor)
             },
             from: device(crossing.from_device),
             to: device(crossing.to_device),
@@ -371,9 +372,10 @@ fn table(out: &mut String, rows: &[Vec<String>], right: &[usize]) {
         for (column, cell) in row.iter().enumerate() {
             let gap = if column == 0 { "  " } else { "   " };
             let fill = " ".repeat(widths[column] - cell.chars().count());
-            match right.contains(&column) {
-                true => line.extend([gap, &fill, cell]),
-                false => line.extend([gap, cell, &fill]),
+            if right.contains(&column) {
+                line.extend([gap, &fill, cell])
+            } else {
+                line.extend([gap, cell, &fill])
             }
         }
         out.push_str(line.trim_end());

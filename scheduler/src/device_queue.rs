@@ -353,9 +353,10 @@ impl QueueGrant {
         let signal = Signal::new(move |_| {
             let ended = {
                 let mut cell = lock(&own.grant);
-                match cell.is_issued {
-                    true => std::mem::take(&mut *cell).ticket,
-                    false => None,
+                if cell.is_issued {
+                    std::mem::take(&mut *cell).ticket
+                } else {
+                    None
                 }
             };
             if let Some(ticket) = ended {
@@ -461,9 +462,10 @@ pub(crate) enum PartFence {
 impl PartFence {
     /// Shared if the device queue must poll it.
     pub(crate) fn new(fence: Fence, is_shared: bool) -> PartFence {
-        match is_shared {
-            true => PartFence::Shared(Arc::new(fence)),
-            false => PartFence::Own(fence),
+        if is_shared {
+            PartFence::Shared(Arc::new(fence))
+        } else {
+            PartFence::Own(fence)
         }
     }
 

@@ -163,9 +163,10 @@ impl Explained {
                 }
                 if let Some(forced) = &other.counterfactual {
                     write!(text, "; there, {}", forced.words)?;
-                    match forced.replanned {
-                        true => text.push_str(" with all other nodes replanned"),
-                        false => text.push_str(" with all other nodes in place"),
+                    if forced.replanned {
+                        text.push_str(" with all other nodes replanned")
+                    } else {
+                        text.push_str(" with all other nodes in place")
                     }
                     if forced.derived {
                         text.push_str(", cost derived from other nodes");

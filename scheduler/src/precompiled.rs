@@ -137,9 +137,10 @@ impl Precompiled {
         policy: &Policy,
         sizes: BTreeMap<String, usize>,
     ) -> Result<Precompiled> {
-        let sized = match sizes.is_empty() {
-            true => model.clone(),
-            false => specialised(shared, model, policy, &sizes)?,
+        let sized = if sizes.is_empty() {
+            model.clone()
+        } else {
+            specialised(shared, model, policy, &sizes)?
         };
         // blobs are those of one copy
         let policy = &policy.clone().replicas(false);
@@ -306,9 +307,10 @@ impl Precompiled {
         if let Some(why) = self.stale(shared, policy) {
             return Err(stale(&why));
         }
-        let sized = match self.sizes.is_empty() {
-            true => model.clone(),
-            false => specialised(shared, model, policy, &self.sizes)?,
+        let sized = if self.sizes.is_empty() {
+            model.clone()
+        } else {
+            specialised(shared, model, policy, &self.sizes)?
         };
         let planned = Planned::with_plan(shared, &sized, policy, self.plan.clone());
         let planned = planned.map_err(|error| match error.kind() {

@@ -283,9 +283,10 @@ impl Profiler<'_> {
         let first = &self.candidates[first];
         let is_composed = |kind: Kind| matches!(kind, Kind::Whole | Kind::Segment);
         let is_beside = |other: &Candidate| {
-            let is_alike = match first.models.is_empty() {
-                true => other.models.is_empty(),
-                false => !other.models.is_disjoint(&first.models),
+            let is_alike = if first.models.is_empty() {
+                other.models.is_empty()
+            } else {
+                !other.models.is_disjoint(&first.models)
             };
             is_alike
                 && other.device.name() == first.device.name()

@@ -158,9 +158,10 @@ impl fmt::Display for EnergyFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [expected, low, high] =
             [self.expected_nj, self.low_nj, self.high_nj].map(Energy::from_nanojoules);
-        match low == high {
-            true => write!(f, "{expected} ({})", self.provenance),
-            false => write!(f, "{expected} ({}, {low} to {high})", self.provenance),
+        if low == high {
+            write!(f, "{expected} ({})", self.provenance)
+        } else {
+            write!(f, "{expected} ({}, {low} to {high})", self.provenance)
         }
     }
 }

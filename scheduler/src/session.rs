@@ -765,9 +765,10 @@ fn give(
         // another thread was faster where there is none
         let hold = Hold::alone(&output.memory).ok_or_else(|| output_in_flight(output))?;
         let is_cut = |padding: &Arc<Padding>| is_padded(&padding.shapes.outputs, output.index);
-        match padding.as_ref().is_some_and(is_cut) {
-            true => slot.given.cut.push((output.index, hold)),
-            false => slot.given.outputs.push((output.index, hold)),
+        if padding.as_ref().is_some_and(is_cut) {
+            slot.given.cut.push((output.index, hold))
+        } else {
+            slot.given.outputs.push((output.index, hold))
         }
     }
     if let Some(padding) = &padding {

@@ -36,30 +36,15 @@ struct Setting<T> {
 const OF_POLICY: &[Setting<Policy>] = &[
     Setting {
         name: "background",
-        set: |policy, value| {
-            flag(value).map(|on| match on {
-                true => policy.background(),
-                false => policy,
-            })
-        },
+        set: |policy, value| flag(value).map(|on| if on { policy.background() } else { policy }),
     },
     Setting {
         name: "background-planning",
-        set: |policy, value| {
-            flag(value).map(|on| match on {
-                true => policy.background_planning(),
-                false => policy,
-            })
-        },
+        set: |policy, value| flag(value).map(|on| if on { policy.background_planning() } else { policy }),
     },
     Setting {
         name: "battery-saver",
-        set: |policy, value| {
-            flag(value).map(|on| match on {
-                true => policy.battery_saver(),
-                false => policy,
-            })
-        },
+        set: |policy, value| flag(value).map(|on| if on { policy.battery_saver() } else { policy }),
     },
     Setting {
         name: "buckets",
@@ -87,12 +72,7 @@ const OF_POLICY: &[Setting<Policy>] = &[
     },
     Setting {
         name: "governed",
-        set: |policy, value| {
-            flag(value).map(|on| match on {
-                true => policy.governed(),
-                false => policy,
-            })
-        },
+        set: |policy, value| flag(value).map(|on| if on { policy.governed() } else { policy }),
     },
     Setting {
         name: "hang-timeout",
@@ -214,12 +194,7 @@ const OF_POLICY: &[Setting<Policy>] = &[
 const OF_BUILDER: &[Setting<Builder>] = &[
     Setting {
         name: "allow-rollback",
-        set: |builder, value| {
-            flag(value).map(|on| match on {
-                true => builder.allow_rollback(),
-                false => builder,
-            })
-        },
+        set: |builder, value| flag(value).map(|on| if on { builder.allow_rollback() } else { builder }),
     },
     Setting {
         name: "cache",
@@ -231,21 +206,11 @@ const OF_BUILDER: &[Setting<Builder>] = &[
     },
     Setting {
         name: "measure-rates",
-        set: |builder, value| {
-            flag(value).map(|on| match on {
-                true => builder.measure_rates(),
-                false => builder,
-            })
-        },
+        set: |builder, value| flag(value).map(|on| if on { builder.measure_rates() } else { builder }),
     },
     Setting {
         name: "only-given-folders",
-        set: |builder, value| {
-            flag(value).map(|on| match on {
-                true => builder.only_given_folders(),
-                false => builder,
-            })
-        },
+        set: |builder, value| flag(value).map(|on| if on { builder.only_given_folders() } else { builder }),
     },
     Setting {
         name: "plugins",
@@ -271,12 +236,7 @@ const OF_BUILDER: &[Setting<Builder>] = &[
     },
     Setting {
         name: "virtual-time",
-        set: |builder, value| {
-            flag(value).map(|on| match on {
-                true => builder.virtual_time(),
-                false => builder,
-            })
-        },
+        set: |builder, value| flag(value).map(|on| if on { builder.virtual_time() } else { builder }),
     },
 ];
 
@@ -337,9 +297,10 @@ pub(crate) fn read_change(name: &str, value: &str) -> Result<SettingsChange> {
     let bad = |words: String| Error::new(ErrorKind::BadInput, words);
     let Some((_, read)) = OF_SESSION.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = of_session().collect();
-        let also = match of_policy().any(|known| known == name) {
-            true => " (set it in the session's policy)",
-            false => "",
+        let also = if of_policy().any(|known| known == name) {
+            " (set it in the session's policy)"
+        } else {
+            ""
         };
         return Err(bad(format!(
             "session setting {name:?} cannot change while it runs{also}; these can: {}",
@@ -594,9 +555,10 @@ pub fn heat(text: &str) -> Read<(String, Heat)> {
         rest: celsius(rest)?,
         resistance_mk_per_w: resistance,
     };
-    match device.is_empty() {
-        true => Err(shape()),
-        false => Ok((device.to_owned(), heat)),
+    if device.is_empty() {
+        Err(shape())
+    } else {
+        Ok((device.to_owned(), heat))
     }
 }
 

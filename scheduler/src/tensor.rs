@@ -261,9 +261,10 @@ impl TensorMemory {
             return Ok(());
         }
         // changes of the app's memory are not reported, but it does not change while a run uses it
-        let version = match self.is_lent() {
-            true => self.holds.period(),
-            false => self.written.load(Ordering::Acquire),
+        let version = if self.is_lent() {
+            self.holds.period()
+        } else {
+            self.written.load(Ordering::Acquire)
         };
         let _alone = bound.copying();
         let lacks = |target: &&DeviceBuffer| {

@@ -165,9 +165,10 @@ fn judged(folder: &Path) -> Result<(), Failed> {
             differ.push(format!("{name} is {:?}, ours {ours}", number(&text, name)));
         }
     }
-    match differ.is_empty() {
-        true => Ok(()),
-        false => Err(format!("{}: {}", folder.display(), differ.join("; ")).into()),
+    if differ.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{}: {}", folder.display(), differ.join("; ")).into())
     }
 }
 

@@ -279,9 +279,10 @@ fn is_emulated(table: &Value) -> bool {
 
 /// A device's name, with the mark of figures that are no chip's.
 fn labelled(name: &str, table: &Value) -> String {
-    match is_emulated(table) {
-        true => format!("{name} (emulated)"),
-        false => name.to_owned(),
+    if is_emulated(table) {
+        format!("{name} (emulated)")
+    } else {
+        name.to_owned()
     }
 }
 

@@ -197,12 +197,11 @@ fn lanes(python: &Path, seconds: f64) -> Result<bool> {
         command.args([name, model]);
     }
     command.arg("--python").arg(python);
-    match root().join(OPENVINO).is_dir() {
-        true => command.args(["--openvino", OPENVINO_PACKAGE]),
-        false => {
-            eprintln!("sessions: OpenVINO is missing and skipped: run cargo xtask vendor openvino");
-            &mut command
-        }
+    if root().join(OPENVINO).is_dir() {
+        command.args(["--openvino", OPENVINO_PACKAGE])
+    } else {
+        eprintln!("sessions: OpenVINO is missing and skipped: run cargo xtask vendor openvino");
+        &mut command
     };
     let status = command
         .args(["--seconds", &seconds.to_string()])

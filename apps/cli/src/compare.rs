@@ -257,13 +257,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .iter()
         .filter_map(|gate| gate.trips(&answer))
         .collect();
-    match arguments.json {
-        true => out.json(&answer)?,
-        false => out.text(&answer.to_string())?,
+    if arguments.json {
+        out.json(&answer)?
+    } else {
+        out.text(&answer.to_string())?
     }
-    match answer.failed.is_empty() {
-        true => Ok(()),
-        false => Err(failure(Code::Differs, answer.failed.join("; "))),
+    if answer.failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failure(Code::Differs, answer.failed.join("; ")))
     }
 }
 

@@ -50,9 +50,12 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(mut line: Vec<OsString>)
     line.splice(end..end, added.into_iter().map(OsString::from));
     let both = command.try_get_matches_from(&line);
     let read = both.and_then(|matches| C::from_arg_matches(&matches));
-    read.map_err(|error| match is_short(&error) {
-        true => said(error),
-        false => usage(format!("{}: {}", file.display(), words(&error))),
+    read.map_err(|error| {
+        if is_short(&error) {
+            said(error)
+        } else {
+            usage(format!("{}: {}", file.display(), words(&error)))
+        }
     })
 }
 

@@ -46,9 +46,10 @@ pub(crate) struct ExplainOutput {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let (plan, limits, model) = (&arguments.plan, &arguments.limits, &arguments.model);
-    let (planned, per_op) = match arguments.per_op {
-        true => partition::measured(plan, limits, model)?,
-        false => (partition::planned(plan, limits, model, arguments.compile)?, None),
+    let (planned, per_op) = if arguments.per_op {
+        partition::measured(plan, limits, model)?
+    } else {
+        (partition::planned(plan, limits, model, arguments.compile)?, None)
     };
     let explained = {
         let _progress = Progress::of("explaining the plan");

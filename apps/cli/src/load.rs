@@ -77,9 +77,10 @@ impl<'a> Load<'a> {
         }
         if let Some((start, run)) = self.flying.pop_front() {
             let outputs = run.wait(PATIENCE)?;
-            let took = match self.is_paced {
-                true => outputs.latency(),
-                false => start.elapsed(),
+            let took = if self.is_paced {
+                outputs.latency()
+            } else {
+                start.elapsed()
             };
             self.times
                 .push(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));

@@ -333,9 +333,10 @@ fn turns(runners: &mut [Runner], iters: u64, period: Duration) -> anyhow::Result
         for runner in runners.iter_mut() {
             let mut pacer = Pacer::new(period);
             // behind the first block, the others' blocks leave a device idle or as busy as this one does
-            let held = match block == 0 || period.is_zero() {
-                true => runner.session.planned().map(|plan| plan.clock_hold(period)),
-                false => None,
+            let held = if block == 0 || period.is_zero() {
+                runner.session.planned().map(|plan| plan.clock_hold(period))
+            } else {
+                None
             };
             runner.warm_up(&mut pacer, held.unwrap_or_default())?;
             for _ in 0..runs {

@@ -73,9 +73,10 @@ pub(crate) struct PartitionOutput {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let (plan, limits) = (&arguments.plan, &arguments.limits);
-    let (planned, per_op) = match arguments.per_op {
-        true => measured(plan, limits, &arguments.model)?,
-        false => (planned(plan, limits, &arguments.model, false)?, None),
+    let (planned, per_op) = if arguments.per_op {
+        measured(plan, limits, &arguments.model)?
+    } else {
+        (planned(plan, limits, &arguments.model, false)?, None)
     };
     let report = report(&planned)?;
     let model = &arguments.model.model;

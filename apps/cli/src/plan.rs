@@ -102,9 +102,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         out.text(&diff.to_string())?;
     }
-    match words.is_empty() {
-        true => Ok(()),
-        false => Err(failure(Code::Differs, words)),
+    if words.is_empty() {
+        Ok(())
+    } else {
+        Err(failure(Code::Differs, words))
     }
 }
 

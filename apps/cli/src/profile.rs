@@ -206,9 +206,10 @@ impl std::fmt::Display for ProfileOutput {
                 ppm as f64 / 1e4
             )?;
         }
-        f.write_str(match report.complete {
-            true => "nothing left to measure",
-            false => "the time is up; run the same command again to continue",
+        f.write_str(if report.complete {
+            "nothing left to measure"
+        } else {
+            "the time is up; run the same command again to continue"
         })
     }
 }

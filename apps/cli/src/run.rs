@@ -117,14 +117,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let runtime = arguments.session.runtime()?;
     let model = arguments.model.load(&runtime)?;
     let (model, given) = arguments.inputs.read(&model)?;
-    let session = match arguments.buckets.buckets.is_empty() {
-        true => arguments.session.session(&runtime, &model)?,
-        false => {
-            let buckets = &arguments.buckets;
-            arguments
-                .session
-                .bucketed(&runtime, &arguments.model, buckets, &given, 1)?
-        }
+    let session = if arguments.buckets.buckets.is_empty() {
+        arguments.session.session(&runtime, &model)?
+    } else {
+        let buckets = &arguments.buckets;
+        arguments
+            .session
+            .bucketed(&runtime, &arguments.model, buckets, &given, 1)?
     };
     if arguments.save.is_some() {
         check_names(&session, &given)?;

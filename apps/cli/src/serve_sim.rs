@@ -128,12 +128,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if arguments.fail_on.contains(&Gate::Missed) && answer.misses() > 0 {
         failed.push(format!("{} runs were late (--fail-on missed)", answer.misses()));
     }
-    match arguments.json {
-        true => out.json(&answer)?,
-        false => out.text(&answer.to_string())?,
+    if arguments.json {
+        out.json(&answer)?
+    } else {
+        out.text(&answer.to_string())?
     }
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(failure(Code::Differs, failed.join("; "))),
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failure(Code::Differs, failed.join("; ")))
     }
 }

@@ -288,9 +288,10 @@ impl<'a> Watched<'a> {
     pub(crate) fn new(runtime: &Runtime, session: &'a Session, steps: bool) -> Watched<'a> {
         let mut sampler = Sampler::new(runtime, Sensors::of_this_machine(&Rules::default()));
         let samples = vec![sampler.sample()];
-        match steps {
-            true => session.start_op_trace(RUNS),
-            false => session.start_trace(RUNS),
+        if steps {
+            session.start_op_trace(RUNS)
+        } else {
+            session.start_trace(RUNS)
         }
         Watched {
             session,

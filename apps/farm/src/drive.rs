@@ -167,9 +167,10 @@ pub fn drive(
         .iter()
         .zip(&standing)
         .map(|(wanted, (tries, done))| {
-            let places: Vec<BoardIndex> = match done {
-                true => Vec::new(),
-                false => wanted.places.iter().filter_map(index).map(BoardIndex).collect(),
+            let places: Vec<BoardIndex> = if done {
+                Vec::new()
+            } else {
+                wanted.places.iter().filter_map(index).map(BoardIndex).collect()
             };
             (tries + 1, places)
         });
@@ -256,9 +257,10 @@ fn recall(
         let is_of_run = record.run == folder.header().id;
         if is_of_run && !folder.recorded().contains(&record) && !recalled.contains(&record) {
             folder.append(&record)?;
-            let next = match record.outcome.is_final() {
-                true => Next::Done,
-                false => Next::Elsewhere,
+            let next = if record.outcome.is_final() {
+                Next::Done
+            } else {
+                Next::Elsewhere
             };
             watch(&News::Recorded {
                 record: &record,
@@ -321,9 +323,10 @@ enum Trouble {
 
 impl From<TransportError> for Trouble {
     fn from(error: TransportError) -> Trouble {
-        match error.may_pass() {
-            true => Trouble::Passing(error.to_string()),
-            false => Trouble::Lasting(error.to_string()),
+        if error.may_pass() {
+            Trouble::Passing(error.to_string())
+        } else {
+            Trouble::Lasting(error.to_string())
         }
     }
 }

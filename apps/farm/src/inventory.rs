@@ -164,11 +164,13 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Member>, InventoryError> {
     let mut members = Vec::new();
     for entry in file.boards {
         let board = entry.name.clone();
-        let member =
-            member(entry, base, &locks).and_then(|member| match names.insert(member.place.name.clone()) {
-                true => Ok(member),
-                false => Err("the name is used by another board".to_owned()),
-            });
+        let member = member(entry, base, &locks).and_then(|member| {
+            if names.insert(member.place.name.clone()) {
+                Ok(member)
+            } else {
+                Err("the name is used by another board".to_owned())
+            }
+        });
         members.push(member.map_err(|words| InventoryError::BadBoard {
             path: path.to_owned(),
             board,
@@ -193,9 +195,10 @@ fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
     };
     let file = |key: &str, path: &Path| {
         let path = base.join(path);
-        match path.is_file() {
-            true => Ok(path),
-            false => Err(format!("{key}: file {} does not exist", path.display())),
+        if path.is_file() {
+            Ok(path)
+        } else {
+            Err(format!("{key}: file {} does not exist", path.display()))
         }
     };
     let address = entry.address.clone().unwrap_or_default();
@@ -294,12 +297,13 @@ fn transport(entry: &Entry, base: &Path) -> Result<(Arc<dyn Transport>, String),
 
 fn tags(tags: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
     tags.iter()
-        .map(
-            |(key, value)| match key.contains(['=', ',']) || value.contains(',') {
-                true => Err(format!("tag {key:?} = {value:?}: neither '=' nor ',' is allowed")),
-                false => Ok(format!("{key}={value}")),
-            },
-        )
+        .map(|(key, value)| {
+            if key.contains(['=', ',']) || value.contains(',') {
+                Err(format!("tag {key:?} = {value:?}: neither '=' nor ',' is allowed"))
+            } else {
+                Ok(format!("{key}={value}"))
+            }
+        })
         .collect()
 }
 
@@ -334,9 +338,12 @@ fn limits(entry: &Entry) -> Result<Limits, String> {
 /// Whether a board has all of these tags (`key=value`), or is called so.
 #[must_use]
 pub fn matches(place: &InventoryEntry, wanted: &[String]) -> bool {
-    wanted.iter().all(|one| match one.contains('=') {
-        true => place.tags.contains(one),
-        false => place.name == *one,
+    wanted.iter().all(|one| {
+        if one.contains('=') {
+            place.tags.contains(one)
+        } else {
+            place.name == *one
+        }
     })
 }
 

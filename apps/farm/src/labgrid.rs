@@ -163,9 +163,10 @@ fn service(text: &str) -> Option<Service> {
 /// What a call prints; an error in the client's words.
 fn said(command: &mut Command) -> Result<String, String> {
     let answer = call(command, LIMIT)?;
-    match answer.is_success {
-        true => Ok(answer.said),
-        false => Err(format!("labgrid-client: {}", answer.words())),
+    if answer.is_success {
+        Ok(answer.said)
+    } else {
+        Err(format!("labgrid-client: {}", answer.words()))
     }
 }
 
@@ -197,9 +198,10 @@ struct ClientOutput {
 impl ClientOutput {
     /// Its last line of output.
     fn words(&self) -> String {
-        let text = match self.complaint.is_empty() {
-            true => &self.said,
-            false => &self.complaint,
+        let text = if self.complaint.is_empty() {
+            &self.said
+        } else {
+            &self.complaint
         };
         let last = text.lines().last().unwrap_or("labgrid-client printed nothing");
         last.trim().to_owned()
@@ -248,9 +250,10 @@ pub(crate) fn acquire(coordinator: Option<&str>, place: &str) -> Result<Acquired
     }
     let words = format!("labgrid place {place}: {}", answer.words());
     // the client's one code for all failures
-    match words.contains("already acquired") {
-        true => Err(HoldError::InUse { words }),
-        false => Err(HoldError::Failed { words }),
+    if words.contains("already acquired") {
+        Err(HoldError::InUse { words })
+    } else {
+        Err(HoldError::Failed { words })
     }
 }
 

@@ -347,9 +347,10 @@ impl Step {
                 continue;
             }
             let mut mask = mask.bytes_mut().map_err(Error::run)?;
-            match *shown < past {
-                true => mask[*shown..past].fill(1),
-                false => mask[past..*shown].fill(0),
+            if *shown < past {
+                mask[*shown..past].fill(1)
+            } else {
+                mask[past..*shown].fill(0)
             }
             *shown = past;
         }

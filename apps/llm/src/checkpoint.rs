@@ -33,9 +33,10 @@ pub(crate) fn folder(path: &Path) -> Option<&Path> {
     let is_safetensors = path.extension().is_some_and(|end| end == "safetensors");
     let is_of_checkpoint = is_safetensors || path.file_name().is_some_and(|name| name == CONFIG);
     let parent = path.parent().filter(|_| is_of_checkpoint)?;
-    Some(match parent.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => parent,
+    Some(if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
     })
 }
 

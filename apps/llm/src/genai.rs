@@ -57,16 +57,16 @@ const IN_ALL: &str = "positions in all";
 
 /// The folder of a path that names one: the folder itself, its configuration, or a graph in it.
 pub(crate) fn folder(path: &Path) -> Option<&Path> {
-    let folder = match path.is_dir() {
-        true => path,
-        false => {
-            let is_graph = path.extension().is_some_and(|end| end == "onnx");
-            let is_config = path.file_name().is_some_and(|name| name == CONFIG);
-            let parent = path.parent().filter(|_| is_graph || is_config)?;
-            match parent.as_os_str().is_empty() {
-                true => Path::new("."),
-                false => parent,
-            }
+    let folder = if path.is_dir() {
+        path
+    } else {
+        let is_graph = path.extension().is_some_and(|end| end == "onnx");
+        let is_config = path.file_name().is_some_and(|name| name == CONFIG);
+        let parent = path.parent().filter(|_| is_graph || is_config)?;
+        if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
         }
     };
     folder.join(CONFIG).is_file().then_some(folder)
@@ -76,13 +76,14 @@ pub(crate) fn folder(path: &Path) -> Option<&Path> {
 fn refuse_other(path: &Path, settings: &Settings) -> Result<()> {
     let is_graph = path.extension().is_some_and(|end| end == "onnx") && !path.is_dir();
     let is_named = path.file_name() == Some(OsStr::new(&settings.filename));
-    match is_graph && !is_named {
-        true => Err(Error::config(format!(
+    if is_graph && !is_named {
+        Err(Error::config(format!(
             "{} is not the graph named by {CONFIG} in the same folder, which is {:?} (\"filename\"): open that file or the folder",
             path.display(),
             settings.filename
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

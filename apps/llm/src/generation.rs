@@ -138,18 +138,18 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         }
         let started = Instant::now();
         let reads = self.unread.is_none();
-        let step = self
-            .draft_tokens()
-            .and_then(|draft_tokens| match draft_tokens.is_empty() {
-                true => self.run(rows).and_then(|whole| match whole {
-                    true => self.choose(),
-                    false => Ok(Step::Read),
-                }),
-                false => self.verify(&draft_tokens),
-            });
-        match reads {
-            true => self.prefill += started.elapsed(),
-            false => self.decode += started.elapsed(),
+        let step = self.draft_tokens().and_then(|draft_tokens| {
+            if draft_tokens.is_empty() {
+                self.run(rows)
+                    .and_then(|whole| if whole { self.choose() } else { Ok(Step::Read) })
+            } else {
+                self.verify(&draft_tokens)
+            }
+        });
+        if reads {
+            self.prefill += started.elapsed()
+        } else {
+            self.decode += started.elapsed()
         }
         if step.is_err() {
             self.finish = Some(Finish::Cancelled);

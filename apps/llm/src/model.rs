@@ -521,9 +521,10 @@ impl LanguageModel {
                     angles,
                     adapters,
                 };
-                let graph = match key.is_step {
-                    true => build::step(source, rows)?,
-                    false => build::graph(source, shape)?,
+                let graph = if key.is_step {
+                    build::step(source, rows)?
+                } else {
+                    build::graph(source, shape)?
                 };
                 (graph, inner.file.folder())
             }

@@ -51,8 +51,8 @@ impl Reply {
     /// The whole answer.
     pub(crate) fn whole(&self, text: &str, ended: &Ended) -> Value {
         let finish = word(ended.finish);
-        let (object, choice) = match self.is_chat {
-            true => (
+        let (object, choice) = if self.is_chat {
+            (
                 "chat.completion",
                 json!({
                     "index": 0,
@@ -60,8 +60,9 @@ impl Reply {
                     "logprobs": null,
                     "finish_reason": finish,
                 }),
-            ),
-            false => ("text_completion", text_choice(text, Some(finish))),
+            )
+        } else {
+            ("text_completion", text_choice(text, Some(finish)))
         };
         let mut whole = self.object(object, json!([choice]));
         whole["usage"] = usage(ended.usage);
@@ -69,9 +70,10 @@ impl Reply {
     }
 
     fn event(&self, choices: Value) -> Value {
-        let object = match self.is_chat {
-            true => "chat.completion.chunk",
-            false => "text_completion",
+        let object = if self.is_chat {
+            "chat.completion.chunk"
+        } else {
+            "text_completion"
         };
         let mut event = self.object(object, choices);
         if self.wants_usage {
@@ -89,9 +91,10 @@ impl Reply {
 
     /// A piece of the text.
     pub(crate) fn piece(&self, text: &str) -> Value {
-        let choice = match self.is_chat {
-            true => chat_choice(json!({"content": text}), None),
-            false => text_choice(text, None),
+        let choice = if self.is_chat {
+            chat_choice(json!({"content": text}), None)
+        } else {
+            text_choice(text, None)
         };
         self.event(json!([choice]))
     }
@@ -103,9 +106,10 @@ impl Reply {
             events.push(self.piece(&ended.rest));
         }
         let finish = Some(word(ended.finish));
-        let choice = match self.is_chat {
-            true => chat_choice(json!({}), finish),
-            false => text_choice("", finish),
+        let choice = if self.is_chat {
+            chat_choice(json!({}), finish)
+        } else {
+            text_choice("", finish)
         };
         events.push(self.event(json!([choice])));
         if self.wants_usage {

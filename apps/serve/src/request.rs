@@ -389,9 +389,10 @@ impl Fields {
 
     /// A field's name as an error gives it.
     fn path(&self, field: &str) -> String {
-        match self.name.is_empty() {
-            true => field.to_owned(),
-            false => format!("{}.{field}", self.name),
+        if self.name.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{}.{field}", self.name)
         }
     }
 

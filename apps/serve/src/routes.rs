@@ -191,9 +191,10 @@ async fn model(
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Path(name) = name.map_err(|error| Problem::bad(error.body_text()))?;
-    match name == site.name {
-        true => Ok(Json(described(&site))),
-        false => Err(Problem::model(&name, &site.name)),
+    if name == site.name {
+        Ok(Json(described(&site)))
+    } else {
+        Err(Problem::model(&name, &site.name))
     }
 }
 
@@ -246,9 +247,10 @@ async fn answer(
         deadline: accepted + site.timeout,
         timeout: site.timeout,
     };
-    match is_streamed {
-        true => Ok(streamed(reply, timed)),
-        false => collected(&reply, timed).await,
+    if is_streamed {
+        Ok(streamed(reply, timed))
+    } else {
+        collected(&reply, timed).await
     }
 }
 
@@ -258,9 +260,10 @@ fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     };
     let value = value.to_str().unwrap_or("?");
     let kind = value.split(';').next().unwrap_or_default().trim();
-    match kind.eq_ignore_ascii_case("application/json") {
-        true => Ok(()),
-        false => Err(Problem::content_type(&format!("of type {kind:?}"))),
+    if kind.eq_ignore_ascii_case("application/json") {
+        Ok(())
+    } else {
+        Err(Problem::content_type(&format!("of type {kind:?}")))
     }
 }
 
@@ -288,9 +291,10 @@ async fn arrived(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
             whole = Vec::new();
         }
     }
-    match count <= limit {
-        true => Ok(whole.into()),
-        false => Err(Problem::large_body(limit)),
+    if count <= limit {
+        Ok(whole.into())
+    } else {
+        Err(Problem::large_body(limit))
     }
 }
 

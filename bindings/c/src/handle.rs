@@ -251,9 +251,10 @@ impl<T> Table<T> {
         let own = self.kind.name();
         // a slot with generation 0 has used them all
         let was_made = generation != 0 && current.is_some_and(|current| current == 0 || generation < current);
-        let words = match was_made {
-            true => format!("the {own} {handle:#018x} was destroyed"),
-            false => format!("{handle:#018x} was never made; expected the handle of a {own}"),
+        let words = if was_made {
+            format!("the {own} {handle:#018x} was destroyed")
+        } else {
+            format!("{handle:#018x} was never made; expected the handle of a {own}")
         };
         Failure::new(POLYCHIP_ERROR_BAD_HANDLE, words)
     }

@@ -152,9 +152,10 @@ fn picture() -> Outcome {
     let mut wanted = format!("P6\n{} {}\n255\n", frame.width, frame.height).into_bytes();
     wanted.extend_from_slice(&pixels);
     let found = std::fs::read(root().join("examples/shapes/star.ppm"))?;
-    match found == wanted {
-        true => Ok(()),
-        false => Err("examples/shapes/star.ppm is not the picture examples/shapes/pictures/star.png".into()),
+    if found == wanted {
+        Ok(())
+    } else {
+        Err("examples/shapes/star.ppm is not the picture examples/shapes/pictures/star.png".into())
     }
 }
 

@@ -107,10 +107,7 @@ impl Asked<'_> {
         for ((node, refusal), is_claimed) in nodes.iter().zip(refusals).zip(&claimed) {
             if !is_claimed {
                 let why = refusal.unwrap_or_else(|| {
-                    match self.compiles {
-                        true => "its inputs or outputs include a type that compiled models do not support: strings, a sequence or an optional",
-                        false => "its inputs or outputs include values that this ONNX Runtime does not pass: a sequence, an optional, or a value that a body reads",
-                    }
+                    if self.compiles { "its inputs or outputs include a type that compiled models do not support: strings, a sequence or an optional" } else { "its inputs or outputs include values that this ONNX Runtime does not pass: a sequence, an optional, or a value that a body reads" }
                     .to_owned()
                 });
                 refused.push((words_of(*node)?, why));

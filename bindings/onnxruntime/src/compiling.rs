@@ -188,9 +188,10 @@ impl<'a> Compiling<'a> {
     /// The folder of a compiled model, which holds the file with its content.
     fn folder(&self, graph: Graph<'_>) -> Result<PathBuf> {
         let path = graph.model_path()?;
-        let path = match path.as_os_str().is_empty() {
-            false => Some(path),
-            true => self.options.file.clone(),
+        let path = if path.as_os_str().is_empty() {
+            self.options.file.clone()
+        } else {
+            Some(path)
         };
         let path = path.ok_or_else(|| {
             Failure::argument(
@@ -204,9 +205,10 @@ impl<'a> Compiling<'a> {
     /// The nodes of the compiled model, in the place of the fused ones, in their order.
     pub(crate) fn nodes(&self, made: &[Made], graphs: &[(Graph<'_>, Node<'_>)]) -> Result<Vec<OwnNode>> {
         let parts: Vec<&Part> = made.iter().filter_map(|made| made.part.as_ref()).collect();
-        let beside = match self.options.embeds || parts.is_empty() {
-            true => None,
-            false => Some(self.beside(&parts, graphs)?),
+        let beside = if self.options.embeds || parts.is_empty() {
+            None
+        } else {
+            Some(self.beside(&parts, graphs)?)
         };
         let mut nodes = Vec::with_capacity(made.len());
         for (made, (graph, fused)) in made.iter().zip(graphs) {

@@ -230,9 +230,10 @@ impl Making {
         let inputs = ports(session.inputs().cloned().collect(), &places.inputs)?;
         let outputs = ports(session.outputs().cloned().collect(), &places.outputs)?;
         let none: [(&str, &[usize]); 0] = [];
-        let fixed = match session.is_open() {
-            true => None,
-            false => Some(targets(&session, session.outputs_for(none)?)),
+        let fixed = if session.is_open() {
+            None
+        } else {
+            Some(targets(&session, session.outputs_for(none)?))
         };
         let part = self.entry.compiled(&self.name, &session, &self.copies);
         Ok(Arc::new(Compiled {

@@ -58,9 +58,10 @@ impl Identity {
             let mut same = now.devices.iter().filter(|(other, _)| other == name);
             same.next().is_some_and(|(_, now)| now != then)
         };
-        match self.polychip != now.polychip || self.devices.iter().any(changed) {
-            true => Verdict::Stale,
-            false => Verdict::Same,
+        if self.polychip != now.polychip || self.devices.iter().any(changed) {
+            Verdict::Stale
+        } else {
+            Verdict::Same
         }
     }
 }

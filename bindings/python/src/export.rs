@@ -75,18 +75,21 @@ impl Form {
             (*view).len = self.bytes() as isize;
             (*view).readonly = 0;
             (*view).itemsize = self.item as isize;
-            (*view).format = match flags & ffi::PyBUF_FORMAT == ffi::PyBUF_FORMAT {
-                true => format.as_ptr().cast_mut(),
-                false => ptr::null_mut(),
+            (*view).format = if flags & ffi::PyBUF_FORMAT == ffi::PyBUF_FORMAT {
+                format.as_ptr().cast_mut()
+            } else {
+                ptr::null_mut()
             };
             (*view).ndim = self.sizes.len() as c_int;
-            (*view).shape = match flags & ffi::PyBUF_ND == ffi::PyBUF_ND {
-                true => self.sizes.as_ptr().cast_mut(),
-                false => ptr::null_mut(),
+            (*view).shape = if flags & ffi::PyBUF_ND == ffi::PyBUF_ND {
+                self.sizes.as_ptr().cast_mut()
+            } else {
+                ptr::null_mut()
             };
-            (*view).strides = match flags & ffi::PyBUF_STRIDES == ffi::PyBUF_STRIDES {
-                true => self.strides.as_ptr().cast_mut(),
-                false => ptr::null_mut(),
+            (*view).strides = if flags & ffi::PyBUF_STRIDES == ffi::PyBUF_STRIDES {
+                self.strides.as_ptr().cast_mut()
+            } else {
+                ptr::null_mut()
             };
             (*view).suboffsets = ptr::null_mut();
             (*view).internal = ptr::null_mut();

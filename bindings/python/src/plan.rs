@@ -35,9 +35,12 @@ impl Plan {
     /// costs of launches, links and whole parts.
     #[pyo3(signature = (*, lock = false))]
     fn to_json(&self, py: Python<'_>, lock: bool) -> String {
-        py.detach(|| match lock {
-            true => self.0.lock_file().to_json(),
-            false => self.0.plan_file().to_json(),
+        py.detach(|| {
+            if lock {
+                self.0.lock_file().to_json()
+            } else {
+                self.0.plan_file().to_json()
+            }
         })
     }
 

@@ -114,9 +114,10 @@ fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
         )));
     };
     let pair = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
-        let value = match is_list(&value) {
-            true => listed(&value)?,
-            false => value.str()?.to_string(),
+        let value = if is_list(&value) {
+            listed(&value)?
+        } else {
+            value.str()?.to_string()
         };
         Ok(format!("{}={value}", key.str()?))
     };

@@ -59,9 +59,10 @@ fn costs(whole: &Part, parts: &[&[u32]], target: &Target, emulated: bool) -> Res
         let lowered = |part, channels_last: &[u32]| {
             lower_dry(part, channels_last, target).map(|lowered| cost(&lowered, target, &far, emulated))
         };
-        let rows = match inner.is_empty() {
-            true => return lowered(part, &[]).or_else(Cost::unknown),
-            false => lowered(part.clone(), &[]),
+        let rows = if inner.is_empty() {
+            return lowered(part, &[]).or_else(Cost::unknown);
+        } else {
+            lowered(part.clone(), &[])
         };
         match (rows, lowered(part, &inner)) {
             (Ok(rows), Ok(last)) if last.time_ns < rows.time_ns => Ok(last),

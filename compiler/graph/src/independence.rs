@@ -106,9 +106,10 @@ fn words(graph: &Graph, cause: NodeId, names: &str) -> String {
             .map_or("", |id| graph.tensor(id).name.as_str()),
         name => name,
     };
-    let does = match rules::measures(node) {
-        true => "makes values of the size of",
-        false => "mixes positions of",
+    let does = if rules::measures(node) {
+        "makes values of the size of"
+    } else {
+        "mixes positions of"
     };
     format!("{} \"{name}\" {does} {names}", node.label())
 }

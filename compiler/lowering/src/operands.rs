@@ -67,9 +67,10 @@ pub fn alone(
     node: &Node,
     data: bool,
 ) -> Outcome<Vec<Program>> {
-    let orders = match layout_preference::is_planned(node, infos, vendor) {
-        true => &[Layout::RowMajor, Layout::ChannelsLast][..],
-        false => &[Layout::RowMajor],
+    let orders = if layout_preference::is_planned(node, infos, vendor) {
+        &[Layout::RowMajor, Layout::ChannelsLast][..]
+    } else {
+        &[Layout::RowMajor]
     };
     let lowered = orders.iter().map(|&layout| {
         let mut lower = Lower::new(part, infos, vendor, data);

@@ -194,9 +194,12 @@ impl ModelFolder {
     #[must_use]
     pub fn descriptors(&self, files: &[String]) -> Vec<i64> {
         let external = self.external.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |name: &String| match name.is_empty() {
-            true => self.file.as_ref(),
-            false => external.get(name),
+        let of = |name: &String| {
+            if name.is_empty() {
+                self.file.as_ref()
+            } else {
+                external.get(name)
+            }
         };
         let files = files.iter().map(of);
         files

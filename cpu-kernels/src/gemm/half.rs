@@ -208,9 +208,10 @@ impl HalfPlan {
             panels: self.panels.count(),
             taps: 1,
             row_bytes: self.k * 4,
-            panel_bytes: match long && !few {
-                true => usize::MAX,
-                false => self.panels.len() * 4,
+            panel_bytes: if long && !few {
+                usize::MAX
+            } else {
+                self.panels.len() * 4
             },
             flops: m.saturating_mul(2 * self.panels.n * self.k),
             repeats: 1,

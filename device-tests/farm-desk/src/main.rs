@@ -63,9 +63,10 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let ended = match arguments.inside {
-        true => run(&arguments).map(|()| ExitCode::SUCCESS),
-        false => enter(),
+    let ended = if arguments.inside {
+        run(&arguments).map(|()| ExitCode::SUCCESS)
+    } else {
+        enter()
     };
     ended.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -79,9 +80,10 @@ fn enter() -> Result<ExitCode> {
     let mut command = sandbox::command(&own);
     let status = command.arg("--inside").args(std::env::args_os().skip(1)).status();
     let status = status.context("starting setpriv and unshare (package util-linux)")?;
-    Ok(match status.success() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -103,9 +103,10 @@ fn of_record(record: &Record, board: &Board) -> Vec<String> {
         Outcome::Measured(_) => {}
         other => must(false, format!("was not measured: {other:?}")),
     }
-    let (arch, transport) = match board.emulated {
-        true => ("aarch64", "adb"),
-        false => (std::env::consts::ARCH, "ssh"),
+    let (arch, transport) = if board.emulated {
+        ("aarch64", "adb")
+    } else {
+        (std::env::consts::ARCH, "ssh")
     };
     must(
         record.board.emulated == board.emulated,
@@ -238,9 +239,10 @@ fn of_rows(what: &str, rows: &Value, wanted: &Wanted<'_>) -> Vec<String> {
     for is_emulated in [false, true] {
         let count = rows.iter().filter(|row| row["emulated"] == is_emulated).count();
         // boards of one kind share their rows
-        let expected = match wanted.places.iter().any(|board| board.emulated == is_emulated) {
-            true => wanted.items(),
-            false => 0,
+        let expected = if wanted.places.iter().any(|board| board.emulated == is_emulated) {
+            wanted.items()
+        } else {
+            0
         };
         if count != expected || kinds(is_emulated) > 1 {
             wrong.push(format!(

@@ -106,9 +106,12 @@ impl Report {
     pub(crate) fn new(conditions: &Conditions, (predict, busy): (bool, bool), mut rows: Vec<Row>) -> Report {
         let predict = predict || conditions.python.is_none();
         let key = |row: &Row| {
-            let of = |figures: &Figures| match predict {
-                true => Some(figures.off(busy)),
-                false => figures.ratio(),
+            let of = |figures: &Figures| {
+                if predict {
+                    Some(figures.off(busy))
+                } else {
+                    figures.ratio()
+                }
             };
             let worst = row.figures().iter().filter_map(of).reduce(f64::max);
             worst.unwrap_or(if row.figures.is_err() { f64::INFINITY } else { 0.0 })

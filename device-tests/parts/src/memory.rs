@@ -23,9 +23,10 @@ pub fn load(device: &Device, graph: &Graph) -> Executable {
 pub fn buffers(device: &Device, executable: &Executable, submission: &mut Submission) -> Vec<Arc<Buffer>> {
     let mut buffers = Vec::new();
     for (number, port) in (0..).zip(executable.ports()) {
-        let buffer = match device.info().imports_memory() {
-            true => device.import_buffer(&Memory::for_devices(port.bytes, [device.info()]).unwrap()),
-            false => device.create_buffer(port.bytes, 64),
+        let buffer = if device.info().imports_memory() {
+            device.import_buffer(&Memory::for_devices(port.bytes, [device.info()]).unwrap())
+        } else {
+            device.create_buffer(port.bytes, 64)
         };
         let buffer = Arc::new(buffer.unwrap());
         submission.bind(number, &buffer, 0).unwrap();

@@ -222,9 +222,12 @@ impl Generate for PastCopy {
             let shape = [self.heads, capacity, depth];
             let values = Values::some(scalar, seed, element::size(&shape));
             let copied: Vec<Number> = (0..values.len())
-                .map(|i| match element::unravel(i, &shape)[1] < shown as usize {
-                    true => values.number(scalar, i),
-                    false => Number::F32(0.0),
+                .map(|i| {
+                    if element::unravel(i, &shape)[1] < shown as usize {
+                        values.number(scalar, i)
+                    } else {
+                        Number::F32(0.0)
+                    }
                 })
                 .collect();
             outputs.push(Values::of_numbers(scalar, &copied));

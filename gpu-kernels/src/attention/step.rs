@@ -39,9 +39,12 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
     text.shared("mixed", &kind, 4 * w as u32, THREADS as u32);
     past::declare_end(&mut text);
     let (groups, number) = element::spread(queries * batch * heads, limits);
-    let place = |inside: bool, heads: u64, head: &str, length: u64, position: &str, depth: u64| match inside {
-        true => format!("((b * {length}u + {position}) * {heads}u + {head}) * {depth}u"),
-        false => format!("((b * {heads}u + {head}) * {length}u + {position}) * {depth}u"),
+    let place = |inside: bool, heads: u64, head: &str, length: u64, position: &str, depth: u64| {
+        if inside {
+            format!("((b * {length}u + {position}) * {heads}u + {head}) * {depth}u")
+        } else {
+            format!("((b * {heads}u + {head}) * {length}u + {position}) * {depth}u")
+        }
     };
     let mut body = format!(
         "    let number = {number};

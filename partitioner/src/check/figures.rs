@@ -114,9 +114,12 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
     let mut last = None;
     for crossing in &e.plan.crossings {
         let key = (crossing.tensor, crossing.to_device);
-        let name = |tensor: u32| match (tensor as usize) < e.graph.tensor_count() {
-            true => e.graph.tensor(TensorId::new(tensor as usize)).name.clone(),
-            false => format!("number {tensor}"),
+        let name = |tensor: u32| {
+            if (tensor as usize) < e.graph.tensor_count() {
+                e.graph.tensor(TensorId::new(tensor as usize)).name.clone()
+            } else {
+                format!("number {tensor}")
+            }
         };
         let place = format!(
             "crossing of tensor {} to device {}",

@@ -17,12 +17,13 @@ fn wrong(words: String) -> Violation {
 }
 
 fn differs(what: &str, stated: Time, real: u128) -> Result<(), Violation> {
-    match u128::from(stated.picoseconds()) == real {
-        true => Ok(()),
-        false => Err(wrong(format!(
+    if u128::from(stated.picoseconds()) == real {
+        Ok(())
+    } else {
+        Err(wrong(format!(
             "{what} is stated as {} ps, it is {real} ps",
             stated.picoseconds()
-        ))),
+        )))
     }
 }
 

@@ -249,10 +249,7 @@ impl<'a> Known<'a> {
         let is_other = called(self.old)
             .zip(called(self.new))
             .is_some_and(|(was, is)| was != is);
-        match is_other {
-            true => None,
-            false => find(self.plan(side)),
-        }
+        if is_other { None } else { find(self.plan(side)) }
     }
 
     /// The best-sourced cost of each part of a plan; among equal sources, the new plan's.

@@ -108,17 +108,19 @@ impl PlanDiff {
 
     /// Where the costs of a plan come from, with how many nodes where not all of them do.
     fn source(&self, when: &str, source: &Source) -> String {
-        let some = match source.nodes == source.of {
-            true => String::new(),
-            false => format!(" for {} of {}", source.nodes, count(source.of as usize, "node")),
+        let some = if source.nodes == source.of {
+            String::new()
+        } else {
+            format!(" for {} of {}", source.nodes, count(source.of as usize, "node"))
         };
         format!("{} {when}{some}", source.own.provenance.word())
     }
 
     fn label_of(&self, provenance: Provenance) -> String {
-        let emulated = match self.before.emulated || self.after.emulated {
-            true => ", emulated",
-            false => "",
+        let emulated = if self.before.emulated || self.after.emulated {
+            ", emulated"
+        } else {
+            ""
         };
         format!("{}{emulated}", provenance.word())
     }

@@ -101,9 +101,12 @@ impl<'a> Changes<'a> {
         {
             return None;
         }
-        let times = |seen: u64, most: u64| match seen > most {
-            true => u128::from(seen) * 1_000_000 / u128::from(most.max(1)) + 1,
-            false => 0,
+        let times = |seen: u64, most: u64| {
+            if seen > most {
+                u128::from(seen) * 1_000_000 / u128::from(most.max(1)) + 1
+            } else {
+                0
+            }
         };
         let longest = self.inputs.longest();
         let mut miss = longest.map_or(0, |longest| times(time, longest.picoseconds()));

@@ -271,9 +271,10 @@ impl<'m> Block<'m> {
             let whole = ends.iter().zip(behind).map(|(&end, &rest)| add(end, rest));
             longest = longest.max(whole.min().unwrap_or(0));
         }
-        let cases = match longest == FORBIDDEN || self.nodes() < 2 {
-            true => Vec::new(),
-            false => self.cases(ends, behind, sink),
+        let cases = if longest == FORBIDDEN || self.nodes() < 2 {
+            Vec::new()
+        } else {
+            self.cases(ends, behind, sink)
         };
         Between { longest, cases }
     }

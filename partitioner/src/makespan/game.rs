@@ -275,9 +275,10 @@ impl Mean {
             }
         }
         let ((device, most), (link, dearest)) = (busiest(&work), busiest(&links));
-        match most >= dearest {
-            true => self.work[device] += weight,
-            false => self.links[link] += weight,
+        if most >= dearest {
+            self.work[device] += weight
+        } else {
+            self.links[link] += weight
         }
     }
 
@@ -424,9 +425,10 @@ impl Launches {
 
 /// The time from leaving a node on one device until another node's work may start on another.
 pub(super) fn way(machine: &Machine, tensor: usize, from: usize, to: usize) -> u64 {
-    match from == to {
-        true => 0,
-        false => add(machine.transfer(tensor, from, to), machine.launch[to]),
+    if from == to {
+        0
+    } else {
+        add(machine.transfer(tensor, from, to), machine.launch[to])
     }
 }
 

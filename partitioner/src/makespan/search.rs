@@ -164,9 +164,10 @@ impl<'m> Walk<'m> {
         match self.times.value(&self.draft, self.from, to, limit.max(self.now)) {
             Some(value) => {
                 self.times.keep();
-                self.now = match value < self.now {
-                    true => self.times.end(&self.draft),
-                    false => value,
+                self.now = if value < self.now {
+                    self.times.end(&self.draft)
+                } else {
+                    value
                 };
             }
             None => self.take_back(),

@@ -160,18 +160,20 @@ fn list(machine: &Machine, rank: &[u64], rest: &[u64]) -> Option<(Vec<u32>, Vec<
             }
             let arrivals = machine.reads[node].iter().map(|read| {
                 let from = placed[read.writer].expect("invariant: writers are placed first");
-                let way = match from == device {
-                    true => 0,
-                    false => add(
+                let way = if from == device {
+                    0
+                } else {
+                    add(
                         machine.transfer(read.tensor, from, device),
                         machine.launch[device],
-                    ),
+                    )
                 };
                 add(finish[read.writer], way)
             });
-            let fed = match machine.reads[node].is_empty() {
-                true => add(machine.launch[device], machine.arrival(node, device)),
-                false => machine.arrival(node, device),
+            let fed = if machine.reads[node].is_empty() {
+                add(machine.launch[device], machine.arrival(node, device))
+            } else {
+                machine.arrival(node, device)
             };
             let cost = machine.cost(node, device);
             let begin = gap(

@@ -306,9 +306,10 @@ impl Subproblems {
         };
         let (inside, border): (Vec<u32>, Vec<u32>) = tables.into_iter().partition(is_inside);
         // costs are scaled so that all border tables together weigh less than one unit
-        let scale = match self.is_finer {
-            true => 1,
-            false => scale(labelling.core, subproblem, &inside, border.len() as u64),
+        let scale = if self.is_finer {
+            1
+        } else {
+            scale(labelling.core, subproblem, &inside, border.len() as u64)
         };
         let scaled = |cost: u64| if cost == FORBIDDEN { cost } else { cost * scale };
         let mut factors: Vec<Factor> = Vec::with_capacity(inside.len() + border.len());

@@ -95,15 +95,12 @@ pub(super) fn eliminate_first(network: &Network, order: &Order) -> Gone {
             .collect();
         let (table, choice) = least(network, variable, scope, &tables);
         best.push(choice);
-        match scope.is_empty() {
-            true => {
-                cost = add(cost, table[0]);
-                sent.push(Table::new());
-            }
-            false => {
-                senders.add(first(scope), step);
-                sent.push(table);
-            }
+        if scope.is_empty() {
+            cost = add(cost, table[0]);
+            sent.push(Table::new());
+        } else {
+            senders.add(first(scope), step);
+            sent.push(table);
         }
     }
     let mut left: Vec<Factor> = given

@@ -102,9 +102,12 @@ impl Sweep {
         if dearest > u128::from(u64::MAX / 2) {
             return None;
         }
-        let mix = |x: u64, y: u64| match x == FORBIDDEN || y == FORBIDDEN {
-            true => FORBIDDEN,
-            false => a * x + b * y,
+        let mix = |x: u64, y: u64| {
+            if x == FORBIDDEN || y == FORBIDDEN {
+                FORBIDDEN
+            } else {
+                a * x + b * y
+            }
         };
         let mixed = &mut self.mixed;
         mixed.constant = mix(self.first.constant, self.second.constant);

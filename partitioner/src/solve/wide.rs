@@ -110,15 +110,16 @@ pub(super) fn solve(network: &Network, order: &Order, table_limit: u64) -> Found
         }
     }
     read_off(network, order, &gone.best, &mut values);
-    match closed {
-        true => Found::Exact {
+    if closed {
+        Found::Exact {
             values,
             cost: best.cost,
-        },
-        false => Found::Open {
+        }
+    } else {
+        Found::Open {
             values,
             bound: bound.min(best.cost),
-        },
+        }
     }
 }
 

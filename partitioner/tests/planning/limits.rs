@@ -40,12 +40,13 @@ fn spent(world: &World, placement: &[usize]) -> Option<Spent> {
             .node(node, device)
             .filter(|_| targets[device].supports(node))?;
         let launched = node == 0 || placement[node - 1] != device;
-        let launch = match launched {
-            true => (
+        let launch = if launched {
+            (
                 targets[device].launch.picoseconds(),
                 targets[device].launch_energy.nanojoules(),
-            ),
-            false => (0, 0),
+            )
+        } else {
+            (0, 0)
         };
         let energy = u128::from(cost.energy?.nanojoules() + launch.1);
         spent.time += u128::from(cost.time.picoseconds() + launch.0);

@@ -107,16 +107,15 @@ impl Compute for AscendExecutable {
             let piece = place.buffer().piece(&self.opening)?;
             let direct = self.is_direct(port, bound);
             let (at, index) = (port >= self.inputs, port.checked_sub(self.inputs).unwrap_or(port));
-            let address = match direct {
-                true => piece.address(place.offset(), bytes)?,
-                false => {
-                    if spare[port].is_none() {
-                        spare[port] = Some(Piece::new(&self.opening, bytes)?);
-                    }
-                    spare[port]
-                        .as_ref()
-                        .map_or(piece.address(place.offset(), bytes), |own| own.address(0, bytes))?
+            let address = if direct {
+                piece.address(place.offset(), bytes)?
+            } else {
+                if spare[port].is_none() {
+                    spare[port] = Some(Piece::new(&self.opening, bytes)?);
                 }
+                spare[port]
+                    .as_ref()
+                    .map_or(piece.address(place.offset(), bytes), |own| own.address(0, bytes))?
             };
             model.bind(at, index, address, bytes)?;
             pieces.push((piece, direct));

@@ -134,9 +134,10 @@ impl AscendDevice {
             queue_depth: 1,
             ..DeviceInfo::new(
                 DeviceKind::Npu,
-                match emulated {
-                    true => format!("{} board {board}, emulated", common.soc),
-                    false => format!("{} board {board}", common.soc),
+                if emulated {
+                    format!("{} board {board}, emulated", common.soc)
+                } else {
+                    format!("{} board {board}", common.soc)
                 },
             )
         };

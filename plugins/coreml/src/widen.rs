@@ -47,9 +47,10 @@ impl Widened {
     pub(crate) fn widen(&mut self, from: &PortBuffer<HostBuffer>) -> Result<()> {
         from.copy_out(0, &mut self.bytes)?;
         for (half, &byte) in self.halves.as_chunks_mut::<2>().0.iter_mut().zip(&self.bytes) {
-            let value = match self.signed {
-                true => i16::from(byte as i8),
-                false => i16::from(byte),
+            let value = if self.signed {
+                i16::from(byte as i8)
+            } else {
+                i16::from(byte)
             };
             *half = f16::from_f32(f32::from(value)).to_le_bytes();
         }
@@ -60,9 +61,10 @@ impl Widened {
     pub(crate) fn narrow(&mut self, to: &PortBuffer<HostBuffer>) -> Result<()> {
         for (byte, half) in self.bytes.iter_mut().zip(self.halves.as_chunks::<2>().0) {
             let value = f16::from_le_bytes(*half).to_f32();
-            *byte = match self.signed {
-                true => value as i8 as u8,
-                false => value as u8,
+            *byte = if self.signed {
+                value as i8 as u8
+            } else {
+                value as u8
             };
         }
         to.copy_in(&self.bytes)

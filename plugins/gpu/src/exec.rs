@@ -85,9 +85,10 @@ impl GpuExecutable {
         let arena = MemoryBlock::local(&gpu, program.arena_bytes)?;
         let constants = shared.constants.get(&gpu, bytes)?;
         let uses = program.port_uses(&ports);
-        let carried_bytes = match shared.target.discrete {
-            true => ports.iter().map(|port| port.bytes).sum(),
-            false => 0,
+        let carried_bytes = if shared.target.discrete {
+            ports.iter().map(|port| port.bytes).sum()
+        } else {
+            0
         };
         let mut made = GpuExecutable {
             carried_bytes,

@@ -159,9 +159,10 @@ impl NeuronDevice {
         ]);
         let made_by = format!("{BUILD_ID} {} {said}", plugin.version);
         let emulated = plugin.api.is_emulated();
-        let title = match emulated {
-            true => format!("{trade} NPU, emulated"),
-            false => format!("{trade} NPU"),
+        let title = if emulated {
+            format!("{trade} NPU, emulated")
+        } else {
+            format!("{trade} NPU")
         };
         let shared = Arc::new(Shared {
             api: plugin.api.clone(),

@@ -141,9 +141,10 @@ pub(crate) fn devices(library: &Library) -> Result<Vec<Found>> {
 fn list(ids: &mut [u32]) -> sys::OH_NN_UInt32Array {
     sys::OH_NN_UInt32Array {
         // the runtime refuses an address of no places
-        data: match ids.is_empty() {
-            true => ptr::null_mut(),
-            false => ids.as_mut_ptr(),
+        data: if ids.is_empty() {
+            ptr::null_mut()
+        } else {
+            ids.as_mut_ptr()
         },
         size: ids.len() as u32,
     }
@@ -180,9 +181,10 @@ impl Api {
         )?;
         let described = Described { symbols, raw };
         let shape: Vec<i32> = tensor.dims.iter().map(|&dim| dim as i32).collect();
-        let format = match tensor.image {
-            true => sys::OH_NN_FORMAT_NHWC,
-            false => sys::OH_NN_FORMAT_NONE,
+        let format = if tensor.image {
+            sys::OH_NN_FORMAT_NHWC
+        } else {
+            sys::OH_NN_FORMAT_NONE
         };
         // SAFETY: a live description.
         let code = unsafe { symbols.OH_NNTensorDesc_SetDataType(raw, tensor.code as c_int) };

@@ -153,9 +153,10 @@ impl NnrtDevice {
         ]);
         let emulated = plugin.library.is_emulated();
         let kinds = buffer::kinds(emulated);
-        let title = match emulated {
-            true => format!("{trade} NPU, emulated"),
-            false => format!("{trade} NPU"),
+        let title = if emulated {
+            format!("{trade} NPU, emulated")
+        } else {
+            format!("{trade} NPU")
         };
         let queue = Arc::new(RunQueue::new(plugin.host.clone()));
         Ok(NnrtDevice {

@@ -184,9 +184,12 @@ impl Meter {
         Telemetry {
             time_ns: now_ns,
             temperature_mc: script.heat.map(|_| self.temperature_mc.round() as i64),
-            power_mw: script.states_energy.then(|| match computing {
-                true => self.power_mw.round() as u64,
-                false => 0,
+            power_mw: script.states_energy.then(|| {
+                if computing {
+                    self.power_mw.round() as u64
+                } else {
+                    0
+                }
             }),
             energy_uj: script
                 .states_energy

@@ -78,18 +78,20 @@ impl<'a> Writer<'a> {
             for (index, argument) in function.arguments.iter().enumerate() {
                 let inner = &module.types[argument.ty].inner;
                 let ty = self.value(inner)?;
-                parameters.push(match is_whole(inner) {
-                    true => format!("const {ty} *a{index}"),
-                    false => format!("const {ty} a{index}"),
+                parameters.push(if is_whole(inner) {
+                    format!("const {ty} *a{index}")
+                } else {
+                    format!("const {ty} a{index}")
                 });
             }
             let mut result = "void".to_owned();
             if let Some(of) = &function.result {
                 let inner = &module.types[of.ty].inner;
                 let ty = self.value(inner)?;
-                match is_whole(inner) {
-                    true => parameters.push(format!("{ty} *result")),
-                    false => result = ty,
+                if is_whole(inner) {
+                    parameters.push(format!("{ty} *result"))
+                } else {
+                    result = ty
                 }
             }
             for global in self.used(of) {

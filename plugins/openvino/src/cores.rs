@@ -37,23 +37,23 @@ impl Cores {
     /// # Errors
     /// It does not: there is no such processor, or this process may not use it.
     pub(crate) fn tried(self) -> Result<Cores> {
-        match self.0.is_empty() || self.keep().is_some() {
-            true => Ok(self),
-            false => Err(Error::bad_argument(format!(
+        if self.0.is_empty() || self.keep().is_some() {
+            Ok(self)
+        } else {
+            Err(Error::bad_argument(format!(
                 "configuration cores is {:?}: the system keeps no thread to these processors",
                 self.0
-            ))),
+            )))
         }
     }
 
     /// For the device's identity: how many, and which where that was said.
     pub(crate) fn described(&self, all: usize) -> String {
-        match self.0.is_empty() {
-            true => all.to_string(),
-            false => {
-                let list: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-                format!("{}@{}", list.len(), list.join(","))
-            }
+        if self.0.is_empty() {
+            all.to_string()
+        } else {
+            let list: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+            format!("{}@{}", list.len(), list.join(","))
         }
     }
 

@@ -55,9 +55,10 @@ impl Peaks {
             threads => u64::from(threads),
         };
         Peaks {
-            macs_per_s: match shared.is_cpu {
-                true => core_macs_per_s().saturating_mul(cores),
-                false => BESIDE_MACS_PER_S,
+            macs_per_s: if shared.is_cpu {
+                core_macs_per_s().saturating_mul(cores)
+            } else {
+                BESIDE_MACS_PER_S
             },
             bytes_per_s: BYTES_PER_S,
             measured_s: None,

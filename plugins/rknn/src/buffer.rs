@@ -47,17 +47,19 @@ pub(crate) fn imports(driver: Driver) -> MemoryKinds {
 
 /// Kinds that ports are bound to: the plugin's own buffers, which are plain memory where the runtime copies.
 pub(crate) fn bindable(driver: Driver) -> MemoryKinds {
-    match driver.library().imports() {
-        true => imports(driver),
-        false => MemoryKinds::of(&[MemoryKind::Host]),
+    if driver.library().imports() {
+        imports(driver)
+    } else {
+        MemoryKinds::of(&[MemoryKind::Host])
     }
 }
 
 /// Kinds that can be exported.
 pub(crate) fn exports(driver: Driver) -> MemoryKinds {
-    match files(driver) {
-        true => MemoryKinds::of(&[MemoryKind::Memfd]),
-        false => MemoryKinds::of(&[]),
+    if files(driver) {
+        MemoryKinds::of(&[MemoryKind::Memfd])
+    } else {
+        MemoryKinds::of(&[])
     }
 }
 

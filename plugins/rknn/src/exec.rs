@@ -126,15 +126,14 @@ impl RknnExecutable {
                     own: None,
                     bound: None,
                 });
-            let way = match shared.driver.library().shares() {
-                true => Way::Shared(seats.collect()),
-                false => {
-                    let room = |(port, &linear): (&Port, &Option<Linear>)| {
-                        linear.map(|linear| Room::new(port.bytes as usize, Some(linear)))
-                    };
-                    let rooms = ports.iter().zip(&linears).map(room);
-                    Way::Copied(Copies::new(&inputs, &outputs), rooms.collect())
-                }
+            let way = if shared.driver.library().shares() {
+                Way::Shared(seats.collect())
+            } else {
+                let room = |(port, &linear): (&Port, &Option<Linear>)| {
+                    linear.map(|linear| Room::new(port.bytes as usize, Some(linear)))
+                };
+                let rooms = ports.iter().zip(&linears).map(room);
+                Way::Copied(Copies::new(&inputs, &outputs), rooms.collect())
             };
             lanes.push(Mutex::new(Some(Lane { way, context })));
         }
@@ -183,17 +182,16 @@ impl RknnExecutable {
             let bytes = self.ports[port].bytes as usize;
             let output = port >= self.inputs;
             let alone = !output || !overlaps(place, bytes, &bound[..self.inputs]);
-            let memory = match place.buffer().is_file() && alone && seat.linear.is_none() {
-                true => seat.known(context, place, bytes)?,
-                false => {
-                    let (memory, room) = seat.own(context, bytes)?;
-                    if !output {
-                        memory.copy_in(room.taken(place)?)?;
-                        memory.flush()?;
-                        run.add_copied_bytes(bytes);
-                    }
-                    Arc::clone(memory)
+            let memory = if place.buffer().is_file() && alone && seat.linear.is_none() {
+                seat.known(context, place, bytes)?
+            } else {
+                let (memory, room) = seat.own(context, bytes)?;
+                if !output {
+                    memory.copy_in(room.taken(place)?)?;
+                    memory.flush()?;
+                    run.add_copied_bytes(bytes);
                 }
+                Arc::clone(memory)
             };
             seat.bind(memory)?;
         }

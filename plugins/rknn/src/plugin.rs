@@ -114,9 +114,10 @@ pub struct RknnDevice {
 impl RknnDevice {
     fn new(shared: &Arc<Shared>) -> Result<RknnDevice> {
         let (library, chip, settings) = (shared.driver.library(), &shared.chip, &shared.settings);
-        let lanes = match library.has_lanes() {
-            true => settings.lanes.unwrap_or(chip.cores).min(chip.cores),
-            false => 1,
+        let lanes = if library.has_lanes() {
+            settings.lanes.unwrap_or(chip.cores).min(chip.cores)
+        } else {
+            1
         };
         let lane = |lane| Arc::new(RunQueue::with_index(shared.host.clone(), lane));
         let queues: Lanes = (0..lanes).map(lane).collect();

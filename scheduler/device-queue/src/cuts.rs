@@ -87,9 +87,10 @@ fn longest(load: &Load, class: Class, due_ns: Option<u64>) -> Option<u64> {
     let (mut good, mut bad) = (0, LONGEST_NS);
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        match passes(middle) {
-            true => good = middle,
-            false => bad = middle,
+        if passes(middle) {
+            good = middle
+        } else {
+            bad = middle
         }
     }
     Some(good)

@@ -142,9 +142,10 @@ impl Blocking for Hypothetical<'_> {
 
     fn parts(&self, class: Class) -> (u64, u64) {
         let (longest, _) = self.subtasks.parts(class);
-        let longest = match class == self.class {
-            true => self.time_ns(),
-            false => longest.min(self.time_ns()),
+        let longest = if class == self.class {
+            self.time_ns()
+        } else {
+            longest.min(self.time_ns())
         };
         // as short ones as may be are among them
         (longest, longest.min(1))
@@ -400,9 +401,10 @@ impl Load {
             }
             supply = next.iter().copied().min().unwrap_or(u64::MAX);
         }
-        Err(match end.is_overloaded {
-            true => Failed::Overloaded(class),
-            false => Failed::TooMany(class),
+        Err(if end.is_overloaded {
+            Failed::Overloaded(class)
+        } else {
+            Failed::TooMany(class)
         })
     }
 
@@ -472,9 +474,10 @@ impl Load {
         let interrupts = self.queue.preemption_ns.is_some();
         // while an out-of-turn part is interrupted, which was paid in advance, its class may earn
         // another
-        let most = match interrupts {
-            true => longest_ns.saturating_mul(2),
-            false => longest_ns,
+        let most = if interrupts {
+            longest_ns.saturating_mul(2)
+        } else {
+            longest_ns
         };
         if self.in_flight > 1 {
             // an out-of-turn part is paid in advance, and the rest is paid back
@@ -484,9 +487,10 @@ impl Load {
         let least = Class::ALL.into_iter().filter(|other| *other >= class);
         let least = least.map(|other| blocking.parts(other).0);
         // where parts are interrupted, one of each class can have been begun
-        let begun: u64 = match interrupts {
-            true => least.fold(0, u64::saturating_add),
-            false => least.max().unwrap_or(0),
+        let begun: u64 = if interrupts {
+            least.fold(0, u64::saturating_add)
+        } else {
+            least.max().unwrap_or(0)
         };
         let mut burst = begun as f64;
         let mut utilisation = 0.0;
@@ -516,9 +520,10 @@ impl Load {
     /// The range of examined deadlines with this blocking.
     fn end(&self, class: Class, ahead: Ahead, lowers: &Lowers) -> End {
         let is_overloaded = self.is_overloaded(class, ahead);
-        let bound_ns = match is_overloaded {
-            true => None,
-            false => self.bound(class, ahead, lowers),
+        let bound_ns = if is_overloaded {
+            None
+        } else {
+            self.bound(class, ahead, lowers)
         };
         End {
             is_overloaded,
@@ -575,9 +580,10 @@ impl Load {
             let charge = one.charge(ahead) as f64 + one.parts as f64 * each as f64;
             let share = charge / period as f64;
             utilisation += share;
-            constant += match one.class < class {
-                true => charge + share * one.early_ns as f64,
-                false => share * period.saturating_sub(one.window_ns) as f64,
+            constant += if one.class < class {
+                charge + share * one.early_ns as f64
+            } else {
+                share * period.saturating_sub(one.window_ns) as f64
             };
         }
         // far enough from one that rounding changes nothing

@@ -174,9 +174,10 @@ fn bisected(from: u64, most: u64, is_so: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut bad, mut good) = (from, most);
     while good - bad > 1 {
         let middle = bad + (good - bad) / 2;
-        match is_so(middle) {
-            true => good = middle,
-            false => bad = middle,
+        if is_so(middle) {
+            good = middle
+        } else {
+            bad = middle
         }
     }
     Some(good)

@@ -25,9 +25,10 @@ impl Division {
     /// The divisions that differ for a set.
     pub(crate) fn of(set: &TaskSet) -> &'static [Division] {
         let is_one = |task: &Task| task.subtasks().count() < 2;
-        match set.tasks.iter().all(is_one) {
-            true => &Division::ALL[..1],
-            false => &Division::ALL,
+        if set.tasks.iter().all(is_one) {
+            &Division::ALL[..1]
+        } else {
+            &Division::ALL
         }
     }
 

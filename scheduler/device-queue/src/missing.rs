@@ -123,15 +123,13 @@ impl Trial<'_> {
                 continue;
             }
             let before = |part: usize| task.parts[..part].iter().map(|part| part.time_ns).sum::<u64>();
-            let from = match is_blocker {
-                true => {
-                    let longest = task.longest_on(device);
-                    let is_longest =
-                        |part: &crate::task::Part| part.device == device && part.time_ns == longest;
-                    let part = task.parts.iter().position(is_longest).unwrap_or(first);
-                    start - before(part) - 1
-                }
-                false => start - before(first),
+            let from = if is_blocker {
+                let longest = task.longest_on(device);
+                let is_longest = |part: &crate::task::Part| part.device == device && part.time_ns == longest;
+                let part = task.parts.iter().position(is_longest).unwrap_or(first);
+                start - before(part) - 1
+            } else {
+                start - before(first)
             };
             let every = task.sporadic().map_or(u64::MAX, |(period, _)| period);
             let mut next = Some(from);

@@ -186,9 +186,10 @@ impl<T> Queue<T> {
             .first()
             .expect("invariant: a part of this class waits");
         let width = self.places[place as usize].width;
-        let taken = match interrupts {
-            true => self.out_as[..=in_turn.index()].iter().sum(),
-            false => self.out,
+        let taken = if interrupts {
+            self.out_as[..=in_turn.index()].iter().sum()
+        } else {
+            self.out
         };
         if taken + width > self.settings.in_flight {
             return None;

@@ -209,9 +209,10 @@ impl Iterator for Source {
         if let Some(period) = self.periods[arrival.task] {
             let word = self.random.next_u64();
             // half of the time exactly after its period
-            let more = match self.is_prompt || word & 1 == 0 {
-                true => 0,
-                false => (word >> 1) % (period + 1),
+            let more = if self.is_prompt || word & 1 == 0 {
+                0
+            } else {
+                (word >> 1) % (period + 1)
             };
             let time_ns = arrival.time_ns + period + more;
             self.next.push(Reverse(Arrival { time_ns, ..arrival }));

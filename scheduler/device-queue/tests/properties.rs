@@ -17,11 +17,12 @@ fn task() -> impl Strategy<Value = Task> {
                 .into_iter()
                 .map(|(device, time_ns)| Part { device, time_ns })
                 .collect();
-            match is_endless {
-                true => Task::endless("e", Class::Background, parts),
-                false => Task::periodic("p", period, parts)
+            if is_endless {
+                Task::endless("e", Class::Background, parts)
+            } else {
+                Task::periodic("p", period, parts)
                     .due((period * due_percent / 100).max(1))
-                    .in_class(Class::ALL[class]),
+                    .in_class(Class::ALL[class])
             }
         })
 }

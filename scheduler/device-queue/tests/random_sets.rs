@@ -53,26 +53,26 @@ fn set(random: &mut Random) -> TaskSet {
         let home = random.between(0, devices.len() as u64) as usize;
         let moves = random.chance(30);
         let parts = (0..pieces).map(|piece| Part {
-            device: match moves {
-                true => (home + piece as usize / 2) % devices.len(),
-                false => home,
+            device: if moves {
+                (home + piece as usize / 2) % devices.len()
+            } else {
+                home
             },
             time_ns: (time / pieces * random.between(60, 141) / 100).max(1),
         });
         let parts = parts.collect();
-        let mut task = match random.chance(12) {
-            true => Task::endless(format!("t{index}"), Class::Background, parts),
-            false => {
-                let class = Class::ALL[random.between(0, 3) as usize];
-                let due = match random.between(0, 4) {
-                    0 => period * random.between(50, 100) / 100,
-                    1 => period * random.between(100, 200) / 100,
-                    _ => period,
-                };
-                Task::periodic(format!("t{index}"), period, parts)
-                    .due(due)
-                    .in_class(class)
-            }
+        let mut task = if random.chance(12) {
+            Task::endless(format!("t{index}"), Class::Background, parts)
+        } else {
+            let class = Class::ALL[random.between(0, 3) as usize];
+            let due = match random.between(0, 4) {
+                0 => period * random.between(50, 100) / 100,
+                1 => period * random.between(100, 200) / 100,
+                _ => period,
+            };
+            Task::periodic(format!("t{index}"), period, parts)
+                .due(due)
+                .in_class(class)
         };
         task.memory_bytes = vec![(home, random.between(1, 100))];
         task

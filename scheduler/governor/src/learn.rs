@@ -69,9 +69,10 @@ impl Measured {
     /// The slowness relative to a prediction at another clock. Other load sets the clock of a slow device: a run
     /// takes the same time at any clock that it asks for.
     fn slow(&self, share: f64) -> f64 {
-        match self.is_slow {
-            true => (self.slow * share / self.share).max(1.0),
-            false => self.slow,
+        if self.is_slow {
+            (self.slow * share / self.share).max(1.0)
+        } else {
+            self.slow
         }
     }
 }
@@ -280,10 +281,7 @@ impl Learnt {
             return same.factor();
         }
         if let Some((times, low)) = same.believed {
-            let is_as_slow = match is_cold {
-                true => slow >= low,
-                false => slow * ALIKE >= low,
-            };
+            let is_as_slow = if is_cold { slow >= low } else { slow * ALIKE >= low };
             if is_as_slow && least >= WRONG {
                 *same = Always {
                     known_ns: Some(now_ns),

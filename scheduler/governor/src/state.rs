@@ -350,9 +350,10 @@ impl Governor {
         let long = |since: u64, patience: u64| now_ns.saturating_sub(since) >= patience;
         let patience = self.settings.replan_after_ns;
         let is_off = |learnt: &Learnt| learnt.time * 1e3 > f64::from(self.settings.off_permille);
-        match is_off(&self.learnt[candidate]) {
-            true => _ = self.off_since_ns.get_or_insert(now_ns),
-            false => self.off_since_ns = None,
+        if is_off(&self.learnt[candidate]) {
+            _ = self.off_since_ns.get_or_insert(now_ns)
+        } else {
+            self.off_since_ns = None
         }
         let own = self
             .off_since_ns
@@ -422,13 +423,15 @@ impl Governor {
         self.off_since_ns = None;
         self.switched_ns = Some(self.now_ns);
         self.is_first = true;
-        self.current = match self.is_usable(0) {
-            true => 0,
-            false => self.best(None).map_or(0, |(best, _)| best),
+        self.current = if self.is_usable(0) {
+            0
+        } else {
+            self.best(None).map_or(0, |(best, _)| best)
         };
-        match self.is_usable(self.current) {
-            true => self.decision(Action::Switch(self.current), Reason::Replanned),
-            false => self.decision(Action::Replan, Reason::NoCandidate),
+        if self.is_usable(self.current) {
+            self.decision(Action::Switch(self.current), Reason::Replanned)
+        } else {
+            self.decision(Action::Replan, Reason::NoCandidate)
         }
     }
 }

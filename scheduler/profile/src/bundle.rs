@@ -146,9 +146,10 @@ struct Frame<'a> {
 impl<'a> Frame<'a> {
     fn read(bytes: &'a [u8]) -> Result<Frame<'a>, BundleError> {
         if !Bundle::is_one(bytes) {
-            return Err(match MAGIC.starts_with(bytes) {
-                true => Error::truncated(bytes.len(), PREFIX),
-                false => Error::not_a_bundle(),
+            return Err(if MAGIC.starts_with(bytes) {
+                Error::truncated(bytes.len(), PREFIX)
+            } else {
+                Error::not_a_bundle()
             });
         }
         let short = || Error::truncated(bytes.len(), PREFIX);

@@ -183,9 +183,10 @@ impl Member {
                 ready: has.ready.clone(),
             }));
         }
-        let bases = match all && self.has.is_none() {
-            true => plans.front(self),
-            false => vec![Arc::clone(&self.base)],
+        let bases = if all && self.has.is_none() {
+            plans.front(self)
+        } else {
+            vec![Arc::clone(&self.base)]
         };
         for base in &bases {
             if self.has.is_none() {
@@ -392,9 +393,10 @@ fn jointly(devices: &[Device], members: &[Member], options: &[Vec<Chosen>]) -> R
     let sessions: Vec<device_queue::Session> = sessions.collect();
     let frugal = members.iter().all(|member| member.policy.aim() == Aim::Energy);
     let is_known = options.iter().flatten().all(|chosen| energy(chosen).is_some());
-    let aim = match frugal && is_known {
-        true => device_queue::Aim::Energy,
-        false => device_queue::Aim::Load,
+    let aim = if frugal && is_known {
+        device_queue::Aim::Energy
+    } else {
+        device_queue::Aim::Load
     };
     let found = device_queue::joint(devices, &sessions, aim, STEPS).map_err(bad_set)?;
     Ok(found.map(|joint| {

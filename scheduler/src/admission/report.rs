@@ -420,9 +420,10 @@ impl fmt::Display for RefusalReport {
                     .take(SHOWN)
                     .map(|arrival| format!("{} at {} ms", arrival.model, arrival.time_ns as f64 / 1e6));
                 let arrivals: Vec<String> = arrivals.collect();
-                let more = match self.arrivals.len() > SHOWN {
-                    true => format!(", and {} more", self.arrivals.len() - SHOWN),
-                    false => String::new(),
+                let more = if self.arrivals.len() > SHOWN {
+                    format!(", and {} more", self.arrivals.len() - SHOWN)
+                } else {
+                    String::new()
                 };
                 writeln!(f, "  misses with arrivals: {}{more}", arrivals.join(", "))?;
                 match &self.miss {

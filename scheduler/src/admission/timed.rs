@@ -58,9 +58,10 @@ impl fmt::Display for TimeSource {
 impl fmt::Display for TimedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "on {}: {}", self.device, self.source)?;
-        match self.emulated {
-            true => f.write_str(", emulated device"),
-            false => Ok(()),
+        if self.emulated {
+            f.write_str(", emulated device")
+        } else {
+            Ok(())
         }
     }
 }

@@ -182,10 +182,7 @@ impl Evidence {
             .zip(calibration::computes(graph))
         {
             let ns = cost.as_ref()?.time.picoseconds() as f64 / 1e3;
-            match computes {
-                true => work.0 += ns,
-                false => work.1 += ns,
-            }
+            if computes { work.0 += ns } else { work.1 += ns }
         }
         Some(work)
     }
@@ -247,9 +244,10 @@ fn by_cadence(found: Option<Summary>) -> (Option<Summary>, Option<Summary>) {
 
 /// The cost that a measured part has; without an energy where none was measured.
 pub(super) fn measured(summary: &Summary) -> Cost {
-    let provenance = match summary.inherited {
-        true => Provenance::OtherCadence,
-        false => Provenance::Measured,
+    let provenance = if summary.inherited {
+        Provenance::OtherCadence
+    } else {
+        Provenance::Measured
     };
     let cost = Cost::time(summary.p50, provenance);
     let cost = match summary.energy_uj {

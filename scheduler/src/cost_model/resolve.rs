@@ -84,9 +84,10 @@ impl Evidence {
             let part_nodes: Vec<usize> = part.iter().map(|node| *node as usize).collect();
             let cost = with_energy_of(&prices, &part_nodes, device.index(), measured(summary));
             prices.costs.set_part(&part_nodes, device.index(), cost);
-            let known = match summary.inherited {
-                true => &mut prices.inherited,
-                false => &mut prices.measured,
+            let known = if summary.inherited {
+                &mut prices.inherited
+            } else {
+                &mut prices.measured
             };
             known.insert((*device, part.clone()), summary.clone());
         }
@@ -175,9 +176,12 @@ impl Layers {
         if let Some((time, provenance)) = other {
             share(costs, all, time.nanoseconds() as f64, provenance);
         }
-        let of_cadence = |provenance| match self.predicted.inherited {
-            true => Provenance::OtherCadence,
-            false => provenance,
+        let of_cadence = |provenance| {
+            if self.predicted.inherited {
+                Provenance::OtherCadence
+            } else {
+                provenance
+            }
         };
         for (nodes, time) in &self.predicted.groups {
             share(costs, nodes, *time, of_cadence(Provenance::Predicted));
@@ -200,9 +204,10 @@ fn share(costs: &mut [Option<Cost>], nodes: &[u32], time: f64, provenance: Prove
         let Some(cost) = costs.get_mut(*node as usize).and_then(Option::as_mut) else {
             continue;
         };
-        let part = match summed > 0.0 {
-            true => cost.time.picoseconds() as f64 / summed,
-            false => 1.0 / nodes.len() as f64,
+        let part = if summed > 0.0 {
+            cost.time.picoseconds() as f64 / summed
+        } else {
+            1.0 / nodes.len() as f64
         };
         // a node that takes nothing at all is one that a plan may put anywhere; `as` saturates
         let picoseconds = ((time * 1e3 * part).round() as u64).max(1);

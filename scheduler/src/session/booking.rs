@@ -97,9 +97,10 @@ impl LoadedPlan {
                     .entry(identity.clone())
                     .or_insert_with(|| self.shared.under_load(device));
                 // what sensors show is of the runs that ended just now
-                let known = match is_warm && last == Some(cadence) {
-                    true => present.clone(),
-                    false => present.settings(),
+                let known = if is_warm && last == Some(cadence) {
+                    present.clone()
+                } else {
+                    present.settings()
                 };
                 let known = Conditions {
                     cadence: Some(cadence),

@@ -213,11 +213,10 @@ impl Lateness {
         is_watched: bool,
     ) -> Outcome {
         let now_ns = plan.clock().now_ns();
-        let seen_ns = match plan.clock().is_virtual() {
-            true => now_ns.saturating_sub(submitted.at_ns),
-            false => {
-                (submitted.begun_ns.saturating_sub(submitted.at_ns)).saturating_add(whole_ns(slot.latency))
-            }
+        let seen_ns = if plan.clock().is_virtual() {
+            now_ns.saturating_sub(submitted.at_ns)
+        } else {
+            (submitted.begun_ns.saturating_sub(submitted.at_ns)).saturating_add(whole_ns(slot.latency))
         };
         let stated = path::last(&slot.timings)
             // a copy is made after its part has ended
@@ -394,9 +393,10 @@ impl Causes {
         let Some(spent) = spent else {
             weigh(LateCause::Queued, self.waited_ns, None);
             // devices that state no times: what is known must explain half of it
-            return match most.1.saturating_mul(2) >= self.late_ns {
-                true => (most.0, None),
-                false => (LateCause::Unknown, None),
+            return if most.1.saturating_mul(2) >= self.late_ns {
+                (most.0, None)
+            } else {
+                (LateCause::Unknown, None)
             };
         };
         weigh(

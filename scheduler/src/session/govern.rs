@@ -206,9 +206,10 @@ impl Governing {
             Hint::Foreground(is_shown) => Input::Foreground(is_shown),
             Hint::BatterySaver(saves) => {
                 state.saver = saves;
-                match saves {
-                    true => SAVER,
-                    false => battery_input(state.battery),
+                if saves {
+                    SAVER
+                } else {
+                    battery_input(state.battery)
                 }
             }
             Hint::FramePeriod(period) => {
@@ -247,9 +248,10 @@ impl Governing {
             }
             Hint::Battery(battery) => {
                 state.battery = battery;
-                match state.saver {
-                    true => return,
-                    false => battery_input(battery),
+                if state.saver {
+                    return;
+                } else {
+                    battery_input(battery)
                 }
             }
         };

@@ -242,9 +242,10 @@ impl Learning {
 impl State {
     /// Whether every plan is judged, by this session or by the one before.
     fn is_settled(&self) -> bool {
-        match self.is_prepared {
-            true => self.explorer.is_settled(),
-            false => self.settled.is_some(),
+        if self.is_prepared {
+            self.explorer.is_settled()
+        } else {
+            self.settled.is_some()
         }
     }
 

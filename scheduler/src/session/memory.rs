@@ -237,9 +237,10 @@ pub(crate) fn bind_output(
             .buffer(wiring.parts[part].device)
             .expect("invariant: every user has a buffer");
         let submission = &mut slot.submissions[part];
-        let bind = match memory.bytes > tensor.bytes {
-            true => submission.bind_whole(port, buffer),
-            false => submission.bind(port, buffer, 0),
+        let bind = if memory.bytes > tensor.bytes {
+            submission.bind_whole(port, buffer)
+        } else {
+            submission.bind(port, buffer, 0)
         };
         bind.map_err(|error| wiring.parts[part].failed(error))?;
     }

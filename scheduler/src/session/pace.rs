@@ -115,9 +115,10 @@ impl State {
                 .unwrap_or(period_ns);
             self.period_ns = Some(usual + WEIGHT * (period_ns - usual));
         }
-        self.other = match self.cadence.is_clearly_other(gap, took) {
-            true => self.other + 1,
-            false => 0,
+        self.other = if self.cadence.is_clearly_other(gap, took) {
+            self.other + 1
+        } else {
+            0
         };
         if self.other >= CHANGED && last == Some(cadence) {
             self.other = 0;

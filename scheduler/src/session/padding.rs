@@ -152,9 +152,10 @@ impl<'a> Block<'a> {
     /// Bytes of a row: in the block, and in the larger tensor.
     fn rows(&self) -> (usize, usize) {
         let bytes = |sizes: &[usize]| self.width * sizes[self.row..].iter().product::<usize>();
-        match self.shape.is_empty() {
-            true => (self.width, self.width),
-            false => (bytes(self.shape), bytes(self.within)),
+        if self.shape.is_empty() {
+            (self.width, self.width)
+        } else {
+            (bytes(self.shape), bytes(self.within))
         }
     }
 

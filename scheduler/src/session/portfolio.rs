@@ -85,14 +85,13 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
     let of = |precision| policy.for_devices(names.clone(), precision);
     // what is too hot now may be cool later: the governor knows how hot it is
     let hot = first.hot_devices();
-    let (name, all) = match hot.is_empty() {
-        true => (word(policy.aim()).to_owned(), first.clone()),
-        false => {
-            let name = format!("{} without {}", word(policy.aim()), hot.join(", "));
-            let every: Vec<usize> = (0..names.len()).collect();
-            let all = first.with_hot(shared, policy.settings(), &every);
-            (name, all.unwrap_or_else(|_| first.clone()))
-        }
+    let (name, all) = if hot.is_empty() {
+        (word(policy.aim()).to_owned(), first.clone())
+    } else {
+        let name = format!("{} without {}", word(policy.aim()), hot.join(", "));
+        let every: Vec<usize> = (0..names.len()).collect();
+        let all = first.with_hot(shared, policy.settings(), &every);
+        (name, all.unwrap_or_else(|_| first.clone()))
     };
     found.add(&name, first.clone(), of(own));
     let precisions: &[Precision] = match own {
@@ -198,12 +197,13 @@ impl Found {
             (true, Precision::Reduced) => format!("{name}, reduced"),
         };
         let is_taken = |name: &str| self.variants.iter().any(|other| other.name == name);
-        let name = match is_taken(&name) {
-            false => name,
-            true => (2..)
+        let name = if is_taken(&name) {
+            (2..)
                 .map(|count| format!("{name} {count}"))
                 .find(|name| !is_taken(name))
-                .expect("invariant: finitely many names are taken"),
+                .expect("invariant: finitely many names are taken")
+        } else {
+            name
         };
         self.variants.push(Variant {
             name,

@@ -104,9 +104,10 @@ impl Taken {
     pub(crate) fn ended(mut self, since_ns: u64, end_ns: u64) -> Option<Event> {
         self.is_over = true;
         let verdict = self.set.lock().ended(self.copy, since_ns, end_ns)?;
-        let kind = match verdict.takes_part {
-            true => EventKind::ReplicaReturns,
-            false => EventKind::ReplicaRests,
+        let kind = if verdict.takes_part {
+            EventKind::ReplicaReturns
+        } else {
+            EventKind::ReplicaRests
         };
         let words = format!(
             "{} runs/s with it, {} without",

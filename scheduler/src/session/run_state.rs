@@ -237,9 +237,10 @@ impl RunState {
     pub(crate) fn age(&self, clock: &Clock) -> Duration {
         self.started.map_or(Duration::ZERO, |(real, host_ns)| {
             let host = Duration::from_nanos(clock.now_ns().saturating_sub(host_ns));
-            match clock.is_virtual() && !host.is_zero() {
-                true => host,
-                false => real.elapsed().max(host),
+            if clock.is_virtual() && !host.is_zero() {
+                host
+            } else {
+                real.elapsed().max(host)
             }
         })
     }
@@ -411,10 +412,13 @@ impl RunState {
                     continue;
                 }
                 match self.ready(wiring, index, since) {
-                    Ready::Now => match self.has_grant(wiring, index, clock) {
-                        true => self.issue_part(wiring, index, clock)?,
-                        false => all = false,
-                    },
+                    Ready::Now => {
+                        if self.has_grant(wiring, index, clock) {
+                            self.issue_part(wiring, index, clock)?
+                        } else {
+                            all = false
+                        }
+                    }
                     Ready::Held(late) => {
                         all = false;
                         next_late = Some(next_late.map_or(late, |other| other.min(late)));
@@ -546,9 +550,10 @@ impl RunState {
             let later = |other: &usize| self.fences[*other].is_none();
             let part = &wiring.parts[index];
             // a part that needs a grant waits here for all its inputs
-            let here = match part.device_queue.is_shared() {
-                true => &wiring.after[index],
-                false => &part.after_here,
+            let here = if part.device_queue.is_shared() {
+                &wiring.after[index]
+            } else {
+                &part.after_here
             };
             here.contains(&out) || wiring.after[index].iter().any(later)
         };
@@ -759,9 +764,10 @@ impl RunState {
             let is_lost = wiring.parts[index].handle.is_quarantined();
             let goes_on = match &self.fences[index] {
                 Some(fence) if !self.finished[index] => {
-                    let patience = match is_lost {
-                        true => Duration::ZERO,
-                        false => patience.saturating_sub(start.elapsed()),
+                    let patience = if is_lost {
+                        Duration::ZERO
+                    } else {
+                        patience.saturating_sub(start.elapsed())
                     };
                     fence.poll(patience).is_none()
                 }

@@ -85,14 +85,13 @@ impl PlanMemory {
             // the plan counts on devices that import to see what the others write
             imports.iter_mut().for_each(|import| *import = None);
         }
-        let staging = match any_staged {
-            true => {
-                let staged = devices.iter().zip(&imports);
-                let staged = staged.filter(|(device, import)| is_staged(device, import));
-                let staged = staged.map(|((_, device), _)| device.info());
-                Some(Memory::for_devices(bytes, staged).map_err(failed)?)
-            }
-            false => None,
+        let staging = if any_staged {
+            let staged = devices.iter().zip(&imports);
+            let staged = staged.filter(|(device, import)| is_staged(device, import));
+            let staged = staged.map(|((_, device), _)| device.info());
+            Some(Memory::for_devices(bytes, staged).map_err(failed)?)
+        } else {
+            None
         };
         let mut buffers = Vec::with_capacity(devices.len());
         let mut is_first_staged = true;

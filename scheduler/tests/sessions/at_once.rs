@@ -59,9 +59,10 @@ fn two_plugins(times: &[(&str, f64)], of_null: &str, is_virtual: bool) -> Runtim
         .configure("null", "script", device("b*", times, of_null))
         .configure("second", "script", device("a*", times, ""))
         .only_given_folders();
-    match is_virtual {
-        true => builder.virtual_time(),
-        false => builder,
+    if is_virtual {
+        builder.virtual_time()
+    } else {
+        builder
     }
     .build()
     .unwrap()

@@ -142,15 +142,14 @@ fn each(built: &Built, given: &Given, wrong: &mut Vec<String>) -> Result<(usize,
     let (mut passed, mut skipped) = (0, 0);
     for door in &DOORS {
         if let Some((need, why)) = (door.missing)() {
-            match ci::is_expected(need)? {
-                true => wrong.push(format!("{} learns: {need} should be available: {why}", door.name)),
-                false => {
-                    skipped += 1;
-                    eprintln!(
-                        "binding {} learns (skipped, needs {need}: {why}) ... ignored",
-                        door.name
-                    );
-                }
+            if ci::is_expected(need)? {
+                wrong.push(format!("{} learns: {need} should be available: {why}", door.name))
+            } else {
+                skipped += 1;
+                eprintln!(
+                    "binding {} learns (skipped, needs {need}: {why}) ... ignored",
+                    door.name
+                );
             }
             continue;
         }

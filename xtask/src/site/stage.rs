@@ -83,9 +83,10 @@ fn rooted(summary: &str) -> String {
 
 /// Where a page is laid out.
 fn as_index(page: &Path) -> PathBuf {
-    match page.ends_with("README.md") {
-        true => page.with_file_name("index.md"),
-        false => page.to_owned(),
+    if page.ends_with("README.md") {
+        page.with_file_name("index.md")
+    } else {
+        page.to_owned()
     }
 }
 

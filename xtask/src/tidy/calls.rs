@@ -136,9 +136,10 @@ fn readers(call: &str, text: &str) -> Vec<Reader> {
         };
         if let Some(rest) = rest.strip_prefix("fn ") {
             let name = rest.split(['(', '<']).next().unwrap_or_default();
-            inside = match offered {
-                true => Reader::Offered(name.to_owned()),
-                false => Reader::Inside,
+            inside = if offered {
+                Reader::Offered(name.to_owned())
+            } else {
+                Reader::Inside
             };
         }
         if !line.starts_with("//") && reads(line, call) {

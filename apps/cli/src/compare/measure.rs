@@ -49,9 +49,10 @@ impl Error {
         };
         Error {
             cosine,
-            snr_db: match noise == 0.0 {
-                true => f64::INFINITY,
-                false => 10.0 * (square_a / noise).log10(),
+            snr_db: if noise == 0.0 {
+                f64::INFINITY
+            } else {
+                10.0 * (square_a / noise).log10()
             },
             absolute,
             relative: if absolute == 0.0 { 0.0 } else { absolute / largest },

@@ -237,9 +237,10 @@ impl LayerLine {
     fn figures(&self) -> [String; 4] {
         let figure =
             |value: Option<f64>, words: &dyn Fn(f64) -> String| value.map_or_else(|| "-".to_owned(), words);
-        let snr = match self.is_equal() {
-            true => "equal".to_owned(),
-            false => figure(self.snr_db, &|x| format!("{x:.1} dB")),
+        let snr = if self.is_equal() {
+            "equal".to_owned()
+        } else {
+            figure(self.snr_db, &|x| format!("{x:.1} dB"))
         };
         [
             figure(self.cosine, &|x| format!("{x:.6}")),

@@ -211,9 +211,10 @@ pub(super) fn inputs_of(model: &Model, given: &[InputData]) -> anyhow::Result<(M
         found.push((name.clone(), value));
     }
     let open = model.open_dims();
-    let model = match open.is_empty() {
-        true => model.clone(),
-        false => model.bind_shapes(found.iter().map(|(name, value)| (name, &value.array.shape)))?,
+    let model = if open.is_empty() {
+        model.clone()
+    } else {
+        model.bind_shapes(found.iter().map(|(name, value)| (name, &value.array.shape)))?
     };
     let graph = model.graph();
     let mut values = Vec::with_capacity(found.len());

@@ -43,9 +43,10 @@ impl std::fmt::Display for EnergyOutput {
                     .iter()
                     .filter_map(|line| value(line.figures.as_ref()?))
                     .collect();
-                match known.is_empty() {
-                    true => "unknown".to_owned(),
-                    false => format!("{:.1} W", known.iter().sum::<f64>() / 1e3),
+                if known.is_empty() {
+                    "unknown".to_owned()
+                } else {
+                    format!("{:.1} W", known.iter().sum::<f64>() / 1e3)
                 }
             };
             let is_whole = candidate.unknown.is_empty() || candidate.gross_uj.is_none();

@@ -83,13 +83,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     let is_reached = boards.iter().any(|board| board.system.is_some());
     let answer = FarmBoardsOutput { boards };
-    match arguments.json {
-        true => out.json(&answer)?,
-        false => out.text(&answer.to_string())?,
+    if arguments.json {
+        out.json(&answer)?
+    } else {
+        out.text(&answer.to_string())?
     }
-    match is_reached {
-        true => Ok(()),
-        false => Err(failure(Code::NoDevice, "no board can be reached")),
+    if is_reached {
+        Ok(())
+    } else {
+        Err(failure(Code::NoDevice, "no board can be reached"))
     }
 }
 

@@ -140,9 +140,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         plans: family.content.plans.len(),
         left_out: family.left_out,
     };
-    match arguments.json {
-        true => out.json(&answer),
-        false => out.text(&answer.to_string()),
+    if arguments.json {
+        out.json(&answer)
+    } else {
+        out.text(&answer.to_string())
     }
 }
 

@@ -91,12 +91,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let text = serde_json::to_string_pretty(&comparison.suspects())?;
         file::write(path, (text + "\n").as_bytes())?;
     }
-    match arguments.json {
-        true => out.json(&FarmCompareOutput {
+    if arguments.json {
+        out.json(&FarmCompareOutput {
             comparison,
             failed: failed.clone(),
-        })?,
-        false => out.text(&comparison.to_string())?,
+        })?
+    } else {
+        out.text(&comparison.to_string())?
     }
     failed.map_or(Ok(()), |words| Err(failure(Code::Differs, words)))
 }

@@ -65,9 +65,10 @@ impl ProgramArguments {
             boards.push(Equipped {
                 runner,
                 conform: conform.into_iter().next(),
-                plugins: match own_plugins.is_empty() {
-                    true => fit(&plugins, system),
-                    false => own_plugins,
+                plugins: if own_plugins.is_empty() {
+                    fit(&plugins, system)
+                } else {
+                    own_plugins
                 },
                 member,
             });
@@ -124,12 +125,13 @@ fn own_runner() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()
         .map_err(|error| anyhow::anyhow!("the path of this program is unknown: {error}"))?;
     let runner = program.with_file_name(format!("polychip-runner{}", std::env::consts::EXE_SUFFIX));
-    match runner.is_file() {
-        true => Ok(runner),
-        false => Err(usage(format!(
+    if runner.is_file() {
+        Ok(runner)
+    } else {
+        Err(usage(format!(
             "{} does not exist; name the boards' runner with --runner FILE or in the inventory",
             runner.display()
-        ))),
+        )))
     }
 }
 

@@ -48,9 +48,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if let Some(path) = &arguments.junit {
         file::write(path, report.junit().map_err(bad_input)?.as_bytes())?;
     }
-    match arguments.json {
-        true => out.json(&report),
-        false => out.text(&report.to_string()),
+    if arguments.json {
+        out.json(&report)
+    } else {
+        out.text(&report.to_string())
     }
 }
 

@@ -142,11 +142,10 @@ fn shape_text(text: &str) -> Result<String, String> {
 
 fn run_name(text: &str) -> Result<String, String> {
     let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    match !text.is_empty() && !text.starts_with('.') && text.chars().all(is_kept) {
-        true => Ok(text.to_owned()),
-        false => {
-            Err("invalid name: use letters, digits, '-', '_' and '.', and do not start with '.'".to_owned())
-        }
+    if !text.is_empty() && !text.starts_with('.') && text.chars().all(is_kept) {
+        Ok(text.to_owned())
+    } else {
+        Err("invalid name: use letters, digits, '-', '_' and '.', and do not start with '.'".to_owned())
     }
 }
 
@@ -224,9 +223,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         summary,
         not_measured,
     };
-    match arguments.json {
-        true => out.json(&answer)?,
-        false => out.text(&answer.to_string())?,
+    if arguments.json {
+        out.json(&answer)?
+    } else {
+        out.text(&answer.to_string())?
     }
     answer.verdict()
 }
@@ -386,9 +386,10 @@ impl Arguments {
         if models.is_empty() && !of_models.is_empty() {
             return Err(usage("no model given; only --jobs conformance needs none"));
         }
-        let sets = match self.on.is_empty() {
-            true => vec![PluginSet(Vec::new())],
-            false => self.on.clone(),
+        let sets = if self.on.is_empty() {
+            vec![PluginSet(Vec::new())]
+        } else {
+            self.on.clone()
         };
         let settings = self.measuring.settings();
         let mut items = Vec::new();

@@ -187,9 +187,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             continue;
         }
         let planned = planned(&model, prompt, answer)?;
-        let check = match arguments.check {
-            true => Some(check::check(&model, &costs, &limits, &planned, arguments.rounds)?),
-            false => None,
+        let check = if arguments.check {
+            Some(check::check(&model, &costs, &limits, &planned, arguments.rounds)?)
+        } else {
+            None
         };
         plans.push(plan(&costs, &planned, check));
     }
@@ -369,12 +370,13 @@ fn text(answer: &PhasesOutput) -> String {
             plan.answers.join(", "),
             ms(plan.prompt_ns),
             ms(plan.answer_ns),
-            match plan.objective_ns <= plan.bound_ns * (1.0 + 1e-9) + 1e-3 {
-                true => "optimal".to_owned(),
-                false => format!(
+            if plan.objective_ns <= plan.bound_ns * (1.0 + 1e-9) + 1e-3 {
+                "optimal".to_owned()
+            } else {
+                format!(
                     "within {:.2} % of the optimum",
                     (plan.objective_ns / plan.bound_ns.max(1.0) - 1.0) * 100.0
-                ),
+                )
             },
         );
         if let Some(check) = &plan.check {

@@ -123,9 +123,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         context,
         url,
     };
-    match arguments.json {
-        true => out.json_line(&answer)?,
-        false => out.text(&format!("{} is served at {}", answer.model, answer.url))?,
+    if arguments.json {
+        out.json_line(&answer)?
+    } else {
+        out.text(&format!("{} is served at {}", answer.model, answer.url))?
     }
     server.run().map_err(explained)
 }

@@ -162,9 +162,10 @@ impl ServeSimOutput {
             devices: devices.collect(),
             models: models.collect(),
             simulated: Simulated {
-                clock: match arguments.real {
-                    true => Clock::Real,
-                    false => Clock::Virtual,
+                clock: if arguments.real {
+                    Clock::Real
+                } else {
+                    Clock::Virtual
                 },
                 time_ns: scenario.until_ns,
                 arrivals: arguments.arrivals,

@@ -230,12 +230,13 @@ fn overflowing(half: bool) -> Vec<u8> {
     let dtype = if half { 10 } else { F32 };
     let matrix = |name: &str, value: f32| {
         let values: Vec<f32> = (0..64).map(|at| if at % 9 == 0 { value } else { 0.5 }).collect();
-        let bytes = match half {
-            true => values
+        let bytes = if half {
+            values
                 .iter()
                 .flat_map(|value| half::f16::from_f32(*value).to_le_bytes())
-                .collect(),
-            false => floats(&values),
+                .collect()
+        } else {
+            floats(&values)
         };
         constant(name, dtype, &[8, 8], &bytes)
     };

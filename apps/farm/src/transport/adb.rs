@@ -200,9 +200,10 @@ impl Shell for Adb {
         }
         let said = self.host_command(&["connect", &self.serial], shell::SHORT)?;
         // it ends with code 0 whatever comes of it
-        match said.contains("connected to") && !said.contains("cannot") {
-            true => Ok(()),
-            false => Err(TransportError::Unreachable { words: said }),
+        if said.contains("connected to") && !said.contains("cannot") {
+            Ok(())
+        } else {
+            Err(TransportError::Unreachable { words: said })
         }
     }
 

@@ -151,12 +151,11 @@ fn script(
         "unauthorized",
         "not allowed",
     ];
-    Err(
-        match REFUSALS.iter().any(|refusal| ended.stderr.contains(refusal)) {
-            true => TransportError::Refused { words },
-            false => TransportError::Unreachable { words },
-        },
-    )
+    Err(if REFUSALS.iter().any(|refusal| ended.stderr.contains(refusal)) {
+        TransportError::Refused { words }
+    } else {
+        TransportError::Unreachable { words }
+    })
 }
 
 /// Finds the marks in output that comes in pieces.
@@ -233,13 +232,14 @@ fn execute(
         .environment
         .iter()
         .map(|(name, value)| format!("{name}={value}"));
-    let words: Vec<String> = match command.environment.is_empty() {
-        true => command.words.clone(),
-        false => [String::from("env")]
+    let words: Vec<String> = if command.environment.is_empty() {
+        command.words.clone()
+    } else {
+        [String::from("env")]
             .into_iter()
             .chain(variables)
             .chain(command.words.clone())
-            .collect(),
+            .collect()
     };
     let text: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let limits = Limits {
@@ -286,16 +286,17 @@ fn failed(what: &str, exit: Exit) -> TransportError {
         .last()
         .unwrap_or("it printed nothing")
         .to_owned();
-    match ["No space left", "Disk quota exceeded", "File too large"]
+    if ["No space left", "Disk quota exceeded", "File too large"]
         .iter()
         .any(|full| exit.stderr.contains(full))
     {
-        true => TransportError::NoSpace { words },
-        false => TransportError::Failed {
+        TransportError::NoSpace { words }
+    } else {
+        TransportError::Failed {
             what: what.to_owned(),
             code: exit.code,
             words,
-        },
+        }
     }
 }
 
@@ -435,13 +436,14 @@ fn lengths(shell: &impl Shell, paths: &[String]) -> Result<Vec<Option<u64>>, Tra
     }
     let said = short(shell, "looking for files", &text)?;
     let found: Vec<Option<u64>> = said.lines().map(|line| line.trim().parse().ok()).collect();
-    match found.len() == paths.len() {
-        true => Ok(found),
-        false => Err(TransportError::Failed {
+    if found.len() == paths.len() {
+        Ok(found)
+    } else {
+        Err(TransportError::Failed {
             what: "looking for files".to_owned(),
             code: 0,
             words: format!("{} answers for {} files", found.len(), paths.len()),
-        }),
+        })
     }
 }
 

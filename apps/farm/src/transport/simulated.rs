@@ -128,11 +128,12 @@ impl Simulated {
 
     fn reach(&self) -> Result<(), TransportError> {
         self.clock.sleep(WAY);
-        match self.state().gone {
-            true => Err(TransportError::Unreachable {
+        if self.state().gone {
+            Err(TransportError::Unreachable {
                 words: "the simulated board is gone".to_owned(),
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 

@@ -78,23 +78,25 @@ pub(super) fn check_rows(tensors: &[External], vocabulary: u32) -> Result<()> {
     let table = tensors.iter().find(|tensor| tensor.name == TABLE);
     let table = table.ok_or_else(|| Error::config(format!("tensor {EMBEDDINGS:?} is missing")))?;
     let rows = table.dims.get(1).copied().unwrap_or(1);
-    match rows < u64::from(vocabulary) {
-        true => Err(Error::config(format!(
+    if rows < u64::from(vocabulary) {
+        Err(Error::config(format!(
             "config.json: \"vocab_size\" is {vocabulary}, but tensor {EMBEDDINGS:?} has {rows} rows"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 
 /// The files' names: those in the index, or the single file.
 fn names(folder: &Path) -> Result<BTreeSet<String>> {
     let Some(index) = Object::read(folder, INDEX)? else {
-        return match folder.join(ALONE).is_file() {
-            true => Ok(BTreeSet::from([ALONE.to_owned()])),
-            false => Err(Error::config(format!(
+        return if folder.join(ALONE).is_file() {
+            Ok(BTreeSet::from([ALONE.to_owned()]))
+        } else {
+            Err(Error::config(format!(
                 "{} contains neither {ALONE} nor {INDEX}: other file formats (pytorch_model.bin, consolidated.00.pth) are not supported",
                 folder.display()
-            ))),
+            )))
         };
     };
     let map = index.needed("weight_map", index.object("weight_map")?)?;

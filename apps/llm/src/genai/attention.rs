@@ -365,9 +365,10 @@ impl Rotation {
             cosines,
             sines,
             interleaved: int(node, "rotary_interleaved").unwrap_or(0),
-            dims: match 2 * half == heads.size {
-                true => 0,
-                false => 2 * half as i64,
+            dims: if 2 * half == heads.size {
+                0
+            } else {
+                2 * half as i64
             },
         })
     }

@@ -66,9 +66,10 @@ fn least(costs: &PhaseCosts, limits: &PhaseLimits, workload: Workload) -> Option
                 if !in_prompt && chunk.rows != 1 {
                     continue;
                 }
-                let tokens = match in_prompt {
-                    true => chunk.rows.min(workload.prompt - done),
-                    false => 1,
+                let tokens = if in_prompt {
+                    chunk.rows.min(workload.prompt - done)
+                } else {
+                    1
                 };
                 let own = (chunk.at(workload.past + done) + entry) * price;
                 if let Some(rest) = go(costs, limits, (set, workload), done + tokens, Some(index)) {

@@ -203,9 +203,10 @@ fn value(key: &mut Key, random: &mut ChaCha8Rng) -> String {
     }
     let start = random.random_range(0..key.value.len());
     let end = key.value.len().min(start + [1, 4, 8][random.random_range(0..3)]);
-    let fresh = match random.random() {
-        true => number(random),
-        false => random.random(),
+    let fresh = if random.random() {
+        number(random)
+    } else {
+        random.random()
     };
     key.value[start..end].copy_from_slice(&fresh.to_le_bytes()[..end - start]);
     words

@@ -135,10 +135,7 @@ impl ByteLevel {
         }
         let mut blanks = 0;
         for character in text.chars() {
-            blanks = match character.is_whitespace() {
-                true => blanks + 1,
-                false => 0,
-            };
+            blanks = if character.is_whitespace() { blanks + 1 } else { 0 };
             if blanks > MAX_BLANKS {
                 return Err(Error::tokenizer(format!(
                     "the text has more than {MAX_BLANKS} consecutive blanks, which cannot be split"

@@ -58,9 +58,10 @@ impl Vocabulary {
                 ))
             })?;
         let kinds = kinds(file, tokens.len())?;
-        let scores = match with_scores {
-            true => scores(file, tokens.len())?,
-            false => Vec::new(),
+        let scores = if with_scores {
+            scores(file, tokens.len())?
+        } else {
+            Vec::new()
         };
         let mut vocabulary = Vocabulary {
             text: String::new(),

@@ -366,8 +366,8 @@ impl Writer<'_> {
             self.linear(&y, &part(&format!("attn_{which}.weight")), bias, &part(which))
         });
         let interleaved = Set::Int((self.config.architecture == Architecture::Llama).into());
-        let [q, k] = match self.form.rotated_apart {
-            true => [(q, "q", self.config.heads), (k, "k", self.config.kv_heads)].map(|(x, which, heads)| {
+        let [q, k] = if self.form.rotated_apart {
+            [(q, "q", self.config.heads), (k, "k", self.config.kv_heads)].map(|(x, which, heads)| {
                 let rotated = part(&format!("{which} rotated"));
                 let set = [
                     ("num_heads", Set::Int(heads.into())),
@@ -376,23 +376,24 @@ impl Writer<'_> {
                 let inputs = [&*x, "position_ids", "cosines", "sines"];
                 self.node("RotaryEmbedding", "com.microsoft", &inputs, &[&rotated], &set);
                 rotated
-            }),
-            false => [q, k],
+            })
+        } else {
+            [q, k]
         };
-        let mut inputs = match self.form.packed {
-            true => {
-                let all = self.one("Concat", &[&q, &k, &v], &part("qkv"), &[("axis", Set::Int(-1))]);
-                vec![all, String::new(), String::new()]
-            }
-            false => vec![q, k, v],
+        let mut inputs = if self.form.packed {
+            let all = self.one("Concat", &[&q, &k, &v], &part("qkv"), &[("axis", Set::Int(-1))]);
+            vec![all, String::new(), String::new()]
+        } else {
+            vec![q, k, v]
         };
         for which in ["key", "value"] {
             inputs.push(format!("past_key_values.{layer}.{which}"));
         }
         inputs.extend(["seqlens", "all"].map(str::to_owned));
-        inputs.extend(match self.form.rotated_apart {
-            true => [String::new(), String::new()],
-            false => ["cosines", "sines"].map(str::to_owned),
+        inputs.extend(if self.form.rotated_apart {
+            [String::new(), String::new()]
+        } else {
+            ["cosines", "sines"].map(str::to_owned)
         });
         if self.config.qk_norm {
             let norms = ["q", "k"].map(|which| self.vector(&part(&format!("attn_{which}_norm.weight"))));
@@ -461,9 +462,10 @@ impl Writer<'_> {
             }
             _ => {}
         }
-        let head = match self.config.tied {
-            true => "token_embd.weight",
-            false => "output.weight",
+        let head = if self.config.tied {
+            "token_embd.weight"
+        } else {
+            "output.weight"
         };
         if self.form.pruned == Pruned::Logits {
             let all = self.linear(&y, head, None, "logits of all");

@@ -72,13 +72,14 @@ fn write(
     for (index, tensor) in file.tensors().enumerate() {
         let dims: Vec<usize> = tensor.dims().iter().rev().map(|&dim| dim as usize).collect();
         let is_rotated = tensor.name().ends_with("attn_q.weight") || tensor.name().ends_with("attn_k.weight");
-        let bytes = match config.architecture == Architecture::Llama && is_rotated {
-            true => unpaired(
+        let bytes = if config.architecture == Architecture::Llama && is_rotated {
+            unpaired(
                 tensor.bytes(),
                 tensor.bytes().len() / dims[0],
                 config.head_size as usize,
-            ),
-            false => tensor.bytes().to_vec(),
+            )
+        } else {
+            tensor.bytes().to_vec()
         };
         let dtype = match tensor.kind() {
             TensorType::F32 => Dtype::F32,

@@ -163,10 +163,13 @@ impl<'a> Pair<'a> {
             Ok(Proof::Prefix { zeros }) => zeros,
         };
         match self.axes(id) {
-            Some(axes) if axes.iter().any(Axis::is_padded) => match self.check_encoding(id, &axes) {
-                true => Relation::Prefix { zeros },
-                false => Relation::Apart(node),
-            },
+            Some(axes) if axes.iter().any(Axis::is_padded) => {
+                if self.check_encoding(id, &axes) {
+                    Relation::Prefix { zeros }
+                } else {
+                    Relation::Apart(node)
+                }
+            }
             Some(_) => Relation::Same,
             None => Relation::Apart(node),
         }

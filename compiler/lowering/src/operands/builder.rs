@@ -306,9 +306,10 @@ impl<'a> Lower<'a> {
         let traits = self.vendor.traits();
         // a byte and the same as a signed one: no other encoding
         let same = kept(from, self.quant(id), traits) == kept(ty, quant.clone(), traits);
-        let id = match from.is_quantised() && ty.is_quantised() && !traits.requantises && !same {
-            true => self.converted(id, Type::Float32, &Quant::None),
-            false => id,
+        let id = if from.is_quantised() && ty.is_quantised() && !traits.requantises && !same {
+            self.converted(id, Type::Float32, &Quant::None)
+        } else {
+            id
         };
         let out = self.inner("converted", ty, quant.clone(), &self.dims(id));
         self.program.operands[out].image = self.program.operands[id].image;

@@ -22,9 +22,10 @@ impl Lower<'_> {
         order: Layout,
     ) -> Outcome<()> {
         let (ty, quant) = (self.ty(from), self.quant(from));
-        let own = match ty.is_quantised() {
-            true => self.vendor.own_quant(op, ty, &quant),
-            false => None,
+        let own = if ty.is_quantised() {
+            self.vendor.own_quant(op, ty, &quant)
+        } else {
+            None
         };
         let Some(own) = own else {
             return self.result_of(kind, &[from], &self.dims(from), tensor, order);

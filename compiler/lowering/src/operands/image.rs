@@ -115,9 +115,10 @@ impl Lower<'_> {
         }
         let kind = Kind::Pool(Op::AveragePool, place, counted);
         let image = self.averaged(image, to)?;
-        match self.vendor.traits().means_keep_encoding {
-            true => self.image_moved(kind, &[image], to),
-            false => self.image_result(kind, &[image], to),
+        if self.vendor.traits().means_keep_encoding {
+            self.image_moved(kind, &[image], to)
+        } else {
+            self.image_result(kind, &[image], to)
         }
     }
 
@@ -149,9 +150,10 @@ impl Lower<'_> {
             whole: (2..4).all(|axis| wanted[axis].is_multiple_of(from[axis])),
         });
         let image = self.read(tensor, Layout::ChannelsLast)?;
-        match mode == Interpolation::Nearest || !self.vendor.traits().requantises {
-            true => self.image_moved(kind, &[image], to),
-            false => self.image_result(kind, &[image], to),
+        if mode == Interpolation::Nearest || !self.vendor.traits().requantises {
+            self.image_moved(kind, &[image], to)
+        } else {
+            self.image_result(kind, &[image], to)
         }
     }
 

@@ -44,9 +44,10 @@ impl Lower<'_> {
         let to = self.output(node)?;
         let info = self.info(to)?;
         let rank = info.shape.len();
-        let domain = match info.ty.is_quantised() {
-            true => Domain::Fixed(info.ty),
-            false => Domain::Whole,
+        let domain = if info.ty.is_quantised() {
+            Domain::Fixed(info.ty)
+        } else {
+            Domain::Whole
         };
         let mut inputs = Vec::new();
         for input in node.inputs.iter().copied().flatten() {
@@ -253,9 +254,10 @@ impl Lower<'_> {
         let (data, indices, to) = (self.input(node, 0)?, self.input(node, 1)?, self.output(node)?);
         let shape = self.shape(data)?;
         let tuples = node.op == Op::GatherND;
-        let axis = match tuples {
-            true => node.typed::<GatherNd>()?.batch_dims,
-            false => axis(node.typed::<Along>()?.axis, shape.len())?,
+        let axis = if tuples {
+            node.typed::<GatherNd>()?.batch_dims
+        } else {
+            axis(node.typed::<Along>()?.axis, shape.len())?
         };
         let places = self.indices(indices, shape, tuples, axis)?;
         let from = self.read(data, Layout::RowMajor)?;
@@ -271,8 +273,9 @@ impl Lower<'_> {
 
 /// An index, from the front.
 fn from_front(index: i64, size: i64) -> i64 {
-    match index < 0 {
-        true => index.saturating_add(size),
-        false => index,
+    if index < 0 {
+        index.saturating_add(size)
+    } else {
+        index
     }
 }

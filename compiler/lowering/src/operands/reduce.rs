@@ -92,12 +92,11 @@ impl Lower<'_> {
             .collect();
         let kind = Kind::Reduce(node.op, places, stay);
         let to_order = if keep { order } else { Layout::RowMajor };
-        match moves {
-            true => {
-                let out = self.like(kind, &[from], &dims);
-                self.settle(out, to, to_order)
-            }
-            false => self.result_of(kind, &[from], &dims, to, to_order),
+        if moves {
+            let out = self.like(kind, &[from], &dims);
+            self.settle(out, to, to_order)
+        } else {
+            self.result_of(kind, &[from], &dims, to, to_order)
         }
     }
 

@@ -67,9 +67,10 @@ impl Stored<'_> {
     /// Scales per channel, the zero points less `shift`, of elements of so many bits where not all count.
     pub fn spread(&self, shift: i32, bits: Option<u32>) -> Quant {
         let zeros: Vec<i32> = self.zeros.iter().map(|zero| zero - shift).collect();
-        let (scales, zeros) = match self.per_axis {
-            true => (self.scales.to_vec(), zeros),
-            false => (vec![self.scales[0]; self.channels], vec![zeros[0]; self.channels]),
+        let (scales, zeros) = if self.per_axis {
+            (self.scales.to_vec(), zeros)
+        } else {
+            (vec![self.scales[0]; self.channels], vec![zeros[0]; self.channels])
         };
         let axis = self.axis;
         Quant::PerAxis {

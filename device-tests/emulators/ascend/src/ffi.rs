@@ -96,9 +96,12 @@ unsafe fn give<T>(to: *mut T, value: T) -> Result<(), Code> {
 pub unsafe extern "C" fn aclInit(_configuration: *const c_char) -> c_int {
     guard(|| {
         fault("init")?;
-        world::with(|world| match std::mem::replace(&mut world.initialised, true) {
-            true => Err(acl::ACL_INITIALISED_BEFORE),
-            false => Ok(()),
+        world::with(|world| {
+            if std::mem::replace(&mut world.initialised, true) {
+                Err(acl::ACL_INITIALISED_BEFORE)
+            } else {
+                Ok(())
+            }
         })
     })
 }
@@ -534,10 +537,7 @@ macro_rules! sides {
         #[unsafe(no_mangle)]
         pub extern "C" fn $count(description: *mut acl::aclmdlDesc) -> usize {
             let model = described(description);
-            let program = |model: Arc<Loaded>| match $output {
-                false => model.model.program.inputs().len(),
-                true => model.model.program.outputs().len(),
-            };
+            let program = |model: Arc<Loaded>| if $output { model.model.program.outputs().len() } else { model.model.program.inputs().len() };
             model.map_or(0, program)
         }
 

@@ -33,9 +33,10 @@ impl Loaded {
     /// What the host sees of an input or output.
     pub(crate) fn port(&self, output: bool, index: usize) -> Option<Spec> {
         let program = &self.model.program;
-        let spec = match output {
-            false => program.inputs().nth(index)?.clone(),
-            true => program.outputs().nth(index)?.clone(),
+        let spec = if output {
+            program.outputs().nth(index)?.clone()
+        } else {
+            program.inputs().nth(index)?.clone()
         };
         Some(outside(&spec))
     }

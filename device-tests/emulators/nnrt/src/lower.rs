@@ -149,9 +149,10 @@ impl Lower<'_> {
 
     /// That there are so many inputs.
     fn takes(&self, count: usize) -> Outcome<()> {
-        match self.operation.inputs.len() == count {
-            true => Ok(()),
-            false => Err(format!("{} inputs, not {count}", self.operation.inputs.len())),
+        if self.operation.inputs.len() == count {
+            Ok(())
+        } else {
+            Err(format!("{} inputs, not {count}", self.operation.inputs.len()))
         }
     }
 
@@ -194,9 +195,10 @@ impl Lower<'_> {
     /// Checks that operand and result have one type: floats, or signed bytes that encode reals.
     fn reals(&self, place: usize) -> Outcome<()> {
         let (from, to) = (self.tensor(place)?, self.out());
-        match is_encoded(from) && is_encoded(to) {
-            true => Ok(()),
-            false => self.floats(place),
+        if is_encoded(from) && is_encoded(to) {
+            Ok(())
+        } else {
+            self.floats(place)
         }
     }
 
@@ -205,9 +207,10 @@ impl Lower<'_> {
         let (input, weights, bias) = (self.tensor(0)?, self.tensor(1)?, self.tensor(2)?);
         let (Some(left), Some(right), true) = (&input.quant, &weights.quant, is_encoded(weights)) else {
             let alike = [weights.ty, bias.ty] == [input.ty; 2];
-            return match alike && !is_encoded(input) {
-                true => self.value(2),
-                false => Err("weights and bias of other types than the input".to_owned()),
+            return if alike && !is_encoded(input) {
+                self.value(2)
+            } else {
+                Err("weights and bias of other types than the input".to_owned())
             };
         };
         if bias.ty != sys::OH_NN_INT32 || bias.quant.is_some() {
@@ -265,11 +268,12 @@ impl Lower<'_> {
     /// That operand and result are of floats of one type.
     fn floats(&self, place: usize) -> Outcome<()> {
         let (from, to) = (self.tensor(place)?.ty, self.out().ty);
-        match from == to && matches!(from, sys::OH_NN_FLOAT32 | sys::OH_NN_FLOAT16) {
-            true => Ok(()),
-            false => Err(format!(
+        if from == to && matches!(from, sys::OH_NN_FLOAT32 | sys::OH_NN_FLOAT16) {
+            Ok(())
+        } else {
+            Err(format!(
                 "types {from} and {to} where floats of one type are wanted"
-            )),
+            ))
         }
     }
 

@@ -89,9 +89,10 @@ impl Model {
     }
 
     fn open(&self) -> Result<()> {
-        match self.finished {
-            true => Err(Code::FORBIDDEN),
-            false => Ok(()),
+        if self.finished {
+            Err(Code::FORBIDDEN)
+        } else {
+            Ok(())
         }
     }
 

@@ -137,9 +137,10 @@ pub(crate) fn revive() {
 
 /// That the chip is there.
 pub(crate) fn alive() -> Result<()> {
-    match LOST.load(Ordering::Acquire) {
-        true => Err(Code::LOST),
-        false => Ok(()),
+    if LOST.load(Ordering::Acquire) {
+        Err(Code::LOST)
+    } else {
+        Ok(())
     }
 }
 

@@ -38,9 +38,10 @@ impl<'a> View<'a> {
     /// In which type this node computes reals: exactly enough for fixed point, else as floats are.
     pub(crate) fn real(&self) -> DType {
         let mut tensors = self.inputs.iter().chain(self.outputs).flatten();
-        match tensors.any(|tensor| tensor.known_dtype().is_some_and(Dtype::is_fixed)) {
-            true => DType::F64,
-            false => DType::F32,
+        if tensors.any(|tensor| tensor.known_dtype().is_some_and(Dtype::is_fixed)) {
+            DType::F64
+        } else {
+            DType::F32
         }
     }
 

@@ -46,9 +46,10 @@ impl Form {
     /// What the chip has of bytes in this form.
     pub(crate) fn taken(self, bytes: &[u8], spec: &Spec) -> Result<Vec<u8>, String> {
         let width = self.dtype.byte_width().unwrap_or(1);
-        let rows = match self.channels_last {
-            true => reordered(bytes, width, &spec.shape, false),
-            false => bytes.to_vec(),
+        let rows = if self.channels_last {
+            reordered(bytes, width, &spec.shape, false)
+        } else {
+            bytes.to_vec()
         };
         if self.dtype == spec.dtype {
             return Ok(rows);
@@ -59,13 +60,15 @@ impl Form {
     /// Bytes in this form of what the chip has.
     pub(crate) fn given(self, bytes: &[u8], spec: &Spec) -> Result<Vec<u8>, String> {
         let width = self.dtype.byte_width().unwrap_or(1);
-        let rows = match self.dtype == spec.dtype {
-            true => bytes.to_vec(),
-            false => Spec::plain(self.dtype, spec.shape.clone()).store(&spec.load(bytes)?)?,
+        let rows = if self.dtype == spec.dtype {
+            bytes.to_vec()
+        } else {
+            Spec::plain(self.dtype, spec.shape.clone()).store(&spec.load(bytes)?)?
         };
-        Ok(match self.channels_last {
-            true => reordered(&rows, width, &spec.shape, true),
-            false => rows,
+        Ok(if self.channels_last {
+            reordered(&rows, width, &spec.shape, true)
+        } else {
+            rows
         })
     }
 }

@@ -112,9 +112,12 @@ pub unsafe fn rknn_dup_context(from: *mut u64, out: *mut u64) -> i32 {
 /// # Safety
 /// None.
 pub unsafe fn rknn_destroy(number: u64) -> i32 {
-    guard(|| match world::end(number) {
-        true => Ok(()),
-        false => Err(rk::RKNN_BAD_CONTEXT),
+    guard(|| {
+        if world::end(number) {
+            Ok(())
+        } else {
+            Err(rk::RKNN_BAD_CONTEXT)
+        }
     })
 }
 
@@ -529,9 +532,10 @@ pub unsafe fn rknn_mem_sync(number: u64, memory: *mut rk::rknn_tensor_mem, direc
             direction & rk::RKNN_SYNC_TO_DEVICE != 0,
             direction & rk::RKNN_SYNC_FROM_DEVICE != 0,
         );
-        match (to || from) && world::sync(memory.expose_provenance(), to, from) {
-            true => Ok(()),
-            false => Err(rk::RKNN_BAD_PARAMETER),
+        if (to || from) && world::sync(memory.expose_provenance(), to, from) {
+            Ok(())
+        } else {
+            Err(rk::RKNN_BAD_PARAMETER)
         }
     })
 }

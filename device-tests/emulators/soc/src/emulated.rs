@@ -423,9 +423,10 @@ impl State {
 
     /// The requested level of a unit if an app requests this one: other users request its first level.
     fn level_for(&self, unit: usize, asked: usize) -> usize {
-        match self.around().others[unit] > NO_USER {
-            true => 0,
-            false => asked,
+        if self.around().others[unit] > NO_USER {
+            0
+        } else {
+            asked
         }
     }
 

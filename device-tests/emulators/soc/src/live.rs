@@ -97,9 +97,10 @@ impl Live {
     /// A session that cannot be made.
     pub fn new(setting: &Setting, scenario: &Scenario, options: &Options) -> Result<Self> {
         let phone = setting.phone(scenario, options.shown);
-        let phone = Arc::new(match options.points {
-            true => phone,
-            false => phone.without_points(),
+        let phone = Arc::new(if options.points {
+            phone
+        } else {
+            phone.without_points()
         });
         let lent = lend(Arc::clone(&phone));
         let (percent, charging) = match options.stance {
@@ -108,13 +109,12 @@ impl Live {
             Stance::Low => (10, false),
         };
         let tree = Tree::new(Arc::clone(&phone), Battery { percent, charging });
-        let (sensors, disk) = match options.on_disk {
-            false => (tree.sensors(), None),
-            true => {
-                let folder = tempfile::tempdir()?;
-                tree.write(folder.path())?;
-                (tree.sensors_at(folder.path()), Some((tree, folder)))
-            }
+        let (sensors, disk) = if options.on_disk {
+            let folder = tempfile::tempdir()?;
+            tree.write(folder.path())?;
+            (tree.sensors_at(folder.path()), Some((tree, folder)))
+        } else {
+            (tree.sensors(), None)
         };
         let runtime = Runtime::builder()
             .link(polychip_sdk::plugin_query::<SocPlugin>)
@@ -205,9 +205,10 @@ impl Live {
             let is_sampled = number.is_multiple_of(SAMPLED);
             let is_after_switch = (out.changes.last())
                 .is_some_and(|change| since.saturating_sub(change.time_ns) <= AFTER_SWITCH_NS);
-            let least = match is_sampled || is_after_switch {
-                true => self.least_joules(begun + since),
-                false => None,
+            let least = if is_sampled || is_after_switch {
+                self.least_joules(begun + since)
+            } else {
+                None
             };
             if let Some(least) = least.filter(|_| is_sampled) {
                 out.count_possible(since, least);

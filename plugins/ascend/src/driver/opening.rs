@@ -47,9 +47,10 @@ impl Opening {
 
     /// Opens the board anew, after a reset; what lies in its memory stays, unless the board lost it.
     pub(crate) fn anew(&self, board: i32) -> Result<Opening> {
-        match self.dead.load(Ordering::Acquire) || self.enter().is_err() {
-            true => Opening::new(self.driver, board),
-            false => Opening::over(self.driver, board, self.number),
+        if self.dead.load(Ordering::Acquire) || self.enter().is_err() {
+            Opening::new(self.driver, board)
+        } else {
+            Opening::over(self.driver, board, self.number)
         }
     }
 

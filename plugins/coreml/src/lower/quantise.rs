@@ -113,14 +113,13 @@ impl Lower<'_> {
             Refusal::encoding(format!("tensor {name} has no encoding, or is a constant"))
         })?;
         let scale = self.input(node, 1)?;
-        let scale = match self.view(scale).is_constant() {
-            true => self.number(scale)?,
-            false => {
-                let name = &self.view(scale).name;
-                return Err(Refusal::constant(format!(
-                    "tensor {name} would have to be a constant"
-                )));
-            }
+        let scale = if self.view(scale).is_constant() {
+            self.number(scale)?
+        } else {
+            let name = &self.view(scale).name;
+            return Err(Refusal::constant(format!(
+                "tensor {name} would have to be a constant"
+            )));
         };
         let zero = match node.input(2) {
             Some(zero) => self.integers(zero)?.first().copied().unwrap_or(0),

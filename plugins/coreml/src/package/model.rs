@@ -57,9 +57,10 @@ pub(super) fn bytes(program: &Program, weights: &mut weights::Writer) -> Vec<u8>
                 block = block.message(3, &constant(value, data, weights));
             }
         }
-        block = match operation.is_constant() {
-            true => block.message(3, &constexpr(program, operation, number, weights)),
-            false => operate(block, program, operation, number),
+        block = if operation.is_constant() {
+            block.message(3, &constexpr(program, operation, number, weights))
+        } else {
+            operate(block, program, operation, number)
         };
     }
     let mut function = Message::new();

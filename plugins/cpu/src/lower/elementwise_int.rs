@@ -55,9 +55,10 @@ fn function(node: &Node, dtype: DType) -> Option<Function> {
         Op::Div => arithmetic(Arithmetic::Div),
         Op::Max => arithmetic(Arithmetic::Max),
         Op::Min => arithmetic(Arithmetic::Min),
-        Op::Mod => arithmetic(match node.typed::<Mod>().ok()?.fmod {
-            false => Arithmetic::Mod,
-            true => Arithmetic::Fmod,
+        Op::Mod => arithmetic(if node.typed::<Mod>().ok()?.fmod {
+            Arithmetic::Fmod
+        } else {
+            Arithmetic::Mod
         }),
         Op::BitwiseAnd => bitwise(Bitwise::And),
         Op::BitwiseOr => bitwise(Bitwise::Or),

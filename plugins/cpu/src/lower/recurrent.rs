@@ -97,9 +97,10 @@ fn layer(part: &Part, node: &Node) -> Option<Layer> {
     };
     let gates = cell.gates() * hidden;
     let shaped = |i: usize, shape: &[usize]| node.input(i).is_none_or(|t| part.dims(t) == Some(shape));
-    let state = match batch_first {
-        false => [directions, batch, hidden],
-        true => [batch, directions, hidden],
+    let state = if batch_first {
+        [batch, directions, hidden]
+    } else {
+        [directions, batch, hidden]
     };
     let constant = |i: usize| node.input(i).is_none_or(|t| part.is_constant(t));
     let floats = |t: Option<TensorIndex>| t.is_none_or(|t| stands_for_f32(part, t));

@@ -178,13 +178,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         }
     };
     let elements: usize = l.shape(y)?.iter().product();
-    let map = match l.dry {
-        true => ElementMap::Runs(Vec::new()),
-        false => match element_map(l.part, node, x, elements) {
+    let map = if l.dry {
+        ElementMap::Runs(Vec::new())
+    } else {
+        match element_map(l.part, node, x, elements) {
             Ok(map) => map,
             // an index that is out of range, say: the run tells
             Err(_) => return Ok(false),
-        },
+        }
     };
     // before the map is known, the op alone decides whether the elements lie apart
     let scattered = matches!(map, ElementMap::Each(_)) || (l.dry && node.op == Op::GatherElements);

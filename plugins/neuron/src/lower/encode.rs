@@ -287,10 +287,13 @@ impl Encode<'_> {
                 self.takes(on, step, *op)?;
                 code
             }
-            Kind::Clip(low, _) => match *low < 0.0 {
-                true => sys::NEURON_RELU1,
-                false => sys::NEURON_RELU6,
-            },
+            Kind::Clip(low, _) => {
+                if *low < 0.0 {
+                    sys::NEURON_RELU1
+                } else {
+                    sys::NEURON_RELU6
+                }
+            }
             Kind::Binary(op) => {
                 let (code, on, fuses) = binary(*op).ok_or_else(|| missing(*op))?;
                 self.takes(on, step, *op)?;

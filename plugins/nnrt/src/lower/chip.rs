@@ -76,9 +76,10 @@ impl Vendor for Chip {
             let what = format!("weights {} have zero points per channel", stored.name);
             return Err(Refusal::encoding(what));
         }
-        Ok(match stored.per_axis {
-            true => (Type::Sfixed8, shift, stored.spread(shift, None)),
-            false => (Type::Sfixed8, shift, stored.single(shift)),
+        Ok(if stored.per_axis {
+            (Type::Sfixed8, shift, stored.spread(shift, None))
+        } else {
+            (Type::Sfixed8, shift, stored.single(shift))
         })
     }
 }

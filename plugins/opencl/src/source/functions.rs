@@ -114,9 +114,12 @@ impl Writer<'_> {
         let ty = self.shape(shape)?;
         let name = format!("extract_{ty}");
         let of_counts = vector("uint", shape.width);
-        let amount = |text: &str| match shape.is_signed() && shape.width > 1 {
-            true => format!("as_{ty}({text})"),
-            false => text.to_owned(),
+        let amount = |text: &str| {
+            if shape.is_signed() && shape.width > 1 {
+                format!("as_{ty}({text})")
+            } else {
+                text.to_owned()
+            }
         };
         self.function(&name, || {
             // a count of zero shifts by 32, which C takes as 0: the value is masked then

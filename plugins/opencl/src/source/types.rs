@@ -123,9 +123,10 @@ impl Writer<'_> {
 
     fn of(&mut self, inner: &TypeInner, memory: bool) -> Result<String> {
         if let Some(shape) = Shape::of(inner) {
-            return match memory && self.stores_half(inner) {
-                true => Ok(vector("ushort", shape.width)),
-                false => self.shape(shape),
+            return if memory && self.stores_half(inner) {
+                Ok(vector("ushort", shape.width))
+            } else {
+                self.shape(shape)
             };
         }
         match *inner {

@@ -145,9 +145,10 @@ pub(super) fn program(from: operands::Program) -> Outcome<Program> {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let name: String = tensor.name.chars().take(64).map(plain).collect();
         let port = matches!(tensor.role, Role::Input | Role::Output);
-        tensor.name = match port && name.is_empty() {
-            true => format!("{id}_port"),
-            false => format!("{id}_{name}"),
+        tensor.name = if port && name.is_empty() {
+            format!("{id}_port")
+        } else {
+            format!("{id}_{name}")
         };
     }
     Ok(Program {
@@ -246,12 +247,11 @@ fn operation(program: &operands::Program, step: &Step) -> Outcome<(&'static str,
         Kind::Conv(window, group, depthwise) => {
             let mut params = window_params(window);
             params.push(("dilation", u32s(&window.dilations)));
-            match depthwise {
-                true => ("DepthWiseConv2d", params),
-                false => {
-                    params.push(("group", place(*group)));
-                    ("Conv2d", params)
-                }
+            if depthwise {
+                ("DepthWiseConv2d", params)
+            } else {
+                params.push(("group", place(*group)));
+                ("Conv2d", params)
             }
         }
         Kind::ConvTranspose(window, group, more) => {

@@ -31,12 +31,12 @@ fn widened(quant: &Quant, from: Type, to: Type) -> Option<Quant> {
 fn widest(types: &[Type]) -> Option<Type> {
     let first = *types.first()?;
     let wide = [Type::Ufixed16, Type::Sfixed16];
-    match types.iter().all(|&ty| ty == first) {
-        true => Some(first),
-        false => wide
-            .into_iter()
+    if types.iter().all(|&ty| ty == first) {
+        Some(first)
+    } else {
+        wide.into_iter()
             .find(|ty| types.contains(ty))
-            .or(Some(Type::Ufixed8)),
+            .or(Some(Type::Ufixed8))
     }
 }
 

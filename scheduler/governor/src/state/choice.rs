@@ -37,9 +37,10 @@ impl Governor {
     pub(super) fn best(&self, running: Option<usize>) -> Option<(usize, Outlook)> {
         let all = || 0..self.portfolio.candidates.len();
         let open: Vec<usize> = all().filter(|&index| self.is_open(index)).collect();
-        let usable = match open.is_empty() {
-            false => open,
-            true => all().filter(|&index| self.is_usable(index)).collect(),
+        let usable = if open.is_empty() {
+            all().filter(|&index| self.is_usable(index)).collect()
+        } else {
+            open
         };
         let expect = |trust: Trust| -> Vec<(usize, Outlook)> {
             let one = |&index: &usize| (index, self.outlook(index, trust));
@@ -200,9 +201,10 @@ impl Governor {
             Some(_) => (outlook.bearable as u32 / PACE_STEP * PACE_STEP).clamp(PACE_STEP, 1000),
         };
         let before = self.pace_permille;
-        self.pace_permille = match allowed > before && !at_once {
-            true => allowed.min(before + PACE_RISE),
-            false => allowed,
+        self.pace_permille = if allowed > before && !at_once {
+            allowed.min(before + PACE_RISE)
+        } else {
+            allowed
         };
         let changed = self.pace_permille != before;
         if changed {

@@ -88,9 +88,10 @@ impl Trust {
         if !self.keys.contains(signer) {
             return Err(BundleError::untrusted(*signer));
         }
-        match signer.signed(message, &signature) {
-            true => Ok(()),
-            false => Err(BundleError::bad_signature(*signer)),
+        if signer.signed(message, &signature) {
+            Ok(())
+        } else {
+            Err(BundleError::bad_signature(*signer))
         }
     }
 
@@ -116,9 +117,10 @@ impl Trust {
             }
         }
         let installation = self.installation.as_deref();
-        match manifest.is_for(installation) {
-            true => Ok(()),
-            false => Err(BundleError::not_yet(version, manifest.share_permille)),
+        if manifest.is_for(installation) {
+            Ok(())
+        } else {
+            Err(BundleError::not_yet(version, manifest.share_permille))
         }
     }
 }

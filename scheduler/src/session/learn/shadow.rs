@@ -100,9 +100,10 @@ pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Re
     let Some(mut slot) = slot else {
         return Ok(None);
     };
-    let ns = match clock.is_virtual() {
-        true => clock.now_ns().saturating_sub(before_ns) as f64,
-        false => real.elapsed().as_nanos() as f64,
+    let ns = if clock.is_virtual() {
+        clock.now_ns().saturating_sub(before_ns) as f64
+    } else {
+        real.elapsed().as_nanos() as f64
     };
     if let Err(error) = plan.complete(&mut slot) {
         plan.put_back(index, slot);

@@ -249,9 +249,10 @@ impl Contention {
 
     /// Nothing follows for a copy; it is looked at later.
     fn put_off(&mut self, now_ns: u64, copy: usize) {
-        let (all, first) = match self.takes_part[copy] {
-            true => (&mut self.kept, KEPT_NS),
-            false => (&mut self.retries, RETRY_NS),
+        let (all, first) = if self.takes_part[copy] {
+            (&mut self.kept, KEPT_NS)
+        } else {
+            (&mut self.retries, RETRY_NS)
         };
         let later = &mut all[copy];
         later.wait_ns = (later.wait_ns.saturating_mul(2)).clamp(first, LONGEST_NS);
@@ -271,9 +272,10 @@ impl Contention {
             return None;
         }
         self.takes_part[suspect] = raises;
-        let again = match raises {
-            true => &mut self.kept[suspect],
-            false => &mut self.retries[suspect],
+        let again = if raises {
+            &mut self.kept[suspect]
+        } else {
+            &mut self.retries[suspect]
         };
         let first = if raises { KEPT_NS } else { RETRY_NS };
         again.wait_ns = again.wait_ns.saturating_mul(2).clamp(first, LONGEST_NS);

@@ -39,9 +39,10 @@ impl Scale {
         let digits = usize::try_from(1 - self.exponent).unwrap_or(0);
         let mark = |share: f64| {
             let text = format!("{:.digits$}", self.top() * share);
-            match text.contains('.') {
-                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-                false => text,
+            if text.contains('.') {
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                text
             }
         };
         [0.0, 0.5, 1.0].map(mark)

@@ -38,9 +38,10 @@ pub(super) fn mutated(model: &Model, seed: u64) -> (Model, String) {
     loop {
         let place = (source.next_u32() % count) as usize;
         let wants_weight = source.next_u32().is_multiple_of(2);
-        let changed = match wants_weight {
-            true => change_weight(graph, place, &mut source),
-            false => change_attribute(&mut graph.node[place]),
+        let changed = if wants_weight {
+            change_weight(graph, place, &mut source)
+        } else {
+            change_attribute(&mut graph.node[place])
         };
         if changed {
             return (model.clone(), model.graph.unwrap().node[place].name.clone());

@@ -36,9 +36,10 @@ pub(crate) fn time(ns: u64) -> String {
 impl Row {
     /// The kind of board, with the label of emulated figures.
     pub(super) fn board(&self) -> String {
-        match self.emulated {
-            true => format!("{} (emulated)", self.kind),
-            false => self.kind.clone(),
+        if self.emulated {
+            format!("{} (emulated)", self.kind)
+        } else {
+            self.kind.clone()
         }
     }
 
@@ -55,9 +56,10 @@ impl Row {
     /// What would decide a suspicious row.
     pub(super) fn again(&self) -> Option<String> {
         let rounds = self.rounds_to_decide?;
-        Some(match rounds < MOST_ROUNDS {
-            true => format!("measure it again for {rounds} rounds"),
-            false => format!("measure it again for {rounds} rounds, the maximum, or on a quieter board"),
+        Some(if rounds < MOST_ROUNDS {
+            format!("measure it again for {rounds} rounds")
+        } else {
+            format!("measure it again for {rounds} rounds, the maximum, or on a quieter board")
         })
     }
 
@@ -150,9 +152,10 @@ impl Comparison {
             (rows > 0).then(|| format!("{rows} {}", verdict.word()))
         });
         let counts: Vec<String> = counts.collect();
-        match counts.is_empty() {
-            true => "nothing to compare".to_owned(),
-            false => counts.join(", "),
+        if counts.is_empty() {
+            "nothing to compare".to_owned()
+        } else {
+            counts.join(", ")
         }
     }
 
@@ -178,9 +181,10 @@ pub(super) fn of_side(sources: &[Source]) -> String {
             names.push(name);
         }
     }
-    match names.is_empty() {
-        true => "no records".to_owned(),
-        false => names.join(", "),
+    if names.is_empty() {
+        "no records".to_owned()
+    } else {
+        names.join(", ")
     }
 }
 

@@ -188,9 +188,10 @@ impl Report {
     }
 
     fn cell(&self, at: usize, cell: &Cell, details: Details) -> Markup {
-        let target = match self.is_detailed(cell, details) {
-            true => format!("#cell-{at}"),
-            false => "#details".to_owned(),
+        let target = if self.is_detailed(cell, details) {
+            format!("#cell-{at}")
+        } else {
+            "#details".to_owned()
         };
         html! {
             a href=(target) { @match (cell.ended, cell.newest()) {

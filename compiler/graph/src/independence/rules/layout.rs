@@ -27,9 +27,10 @@ pub(super) fn rule(step: &Step<'_>) -> Verdict {
             step.must(broadcasts(&from, &into))?;
             // repeating an element along a padded axis puts elements into the padding
             let repeated = from.iter().rev().zip(into.iter().rev()).any(|(a, b)| a != b);
-            match repeated || from.len() != into.len() {
-                true => PREFIX,
-                false => moved(step),
+            if repeated || from.len() != into.len() {
+                PREFIX
+            } else {
+                moved(step)
             }
         }
         Op::Tile => {

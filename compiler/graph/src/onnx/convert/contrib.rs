@@ -302,9 +302,10 @@ impl Foreign<'_, '_> {
                 .emit(Op::Identity, &[middle], mean, &name, Attributes::new())?;
         }
         if let Some(inverse) = inverse {
-            let x = match centred {
-                true => self.step(Op::Sub, &[x, middle], "centred")?,
-                false => x,
+            let x = if centred {
+                self.step(Op::Sub, &[x, middle], "centred")?
+            } else {
+                x
             };
             let squares = self.step(Op::Mul, &[x, x], "squares")?;
             let variance = self.step(Op::ReduceMean, &[squares, axes], "variance")?;

@@ -149,9 +149,10 @@ impl Product {
         let mut node = graph.remove_node(id);
         let mut result = y;
         if self.real != DType::F32 {
-            let shape = match flat {
-                true => Some(self.shape_of(graph, rows)),
-                false => graph.tensor(y).ty.shape.clone(),
+            let shape = if flat {
+                Some(self.shape_of(graph, rows))
+            } else {
+                graph.tensor(y).ty.shape.clone()
             };
             result = add(graph, y, "wide", DType::F32, shape);
         } else if flat {
@@ -170,12 +171,11 @@ impl Product {
         }
         graph.add_node(node);
         if self.real != DType::F32 {
-            let narrow = match flat {
-                true => {
-                    let shape = self.shape_of(graph, rows);
-                    add(graph, y, "rows", self.real, Some(shape))
-                }
-                false => y,
+            let narrow = if flat {
+                let shape = self.shape_of(graph, rows);
+                add(graph, y, "rows", self.real, Some(shape))
+            } else {
+                y
             };
             cast(graph, result, narrow);
             result = narrow;

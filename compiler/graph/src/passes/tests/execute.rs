@@ -24,15 +24,12 @@ pub(crate) fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
             .map(|dim| dim.known().unwrap_or(2))
             .collect();
         let count = shape.iter().product();
-        match ty.dtype.is_float() {
-            true => {
-                let values: Vec<f64> = (0..count).map(|_| next() * 3.0 - 1.5).collect();
-                Tensor::from_f64s(element(ty.dtype), shape, &values).unwrap()
-            }
-            false => {
-                let values: Vec<i128> = (0..count).map(|_| (next() * 2.0) as i128).collect();
-                Tensor::from_i128s(element(ty.dtype), shape, &values).unwrap()
-            }
+        if ty.dtype.is_float() {
+            let values: Vec<f64> = (0..count).map(|_| next() * 3.0 - 1.5).collect();
+            Tensor::from_f64s(element(ty.dtype), shape, &values).unwrap()
+        } else {
+            let values: Vec<i128> = (0..count).map(|_| (next() * 2.0) as i128).collect();
+            Tensor::from_i128s(element(ty.dtype), shape, &values).unwrap()
         }
     };
     graph.inputs.iter().map(tensor).collect()
@@ -129,9 +126,10 @@ fn code(op: Op, value: &Tensor, encoding: &Encoding, stored: DType) -> Tensor {
     };
     let scales: Vec<f64> = encoding.scales.iter().map(|&scale| scale.into()).collect();
     let scales = Tensor::from_f64s(element(encoding.real), shape.clone(), &scales).unwrap();
-    let zeros: Vec<i128> = match encoding.zero_points.is_empty() {
-        true => vec![0; count],
-        false => encoding.zero_points.iter().map(|&zero| zero.into()).collect(),
+    let zeros: Vec<i128> = if encoding.zero_points.is_empty() {
+        vec![0; count]
+    } else {
+        encoding.zero_points.iter().map(|&zero| zero.into()).collect()
     };
     let zeros = Tensor::from_i128s(element(stored), shape, &zeros).unwrap();
     let inputs = [Some(value), Some(&scales), Some(&zeros)];

@@ -45,9 +45,10 @@ impl<'a> Args<'a> {
             let outputs = operation.outputs.iter().map(|(output, _)| output);
             operation.kind.starts_with("constexpr_") && outputs.eq(self.names(name))
         };
-        match self.main.operations.iter().any(made) {
-            true => Ok(()),
-            false => self.constant(name).map(drop),
+        if self.main.operations.iter().any(made) {
+            Ok(())
+        } else {
+            self.constant(name).map(drop)
         }
     }
 

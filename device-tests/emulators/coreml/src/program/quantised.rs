@@ -26,9 +26,10 @@ pub(super) fn operation(
     }
     let input = maker.arg(args, name)?;
     let (scale, zero) = (args.constant("scale")?, args.constant("zero_point")?);
-    let (bytes, real) = match quantises {
-        true => (ty.dtype(), Some(input.dtype)),
-        false => (Some(input.dtype), ty.dtype()),
+    let (bytes, real) = if quantises {
+        (ty.dtype(), Some(input.dtype))
+    } else {
+        (Some(input.dtype), ty.dtype())
     };
     let fits = matches!(bytes, Some(DType::I8 | DType::U8)) && matches!(real, Some(DType::F16 | DType::F32));
     if !fits || zero.of.ty.dtype() != bytes || scale.of.ty.dtype() != real {
@@ -45,9 +46,10 @@ pub(super) fn operation(
     }
     let mut attributes = Attributes::new();
     // a list of scales comes with an axis; a single scale has one only where the op always has it
-    let axis = match args.is_given("axis") {
-        true => Some(args.int("axis")?),
-        false => None,
+    let axis = if args.is_given("axis") {
+        Some(args.int("axis")?)
+    } else {
+        None
     };
     match (&scale.of.dims[..], axis) {
         ([], None) => {}

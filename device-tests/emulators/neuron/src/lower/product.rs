@@ -86,9 +86,10 @@ impl Lower<'_> {
     fn weight_scales(&self, place: usize) -> Outcome<Vec<f32>> {
         let (activations, weights) = (self.operand(0)?, self.operand(place)?);
         if let Some((_, scales)) = &weights.channels {
-            return match is_quantised(activations) {
-                true => Ok(scales.clone()),
-                false => Err("weights per channel beside floats".to_owned()),
+            return if is_quantised(activations) {
+                Ok(scales.clone())
+            } else {
+                Err("weights per channel beside floats".to_owned())
             };
         }
         let signed = |ty| {
@@ -119,9 +120,10 @@ impl Lower<'_> {
             ));
         }
         if scales.is_empty() {
-            return match self.operand(place)?.ty == self.operand(0)?.ty {
-                true => self.value(place),
-                false => Err("a bias of another type than the input".to_owned()),
+            return if self.operand(place)?.ty == self.operand(0)?.ty {
+                self.value(place)
+            } else {
+                Err("a bias of another type than the input".to_owned())
             };
         }
         let (bias, input) = (self.operand(place)?, self.operand(0)?);

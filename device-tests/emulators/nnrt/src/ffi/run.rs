@@ -104,9 +104,10 @@ unsafe fn bound(
     let tensors = handles.iter().zip(ports).map(|(handle, &port)| {
         let mapped = TENSORS.get(handle.addr())?;
         let wanted = built.model.tensor(port)?;
-        match mapped.tensor.ty == wanted.ty && mapped.tensor.dims == wanted.dims {
-            true => Ok(mapped),
-            false => Err(Code::INVALID),
+        if mapped.tensor.ty == wanted.ty && mapped.tensor.dims == wanted.dims {
+            Ok(mapped)
+        } else {
+            Err(Code::INVALID)
         }
     });
     tensors.collect()

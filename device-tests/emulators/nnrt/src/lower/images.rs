@@ -50,9 +50,10 @@ impl Lower<'_> {
                 sys::OH_NN_CONV2D_ACTIVATION_TYPE,
             )
         };
-        let group = match depthwise {
-            true => shape[3],
-            false => params.long(sys::OH_NN_CONV2D_GROUP)?.max(1) as usize,
+        let group = if depthwise {
+            shape[3]
+        } else {
+            params.long(sys::OH_NN_CONV2D_GROUP)?.max(1) as usize
         };
         let fits = filter.len() == 4 && filter[3] * group == shape[3] && filter[0].is_multiple_of(group);
         if !fits || self.shape(2)? != [filter[0]] {

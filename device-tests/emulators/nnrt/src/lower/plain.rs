@@ -60,9 +60,10 @@ impl Lower<'_> {
         }
         if let Some((_, op)) = UNARY.iter().find(|(own, _)| *own == code) {
             self.takes(1)?;
-            match OF_BYTES.contains(&code) {
-                true => self.reals(0)?,
-                false => self.floats(0)?,
+            if OF_BYTES.contains(&code) {
+                self.reals(0)?
+            } else {
+                self.floats(0)?
             }
             return self.unary(*op, Attributes::new());
         }

@@ -186,9 +186,10 @@ unsafe impl Sync for Exported {}
 static EXPORTED: LazyLock<Exported> = LazyLock::new(|| {
     let version = |[major, minor, patch]: [u32; 3]| sys::Version { major, minor, patch };
     // the release whose device configuration begins at byte 4 is an older one
-    let (core, library) = match device::early_union() {
-        true => ([2, 38, 0], [5, 49, 0]),
-        false => (CORE_VERSION, HTP_VERSION),
+    let (core, library) = if device::early_union() {
+        ([2, 38, 0], [5, 49, 0])
+    } else {
+        (CORE_VERSION, HTP_VERSION)
     };
     let provider = Box::leak(Box::new(sys::Provider {
         library_id: sys::POLYCHIP_QNN_LIBRARY_HTP,

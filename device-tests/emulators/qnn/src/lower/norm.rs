@@ -67,9 +67,10 @@ fn trailing(view: &View<'_>, centred: bool) -> Result<Recipe, Refusal> {
         .with_int(Attr::Axis, first as i64)
         .with_float(Attr::Epsilon, epsilon(view, 1e-6)?);
     let mut r = Recipe::default();
-    let scale = match view.has(1) {
-        true => Value::Input(1),
-        false => fill(&mut r, view.real(), &x[first..], 1.0),
+    let scale = if view.has(1) {
+        Value::Input(1)
+    } else {
+        fill(&mut r, view.real(), &x[first..], 1.0)
     };
     let shift = view.has(2).then_some(Value::Input(2));
     let y = if centred {
@@ -97,9 +98,12 @@ fn channels(view: &View<'_>) -> Result<(usize, usize), Refusal> {
 }
 
 fn scale_and_shift(view: &View<'_>, r: &mut Recipe, channels: usize) -> [Value; 2] {
-    [(1, 1.0), (2, 0.0)].map(|(i, default)| match view.has(i) {
-        true => Value::Input(i),
-        false => fill(r, view.real(), &[channels], default),
+    [(1, 1.0), (2, 0.0)].map(|(i, default)| {
+        if view.has(i) {
+            Value::Input(i)
+        } else {
+            fill(r, view.real(), &[channels], default)
+        }
     })
 }
 

@@ -167,9 +167,10 @@ impl NBitsWeights {
         let flip = self.moved_by() as u8;
         for (group, codes) in codes.as_chunks::<GROUP>().0.iter().enumerate() {
             let block = group * GROUP / self.block;
-            let at = match self.by_column {
-                true => index * per_column + block,
-                false => block * self.columns + index,
+            let at = if self.by_column {
+                index * per_column + block
+            } else {
+                block * self.columns + index
             };
             let scale = encoding.scales[at];
             match layout {

@@ -63,13 +63,12 @@ impl Case<'_> {
     /// Bytes of floats, and what they hold.
     fn floats(self, values: impl Iterator<Item = f32>) -> (Vec<u8>, Vec<f64>) {
         let mut bytes = Vec::new();
-        let kept = values.map(|value| match self.half {
-            true => {
+        let kept = values.map(|value| {
+            if self.half {
                 let value = f16::from_f32(value);
                 bytes.extend(value.to_le_bytes());
                 value.to_f64()
-            }
-            false => {
+            } else {
                 bytes.extend(value.to_le_bytes());
                 f64::from(value)
             }

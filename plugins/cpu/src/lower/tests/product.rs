@@ -162,9 +162,12 @@ fn attention_with_a_past() {
         for (before, new, truth) in [(6, 1, true), (6, 4, false), (0, 3, true), (3, 0, true)] {
             let mut net = Net::default();
             let heads = if shared { 2 } else { 4 };
-            let shape = |heads: usize, rows: usize, size: usize| match flat {
-                true => vec![2, rows, heads * size],
-                false => vec![2, heads, rows, size],
+            let shape = |heads: usize, rows: usize, size: usize| {
+                if flat {
+                    vec![2, rows, heads * size]
+                } else {
+                    vec![2, heads, rows, size]
+                }
             };
             let q = net.input(DType::F32, &shape(4, 3, 8));
             let k = net.input(DType::F32, &shape(heads, new, 8));

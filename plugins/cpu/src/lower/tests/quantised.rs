@@ -368,9 +368,12 @@ fn in_blocks(
             })
             .collect::<Vec<_>>(),
         &(0..count as i32)
-            .map(|i| match centred {
-                true => (low + many as i128 / 2) as i32,
-                false => i % 5,
+            .map(|i| {
+                if centred {
+                    (low + many as i128 / 2) as i32
+                } else {
+                    i % 5
+                }
             })
             .collect::<Vec<_>>(),
     );

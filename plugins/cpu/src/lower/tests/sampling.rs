@@ -302,9 +302,10 @@ fn bits_tests_and_blocks() {
 fn pairs_rotate_by_their_positions() {
     for heads_inside in [false, true] {
         let mut net = Net::default();
-        let x = match heads_inside {
-            false => net.input(DType::F32, &[2, 3, 5, 8]),
-            true => net.input(DType::F32, &[2, 5, 24]),
+        let x = if heads_inside {
+            net.input(DType::F32, &[2, 5, 24])
+        } else {
+            net.input(DType::F32, &[2, 3, 5, 8])
         };
         let (cosines, sines) = (net.weights(&[11, 4]), net.weights(&[11, 4]));
         let positions = net.feed(Boxed::from_i64s(vec![2, 5], vec![0, 3, 1, 10, 2, 5, 6, 7, 8, 9]).unwrap());

@@ -95,10 +95,13 @@ impl<'a> Body<'_, 'a> {
                     None => format!("{text}{}", part(inner, &index.to_string())),
                 }
             }
-            Expression::FunctionArgument(index) => match is_whole(self.inner(handle)) {
-                true => format!("(*a{index})"),
-                false => format!("a{index}"),
-            },
+            Expression::FunctionArgument(index) => {
+                if is_whole(self.inner(handle)) {
+                    format!("(*a{index})")
+                } else {
+                    format!("a{index}")
+                }
+            }
             Expression::Load { pointer } => self.load(pointer)?,
             Expression::Unary { op, expr } => {
                 let shape = self.shape(expr)?;
@@ -438,9 +441,10 @@ impl<'a> Body<'_, 'a> {
             ));
         }
         // an element of a vector of booleans is a mask
-        let value = match self.is_element_of_booleans(pointer) {
-            true => format!("-(int)({value})"),
-            false => value,
+        let value = if self.is_element_of_booleans(pointer) {
+            format!("-(int)({value})")
+        } else {
+            value
         };
         Ok(format!("{} = {value};", lvalue.text))
     }
@@ -541,17 +545,19 @@ fn part(of: &TypeInner, index: &str) -> String {
 
 /// A boolean as an element of a vector.
 fn masked(shape: Shape, text: String) -> String {
-    match shape.is_bool() && shape.width == 1 {
-        true => format!("-(int)({text})"),
-        false => text,
+    if shape.is_bool() && shape.width == 1 {
+        format!("-(int)({text})")
+    } else {
+        text
     }
 }
 
 /// An element of a vector as a boolean, where it is one.
 fn unmasked(shape: Shape, text: String) -> String {
-    match shape.is_bool() {
-        true => format!("({text} != 0)"),
-        false => text,
+    if shape.is_bool() {
+        format!("({text} != 0)")
+    } else {
+        text
     }
 }
 

@@ -165,9 +165,10 @@ impl<'a> Body<'_, 'a> {
                 let mut given = Vec::new();
                 for &argument in arguments {
                     let (text, _) = self.expression(argument)?;
-                    given.push(match is_whole(self.inner(argument)) {
-                        true => format!("&{text}"),
-                        false => text,
+                    given.push(if is_whole(self.inner(argument)) {
+                        format!("&{text}")
+                    } else {
+                        text
                     });
                 }
                 let whole = result.filter(|&result| is_whole(self.inner(result)));
