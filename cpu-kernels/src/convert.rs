@@ -175,10 +175,11 @@ impl<B, F: Fn(i32) -> B, G: Fn(i64) -> B> Kernel for Cut<'_, B, F, G> {
         for (x, y) in x.chunks(64).zip(y.chunks_mut(64)) {
             let inside = x.iter().fold(true, |all, x| all & (x.abs() < END));
             for (y, &x) in y.iter_mut().zip(x) {
-                *y = match inside {
+                *y = if inside {
                     // SAFETY: neither NaN nor beyond what an i32 holds.
-                    true => few(unsafe { x.to_int_unchecked::<i32>() }),
-                    false => all(truncated(x)),
+                    few(unsafe { x.to_int_unchecked::<i32>() })
+                } else {
+                    all(truncated(x))
                 };
             }
         }

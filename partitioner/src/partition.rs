@@ -57,10 +57,11 @@ pub fn partition(request: Request<'_>) -> Result<Plan, Error> {
     let fastest = fewer::plan(&inputs.under(request.objective.for_time_alone()), &edges)?;
     inputs.fastest = Some(fastest.time());
     let plan = fewer::plan(&inputs, &edges)?;
-    match inputs.slowest().is_some_and(|slowest| plan.time() > slowest) {
+    if inputs.slowest().is_some_and(|slowest| plan.time() > slowest) {
         // nothing between was found
-        true => stated_as(&inputs, &edges, &fastest),
-        false => Ok(plan),
+        stated_as(&inputs, &edges, &fastest)
+    } else {
+        Ok(plan)
     }
 }
 

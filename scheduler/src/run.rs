@@ -276,10 +276,11 @@ impl Run {
         let outcome = inner.lateness.add(plan, &slot, &self.submitted, is_watched);
         // the app may have come for its outputs long after the run had ended
         let latency = Duration::from_nanos(outcome.latency_ns);
-        let latency = match plan.clock().is_virtual() {
-            true => latency,
+        let latency = if plan.clock().is_virtual() {
+            latency
+        } else {
             // the plan's time excludes earlier attempts
-            false => slot.latency.min(latency),
+            slot.latency.min(latency)
         };
         let paced = inner
             .pace

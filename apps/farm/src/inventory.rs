@@ -352,10 +352,11 @@ pub fn matches(place: &InventoryEntry, wanted: &[String]) -> bool {
 pub fn interchangeable_boards(places: &[InventoryEntry]) -> Vec<Vec<String>> {
     let mut groups: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();
     for place in places {
-        let key = match place.tags.is_empty() {
+        let key = if place.tags.is_empty() {
             // no tag has such a name
-            true => vec!["", &*place.name],
-            false => place.tags.iter().map(String::as_str).collect(),
+            vec!["", &*place.name]
+        } else {
+            place.tags.iter().map(String::as_str).collect()
         };
         groups.entry(key).or_default().push(place.name.clone());
     }

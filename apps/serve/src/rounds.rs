@@ -340,10 +340,11 @@ impl Rounds {
             client,
             ..
         } = active;
-        match is_sound {
-            true => self.pool.give_back(generation.into_completion().0, &lease),
+        if is_sound {
+            self.pool.give_back(generation.into_completion().0, &lease)
+        } else {
             // a device that failed may have left anything in it
-            false => self.pool.end(&lease),
+            self.pool.end(&lease)
         }
         self.metrics.show_kv(self.pool.bytes());
         self.queue.done();

@@ -123,10 +123,11 @@ pub(crate) fn devices(library: &Library) -> Result<Vec<Found>> {
         {
             check(code, call)?;
         }
-        let name = match name.is_null() {
-            true => String::new(),
+        let name = if name.is_null() {
+            String::new()
+        } else {
             // SAFETY: a text of the runtime's that ends with a zero byte.
-            false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
+            unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
         };
         found.push(Found {
             id,

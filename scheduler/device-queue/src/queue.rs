@@ -248,10 +248,11 @@ impl<T> Queue<T> {
     fn pay(&mut self, class: Class, since_ns: u64, out_of_turn: bool, now_ns: u64) {
         let used = i128::from(now_ns.saturating_sub(since_ns.max(self.ended_ns))) * 1000;
         let earned = self.earned[class.index()];
-        self.earned[class.index()] = match out_of_turn {
-            true => earned - used,
+        self.earned[class.index()] = if out_of_turn {
+            earned - used
+        } else {
             // what was had in its turn is no debt
-            false => (earned - used).max(earned.min(0)),
+            (earned - used).max(earned.min(0))
         };
     }
 

@@ -108,10 +108,11 @@ pub unsafe extern "C" fn polychip_runtime_measure(
         if models.is_empty() {
             return Err(Failure::argument("no model is to be measured: count is 0"));
         }
-        let given = match options.is_null() {
-            true => None,
+        let given = if options.is_null() {
+            None
+        } else {
             // SAFETY: the caller's promise, rule 4 of the header.
-            false => Some(unsafe { sized(options, "polychip_measure_options") }?),
+            Some(unsafe { sized(options, "polychip_measure_options") }?)
         };
         let runtime = RuntimeObject::of(runtime)?;
         let models = models.iter().map(|model| Ok(ModelObject::of(*model)?.0.clone()));

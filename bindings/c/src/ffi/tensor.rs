@@ -134,10 +134,11 @@ unsafe fn form(desc: *const polychip_tensor_desc) -> Result<Form> {
     }
     // SAFETY: the caller's promise.
     let shape = unsafe { array(desc.shape, rank, "shape") }?;
-    let strides = match desc.strides.is_null() {
-        true => None,
+    let strides = if desc.strides.is_null() {
+        None
+    } else {
         // SAFETY: the caller's promise.
-        false => Some(unsafe { array(desc.strides, rank, "strides") }?),
+        Some(unsafe { array(desc.strides, rank, "strides") }?)
     };
     Form::new(desc.dtype, shape, strides)
 }

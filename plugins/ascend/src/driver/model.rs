@@ -172,23 +172,24 @@ impl Model {
         // SAFETY: a record of numbers, for which zeros are values.
         let mut dims: acl::aclmdlIODims = unsafe { std::mem::zeroed() };
         let raw = self.description;
-        let (code, dtype, bytes) = match output {
-            // SAFETY: the description is alive, the port is one that it counts, and the record writable.
-            false => unsafe {
-                (
-                    symbols.aclmdlGetInputDims(raw, index, &raw mut dims),
-                    symbols.aclmdlGetInputDataType(raw, index),
-                    symbols.aclmdlGetInputSizeByIndex(raw, index),
-                )
-            },
+        let (code, dtype, bytes) = if output {
             // SAFETY: as above.
-            true => unsafe {
+            unsafe {
                 (
                     symbols.aclmdlGetOutputDims(raw, index, &raw mut dims),
                     symbols.aclmdlGetOutputDataType(raw, index),
                     symbols.aclmdlGetOutputSizeByIndex(raw, index),
                 )
-            },
+            }
+        } else {
+            // SAFETY: the description is alive, the port is one that it counts, and the record writable.
+            unsafe {
+                (
+                    symbols.aclmdlGetInputDims(raw, index, &raw mut dims),
+                    symbols.aclmdlGetInputDataType(raw, index),
+                    symbols.aclmdlGetInputSizeByIndex(raw, index),
+                )
+            }
         };
         driver.check("aclmdlGetInputDims or aclmdlGetOutputDims", code)?;
         let count = dims.count;

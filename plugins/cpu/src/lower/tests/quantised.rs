@@ -361,10 +361,13 @@ fn in_blocks(
             block,
         },
         &(0..count)
-            .map(|i| match centred {
-                // a sign is a scale's, too
-                true => 0.0078125 * (i as f32 % 9.0 - 4.0),
-                false => 0.01 * (1 + i % 9) as f32,
+            .map(|i| {
+                if centred {
+                    // a sign is a scale's, too
+                    0.0078125 * (i as f32 % 9.0 - 4.0)
+                } else {
+                    0.01 * (1 + i % 9) as f32
+                }
             })
             .collect::<Vec<_>>(),
         &(0..count as i32)
