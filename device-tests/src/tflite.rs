@@ -39,7 +39,7 @@ fn count(bytes: &[u8]) -> Option<Ops> {
     let mut ops = Ops { own: 0, pieces: 0 };
     for graph in model.tables(2)? {
         for operator in graph.tables(3)? {
-            if pieces.get(operator.number(0)?)? {
+            if *pieces.get(operator.number(0)?)? {
                 ops.pieces += 1
             } else {
                 ops.own += 1

@@ -167,7 +167,7 @@ pub fn drive(
         .iter()
         .zip(&standing)
         .map(|(wanted, (tries, done))| {
-            let places: Vec<BoardIndex> = if done {
+            let places: Vec<BoardIndex> = if *done {
                 Vec::new()
             } else {
                 wanted.places.iter().filter_map(index).map(BoardIndex).collect()

@@ -174,7 +174,7 @@ impl Lateness {
                 latencies,
                 worst_ns: 0,
                 late: 0,
-                told_ns: None,
+                reported_ns: None,
                 lines: Vec::with_capacity(LINES),
             }),
         };

@@ -201,7 +201,7 @@ impl Lower<'_> {
     pub(super) fn lrn(&mut self, node: &Node) -> Outcome<()> {
         let lrn: Lrn = node.typed()?;
         let size = lrn.size.get();
-        if size % 2 == 0 {
+        if size.is_multiple_of(2) {
             return Err(Refusal::attribute(format!("size {size} is even")));
         }
         let (image, _) = self.image(node)?;

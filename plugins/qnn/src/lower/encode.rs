@@ -247,7 +247,7 @@ fn operation(program: &operands::Program, step: &Step) -> Outcome<(&'static str,
         Kind::Conv(window, group, depthwise) => {
             let mut params = window_params(window);
             params.push(("dilation", u32s(&window.dilations)));
-            if depthwise {
+            if *depthwise {
                 ("DepthWiseConv2d", params)
             } else {
                 params.push(("group", place(*group)));
