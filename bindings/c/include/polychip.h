@@ -1,5 +1,5 @@
 /* The C library of Polychip, libpolychip: runs one neural network across every chip of a device. The guide is docs/c.md;
- * capi/examples has programs in C and C++.
+ * examples/c has programs in C and C++.
  *
  * Rules for every call; the comment of a call states its deviations.
  *

@@ -6,7 +6,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use regex::Regex;
+use regex::bytes::Regex;
 use serde::Deserialize;
 
 use crate::root::{root, tracked};
@@ -55,7 +55,7 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
 fn phrases(list: &str) -> Result<Phrases> {
     let list: List = toml::from_str(list).context(LIST)?;
     let compiled =
-        |pattern: &str| Regex::new(&format!("(?i){pattern}")).with_context(|| format!("{LIST}: {pattern}"));
+        |pattern: &str| Regex::new(&format!("(?i-u){pattern}")).with_context(|| format!("{LIST}: {pattern}"));
     let patterns: Vec<&str> = list.phrase.iter().map(|row| row.retired.as_str()).collect();
     let any = compiled(&patterns.join("|"))?;
     let each = list
@@ -69,19 +69,19 @@ fn phrases(list: &str) -> Result<Phrases> {
 /// The first retired phrase of each line.
 fn found(file: &str, text: &str, phrases: &Phrases) -> Vec<String> {
     let mut findings = Vec::new();
-    if !phrases.any.is_match(text) {
+    if !phrases.any.is_match(text.as_bytes()) {
         return findings;
     }
     for (index, line) in text.lines().enumerate() {
         let first = phrases
             .each
             .iter()
-            .find_map(|(retired, plain)| Some((plain, retired.find(line)?)));
+            .find_map(|(retired, plain)| Some((plain, retired.find(line.as_bytes())?)));
         if let Some((plain, at)) = first {
             findings.push(format!(
                 "{file}:{}: \"{}\" is retired ({LIST}): use {plain}",
                 index + 1,
-                at.as_str(),
+                String::from_utf8_lossy(at.as_bytes()),
             ));
         }
     }
