@@ -580,7 +580,7 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |_, c| c["model"]["decoder"]["num_hidden_layers"] = 100_000.into(),
-            "at most 4096",
+            "maximum is 4096",
         ),
         (
             |_, c| c["model"]["vocab_size"] = Value::Null,

@@ -339,7 +339,7 @@ fn what_is_not_known_is_refused_by_name() {
     let error = LanguageModel::open(empty.path(), Options::new())
         .unwrap_err()
         .to_string();
-    assert!(error.contains("no config.json in it"), "{error}");
+    assert!(error.contains("contains no config.json"), "{error}");
 }
 
 /// A folder with any file contents is read or refused.
