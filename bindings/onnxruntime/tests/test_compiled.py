@@ -309,7 +309,7 @@ def test_torn_and_changed_content_is_an_error(classes: bytes, tmp_path, capfd) -
             yield whole[:end], "truncated"
         for place in (64, 200, len(whole) // 2, len(whole) - 1):
             yield whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :], "hash does not match"
-        yield whole[:8] + b"\x63" + whole[9:], "version 99"
+        yield whole[:8] + b"\x63" + whole[9:], "version is 99"
         yield b"\0" + whole[1:], "not content compiled"
 
     for wrong, why in broken(content):

@@ -16,8 +16,8 @@ from conftest import ROOT, double, model, value
 
 
 def test_example_prints_the_output_of_the_readmes_first_command():
-    example = ROOT / "bindings/python/examples/label.py"
-    files = ["models/shapes/shapes.onnx", "capi/examples/star.ppm", "models/shapes/labels.txt"]
+    example = ROOT / "examples/python/label.py"
+    files = ["examples/shapes/shapes.onnx", "examples/shapes/star.ppm", "examples/shapes/labels.txt"]
     said = subprocess.run([sys.executable, example, *files], cwd=ROOT, capture_output=True, text=True, check=True)
     assert said.stdout.startswith("star: probability 0.9747\n"), said.stdout
 

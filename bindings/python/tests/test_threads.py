@@ -81,7 +81,7 @@ def test_a_run_is_awaited(doubler, x):
 def test_a_run_gives_its_outputs_once(doubler, x):
     run = doubler.submit({"x": x})
     run.wait()
-    with pytest.raises(polychip.BadInputError, match="already taken"):
+    with pytest.raises(polychip.BadInputError, match="already delivered"):
         run.wait()
 
 
