@@ -588,19 +588,19 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |_, c| c["model"]["vocab_size"] = u32::MAX.into(),
-            "is not that of 4294967295 tokens of width 256",
+            "not that of 4294967295 tokens of width 256",
         ),
         (
             |_, c| c["model"]["decoder"]["num_key_value_heads"] = u32::MAX.into(),
-            "\"num_key_value_heads\" is 4294967295 and \"head_size\" 64",
+            "\"num_key_value_heads\" 4294967295 and \"head_size\" 64",
         ),
         (
             |_, c| c["model"]["decoder"]["num_attention_heads"] = u32::MAX.into(),
-            "\"num_attention_heads\" is 4294967295 and \"head_size\" 64",
+            "\"num_attention_heads\" 4294967295 and \"head_size\" 64",
         ),
         (
             |_, c| c["model"]["decoder"]["head_size"] = u32::MAX.into(),
-            "\"num_attention_heads\" is 4 and \"head_size\" 4294967295",
+            "\"num_attention_heads\" 4 and \"head_size\" 4294967295",
         ),
         (
             |_, c| c["model"]["decoder"]["filename"] = "../model.onnx".into(),
