@@ -127,10 +127,14 @@ fn keys_must_exist_and_be_in_range() {
     refused(ErrorKind::Config, "must be above 0", |writer| {
         writer.f32("llama.rope.freq_base", -1.0)
     });
-    refused(ErrorKind::Config, "must be an unsigned 32-bit integer", |writer| {
-        writer.remove_key("llama.attention.head_count_kv");
-        writer.i32s("llama.attention.head_count_kv", &[2, 2]);
-    });
+    refused(
+        ErrorKind::Config,
+        "must be an unsigned 32-bit integer",
+        |writer| {
+            writer.remove_key("llama.attention.head_count_kv");
+            writer.i32s("llama.attention.head_count_kv", &[2, 2]);
+        },
+    );
     refused(
         ErrorKind::Config,
         "\"llama.vocab_size\" is 7",
