@@ -87,7 +87,7 @@ pub struct TransposedSpec {
     pub window: WindowSpec,
     /// Elements added after each spatial axis of the output; empty for none.
     pub output_padding: Vec<i64>,
-    /// Sizes of the output, from which pads follow; empty where pads decide.
+    /// Output size per spatial axis. If given, pads follow from it; if empty, the window's pads apply.
     pub output_shape: Vec<i64>,
 }
 

@@ -24,7 +24,7 @@ use crate::instance::{Instance, PluginInfo, text};
 use crate::memory::{self, Memory};
 use crate::open_device::Open;
 
-/// Whether a device runs a node.
+/// A device's answer to whether it can run a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
     /// `POLYCHIP_SUPPORT_*`; 0: yes.

@@ -25,10 +25,11 @@ pub enum EncodingKind {
     Blocks(BlockLayout),
 }
 
-/// Mapping of stored integers to real values: (stored − zero point) × scale.
+/// Mapping of stored integers to real values: (stored − zero point) × scale. Block encodings keep
+/// their scales in the data, so `scales` is unused for [`EncodingKind::Blocks`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoding {
-    /// Elements that share a scale.
+    /// Which elements share a scale, or the layout of blocks.
     pub kind: EncodingKind,
     /// Scales.
     pub scales: Vec<f32>,

@@ -39,7 +39,7 @@ pub struct Candidate {
 pub struct Point {
     /// The device.
     pub device: usize,
-    /// Its maximum clock, in kilohertz.
+    /// The clock limit that the plan requests, in kilohertz.
     pub khz: u64,
 }
 
@@ -101,9 +101,10 @@ impl Portfolio {
     /// Validates the portfolio.
     ///
     /// # Errors
-    /// No candidate, a candidate without a load or with two of one device, a device that is not in
-    /// the list, or an operating point of a device that the candidate does not use, or with a zero
-    /// clock.
+    /// - The portfolio has no candidate.
+    /// - A candidate has no load, or two loads on one device.
+    /// - A candidate names a device that is not in the list.
+    /// - An operating point has a zero clock, or belongs to a device that the candidate does not use.
     pub fn check(&self) -> Result<()> {
         if self.candidates.is_empty() {
             return Err(Error::portfolio("the portfolio has no candidate"));

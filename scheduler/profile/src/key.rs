@@ -7,7 +7,8 @@ pub const KEPT: u32 = 101;
 /// The key of a row of measured parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartKey<'a> {
-    /// Identity of the device: plugin, build, device and driver.
+    /// Identity of the device (`Device::identity`): plugin, version, build, vendor, device, chip,
+    /// driver and settings.
     pub device: &'a str,
     /// Structure fingerprint of the part.
     pub fingerprint: &'a [u8; 32],

@@ -33,7 +33,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Whether the subject covers devices of this kind.
+    /// Whether the subject is the class of all devices of this kind.
     #[must_use]
     pub fn is_kind(&self, kind: DeviceKind) -> bool {
         matches!(

@@ -31,12 +31,12 @@ pub struct Workload {
     pub last: Option<usize>,
 }
 
-/// Limits of a plan.
+/// Limits and the objective of a plan.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct PhaseLimits {
     /// Maximum sum of the bytes that a plan's devices keep.
     pub memory_bytes: Option<u64>,
-    /// Price of a joule in seconds; 0 counts time alone. A device of unknown power is charged the
+    /// Seconds that the objective trades for one joule; 0 minimizes time alone. A device of unknown power is charged the
     /// highest known power.
     pub seconds_per_joule: f64,
     /// Most tokens of a chunk, for callers that wait between chunks.

@@ -33,12 +33,12 @@ const BEST: std::ops::RangeInclusive<usize> = 5..=10;
 /// in a cache that it does not find them in between others.
 const OVERLAP: std::ops::RangeInclusive<usize> = 2..=4;
 
-/// How a whole is composed.
+/// A part composed of measured segments.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Composition {
     /// Its segments in order.
     pub steps: Vec<Step>,
-    /// Bytes that cross borders in the sum of the steps and not in the whole.
+    /// Boundary bytes that the segments count and the part, run as one, does not move.
     pub border: u64,
 }
 
