@@ -1,10 +1,10 @@
 //! The class of each op: what sort of work it is, and so which lowering it is given to.
 //!
-//! Invariant: each op is in one class; the compiler holds that the table is whole.
+//! Invariant: each op is in one class. A new op has the class of its row's group.
 //!
 //! Not here: whether a device lowers a node of a class (its own dry run decides).
 
-use polychip_ops::Op;
+use polychip_ops::{Op, OpGroup};
 
 /// What sort of work an op is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,210 +73,42 @@ impl OpClass {
         OpClass::Other,
     ];
 
-    /// The class of an op.
-    pub const fn of(op: Op) -> OpClass {
+    /// The class of an op: that of the group of its row in the op table, unless listed here.
+    pub fn of(op: Op) -> OpClass {
         match op {
-            Op::Conv
-            | Op::ConvInteger
-            | Op::ConvTranspose
-            | Op::CausalConvWithState
-            | Op::DeformConv
-            | Op::QLinearConv => OpClass::Convolution,
-
-            Op::Einsum | Op::Gemm | Op::MatMul | Op::MatMulInteger | Op::QLinearMatMul => OpClass::Product,
-
-            Op::Attention | Op::LinearAttention | Op::RotaryEmbedding => OpClass::Attention,
-
-            Op::Abs
-            | Op::Acos
-            | Op::Acosh
-            | Op::Add
-            | Op::And
-            | Op::Asin
-            | Op::Asinh
-            | Op::Atan
-            | Op::Atanh
-            | Op::BitCast
-            | Op::BitShift
-            | Op::BitwiseAnd
-            | Op::BitwiseNot
-            | Op::BitwiseOr
-            | Op::BitwiseXor
-            | Op::Cast
-            | Op::CastLike
-            | Op::Ceil
-            | Op::Celu
-            | Op::Clip
-            | Op::Cos
-            | Op::Cosh
-            | Op::Div
-            | Op::Elu
-            | Op::Equal
-            | Op::Erf
-            | Op::Exp
-            | Op::Floor
-            | Op::Gelu
-            | Op::Greater
-            | Op::GreaterOrEqual
-            | Op::HardSigmoid
-            | Op::HardSwish
-            | Op::IsInf
-            | Op::IsNaN
-            | Op::LeakyRelu
-            | Op::Less
-            | Op::LessOrEqual
-            | Op::Log
-            | Op::Max
-            | Op::Mean
-            | Op::Min
-            | Op::Mish
-            | Op::Mod
-            | Op::Mul
-            | Op::Neg
-            | Op::Not
-            | Op::Or
-            | Op::PRelu
-            | Op::Pow
-            | Op::Reciprocal
-            | Op::Relu
-            | Op::Round
-            | Op::Selu
-            | Op::Shrink
-            | Op::Sigmoid
-            | Op::Sign
-            | Op::Sin
-            | Op::Sinh
-            | Op::Softplus
-            | Op::Softsign
-            | Op::Sqrt
-            | Op::Sub
-            | Op::Sum
-            | Op::SwiGLU
-            | Op::Swish
-            | Op::Tan
-            | Op::Tanh
-            | Op::ThresholdedRelu
-            | Op::Where
-            | Op::Xor => OpClass::ElementWise,
-
-            Op::CenterCropPad
-            | Op::Concat
-            | Op::DepthToSpace
-            | Op::Dropout
-            | Op::Expand
-            | Op::Flatten
-            | Op::Identity
-            | Op::Pad
-            | Op::Reshape
-            | Op::ReverseSequence
-            | Op::Shape
-            | Op::Size
-            | Op::Slice
-            | Op::SpaceToDepth
-            | Op::Split
-            | Op::Squeeze
-            | Op::Tile
-            | Op::Transpose
-            | Op::Trilu
-            | Op::Unsqueeze => OpClass::Movement,
-
-            Op::Gather
-            | Op::GatherElements
-            | Op::GatherND
-            | Op::OneHot
-            | Op::Scatter
-            | Op::ScatterElements
-            | Op::ScatterND
-            | Op::TensorScatter => OpClass::Gather,
-
-            Op::BatchNormalization
-            | Op::GroupNormalization
-            | Op::Hardmax
-            | Op::InstanceNormalization
-            | Op::LRN
-            | Op::LayerNormalization
-            | Op::LogSoftmax
-            | Op::LpNormalization
-            | Op::MeanVarianceNormalization
-            | Op::RMSNormalization
-            | Op::Softmax => OpClass::Normalisation,
-
-            Op::ArgMax
-            | Op::ArgMin
-            | Op::CumProd
-            | Op::CumSum
-            | Op::NegativeLogLikelihoodLoss
-            | Op::ReduceL1
-            | Op::ReduceL2
-            | Op::ReduceLogSum
-            | Op::ReduceLogSumExp
-            | Op::ReduceMax
-            | Op::ReduceMean
-            | Op::ReduceMin
-            | Op::ReduceProd
-            | Op::ReduceSum
-            | Op::ReduceSumSquare
-            | Op::SoftmaxCrossEntropyLoss => OpClass::Reduction,
-
-            Op::AveragePool
-            | Op::Col2Im
-            | Op::GlobalAveragePool
-            | Op::GlobalLpPool
-            | Op::GlobalMaxPool
-            | Op::LpPool
-            | Op::MaxPool
-            | Op::MaxUnpool => OpClass::Pooling,
-
-            Op::AffineGrid | Op::GridSample | Op::MaxRoiPool | Op::Resize | Op::RoiAlign | Op::Upsample => {
-                OpClass::Resize
-            }
-
-            Op::DequantizeLinear | Op::DynamicQuantizeLinear | Op::QuantizeLinear => OpClass::Quantise,
-
-            Op::GRU | Op::LSTM | Op::RNN => OpClass::Recurrent,
-
-            Op::If | Op::Loop | Op::Scan | Op::SequenceMap => OpClass::Control,
-
-            Op::ConcatFromSequence
-            | Op::Optional
-            | Op::OptionalGetElement
-            | Op::OptionalHasElement
-            | Op::SequenceAt
-            | Op::SequenceConstruct
-            | Op::SequenceEmpty
-            | Op::SequenceErase
-            | Op::SequenceInsert
-            | Op::SequenceLength
-            | Op::SplitToSequence => OpClass::Container,
-
-            Op::Bernoulli
-            | Op::BlackmanWindow
-            | Op::Constant
-            | Op::ConstantOfShape
-            | Op::EyeLike
-            | Op::HammingWindow
-            | Op::HannWindow
-            | Op::MelWeightMatrix
-            | Op::Multinomial
-            | Op::RandomNormal
-            | Op::RandomNormalLike
-            | Op::RandomUniform
-            | Op::RandomUniformLike
-            | Op::Range => OpClass::Generate,
-
+            Op::QLinearConv => OpClass::Convolution,
+            Op::QLinearMatMul => OpClass::Product,
+            Op::Dropout | Op::Identity | Op::Trilu => OpClass::Movement,
+            Op::OneHot => OpClass::Gather,
+            Op::Col2Im => OpClass::Pooling,
+            Op::MaxRoiPool | Op::RoiAlign => OpClass::Resize,
+            Op::SequenceMap => OpClass::Control,
             Op::Compress | Op::NonMaxSuppression | Op::NonZero | Op::TopK | Op::Unique => OpClass::Sort,
+            Op::Det | Op::ImageDecoder | Op::TfIdfVectorizer => OpClass::Other,
+            _ => op.group().map_or(OpClass::Other, OpClass::of_group),
+        }
+    }
 
-            Op::DFT | Op::STFT => OpClass::Signal,
-
-            Op::RegexFullMatch | Op::StringConcat | Op::StringNormalizer | Op::StringSplit => OpClass::Text,
-
-            Op::Custom
-            | Op::Det
-            | Op::ImageDecoder
-            | Op::LabelEncoder
-            | Op::TfIdfVectorizer
-            | Op::TreeEnsemble
-            | Op::TreeEnsembleRegressor => OpClass::Other,
+    fn of_group(group: OpGroup) -> OpClass {
+        match group {
+            OpGroup::Convolution => OpClass::Convolution,
+            OpGroup::Matrix => OpClass::Product,
+            OpGroup::Attention => OpClass::Attention,
+            OpGroup::Cast | OpGroup::Elementwise => OpClass::ElementWise,
+            OpGroup::Shape => OpClass::Movement,
+            OpGroup::GatherScatter => OpClass::Gather,
+            OpGroup::Normalisation => OpClass::Normalisation,
+            OpGroup::Loss | OpGroup::Reduction => OpClass::Reduction,
+            OpGroup::Pooling => OpClass::Pooling,
+            OpGroup::Image => OpClass::Resize,
+            OpGroup::Quantise => OpClass::Quantise,
+            OpGroup::Recurrent => OpClass::Recurrent,
+            OpGroup::ControlFlow => OpClass::Control,
+            OpGroup::Sequence => OpClass::Container,
+            OpGroup::Generate => OpClass::Generate,
+            OpGroup::Signal => OpClass::Signal,
+            OpGroup::Text => OpClass::Text,
+            OpGroup::Ml => OpClass::Other,
         }
     }
 }

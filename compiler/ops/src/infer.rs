@@ -9,7 +9,7 @@
 //! Not here: body graphs of If, Loop and Scan, sequences and optionals (an error names them).
 //! Start reading at [`infer`], then at the file of a class.
 
-use crate::table::ShapeClass;
+use crate::table::OpGroup;
 use crate::{Attributes, DType, ErrorKind, InferError, Op};
 
 mod arithmetic;
@@ -63,33 +63,33 @@ pub fn infer(
 
 /// The shape function of an op: that of the class in whose file its row stands.
 fn by_class(call: &Call<'_>) -> Result<Vec<Out>, InferError> {
-    let Some(class) = call.op.class() else {
+    let Some(group) = call.op.group() else {
         return Err(call.error(ErrorKind::Custom, "nothing is known of a custom op"));
     };
-    match class {
-        ShapeClass::Attention => attention::infer(call),
-        ShapeClass::Cast => cast::infer(call),
-        ShapeClass::Convolution => convolution::infer(call),
-        ShapeClass::Elementwise => elementwise::infer(call),
-        ShapeClass::GatherScatter => gather_scatter::infer(call),
-        ShapeClass::Generate => generate::infer(call),
-        ShapeClass::Image => image::infer(call),
-        ShapeClass::Loss => loss::infer(call),
-        ShapeClass::Matrix => matrix::infer(call),
-        ShapeClass::Ml => ml::infer(call),
-        ShapeClass::Normalisation => normalisation::infer(call),
-        ShapeClass::Pooling => pooling::infer(call),
-        ShapeClass::Quantise => quantise::infer(call),
-        ShapeClass::Recurrent => recurrent::infer(call),
-        ShapeClass::Reduction => reduction::infer(call),
-        ShapeClass::Shape => shape::infer(call),
-        ShapeClass::Signal => signal::infer(call),
-        ShapeClass::Text => text::infer(call),
-        ShapeClass::ControlFlow => Err(call.error(
+    match group {
+        OpGroup::Attention => attention::infer(call),
+        OpGroup::Cast => cast::infer(call),
+        OpGroup::Convolution => convolution::infer(call),
+        OpGroup::Elementwise => elementwise::infer(call),
+        OpGroup::GatherScatter => gather_scatter::infer(call),
+        OpGroup::Generate => generate::infer(call),
+        OpGroup::Image => image::infer(call),
+        OpGroup::Loss => loss::infer(call),
+        OpGroup::Matrix => matrix::infer(call),
+        OpGroup::Ml => ml::infer(call),
+        OpGroup::Normalisation => normalisation::infer(call),
+        OpGroup::Pooling => pooling::infer(call),
+        OpGroup::Quantise => quantise::infer(call),
+        OpGroup::Recurrent => recurrent::infer(call),
+        OpGroup::Reduction => reduction::infer(call),
+        OpGroup::Shape => shape::infer(call),
+        OpGroup::Signal => signal::infer(call),
+        OpGroup::Text => text::infer(call),
+        OpGroup::ControlFlow => Err(call.error(
             ErrorKind::NeedsBody,
             "the types of its outputs are those of its body graphs, which are inferred first",
         )),
-        ShapeClass::Sequence => of_sequence(call),
+        OpGroup::Sequence => of_sequence(call),
     }
 }
 

@@ -57,4 +57,5 @@ pub use op::Op;
 pub use operator::Operator;
 pub use packed::{PACKED_BYTES, Packed, UNBOUNDED_BYTES};
 pub use spec::{AttrDefault, AttrKind, AttrSpec, Forms, OpSpec, Port, PortKind, TypeVar, Types};
+pub use table::OpGroup;
 pub use value::{Element, Value};

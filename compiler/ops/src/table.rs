@@ -37,52 +37,72 @@ mod text;
 
 use row::{ALL, Op, OpSpec, Port, PortKind, TypeVar, anything};
 
-/// What ops with one kind of shape function have in common: the file of their rows, and of their shapes.
+/// The ops of one file of the op table, which share a file of shape functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ShapeClass {
+pub enum OpGroup {
+    /// Attention and positions.
     Attention,
+    /// Changes of element type.
     Cast,
+    /// Body graphs.
     ControlFlow,
+    /// Convolutions.
     Convolution,
+    /// Element by element.
     Elementwise,
+    /// Elements chosen by indices.
     GatherScatter,
+    /// Tensors from a shape or a few numbers.
     Generate,
+    /// Resampling and boxes.
     Image,
+    /// Losses of training.
     Loss,
+    /// Products of matrices.
     Matrix,
+    /// Classical models of `ai.onnx.ml`.
     Ml,
+    /// Normalisation and softmax.
     Normalisation,
+    /// Windows without weights.
     Pooling,
+    /// Quantisation.
     Quantise,
+    /// Recurrent layers.
     Recurrent,
+    /// Reductions, sorting and selection.
     Reduction,
+    /// Sequences and optionals.
     Sequence,
+    /// Movement of elements.
     Shape,
+    /// Fourier transforms.
     Signal,
+    /// Strings.
     Text,
 }
 
-const CLASSES: &[(ShapeClass, &[OpSpec])] = &[
-    (ShapeClass::Attention, attention::ROWS),
-    (ShapeClass::Cast, cast::ROWS),
-    (ShapeClass::ControlFlow, control_flow::ROWS),
-    (ShapeClass::Convolution, convolution::ROWS),
-    (ShapeClass::Elementwise, elementwise::ROWS),
-    (ShapeClass::GatherScatter, gather_scatter::ROWS),
-    (ShapeClass::Generate, generate::ROWS),
-    (ShapeClass::Image, image::ROWS),
-    (ShapeClass::Loss, loss::ROWS),
-    (ShapeClass::Matrix, matrix::ROWS),
-    (ShapeClass::Ml, ml::ROWS),
-    (ShapeClass::Normalisation, normalisation::ROWS),
-    (ShapeClass::Pooling, pooling::ROWS),
-    (ShapeClass::Quantise, quantise::ROWS),
-    (ShapeClass::Recurrent, recurrent::ROWS),
-    (ShapeClass::Reduction, reduction::ROWS),
-    (ShapeClass::Sequence, sequence::ROWS),
-    (ShapeClass::Shape, shape::ROWS),
-    (ShapeClass::Signal, signal::ROWS),
-    (ShapeClass::Text, text::ROWS),
+const CLASSES: &[(OpGroup, &[OpSpec])] = &[
+    (OpGroup::Attention, attention::ROWS),
+    (OpGroup::Cast, cast::ROWS),
+    (OpGroup::ControlFlow, control_flow::ROWS),
+    (OpGroup::Convolution, convolution::ROWS),
+    (OpGroup::Elementwise, elementwise::ROWS),
+    (OpGroup::GatherScatter, gather_scatter::ROWS),
+    (OpGroup::Generate, generate::ROWS),
+    (OpGroup::Image, image::ROWS),
+    (OpGroup::Loss, loss::ROWS),
+    (OpGroup::Matrix, matrix::ROWS),
+    (OpGroup::Ml, ml::ROWS),
+    (OpGroup::Normalisation, normalisation::ROWS),
+    (OpGroup::Pooling, pooling::ROWS),
+    (OpGroup::Quantise, quantise::ROWS),
+    (OpGroup::Recurrent, recurrent::ROWS),
+    (OpGroup::Reduction, reduction::ROWS),
+    (OpGroup::Sequence, sequence::ROWS),
+    (OpGroup::Shape, shape::ROWS),
+    (OpGroup::Signal, signal::ROWS),
+    (OpGroup::Text, text::ROWS),
 ];
 
 /// The row of a custom op: anything goes.
@@ -107,9 +127,9 @@ static CUSTOM: OpSpec = OpSpec {
 };
 
 /// Every row, with its class, at the place of its op's code less one.
-static TABLE: [(ShapeClass, OpSpec); Op::ALL.len()] = by_code();
+static TABLE: [(OpGroup, OpSpec); Op::ALL.len()] = by_code();
 
-const fn by_code() -> [(ShapeClass, OpSpec); Op::ALL.len()] {
+const fn by_code() -> [(OpGroup, OpSpec); Op::ALL.len()] {
     let mut rows = [None; Op::ALL.len()];
     let mut of_class = 0;
     while of_class < CLASSES.len() {
@@ -123,7 +143,7 @@ const fn by_code() -> [(ShapeClass, OpSpec); Op::ALL.len()] {
         }
         of_class += 1;
     }
-    let mut table = [(ShapeClass::Attention, attention::ROWS[0]); Op::ALL.len()];
+    let mut table = [(OpGroup::Attention, attention::ROWS[0]); Op::ALL.len()];
     let mut place = 0;
     while place < table.len() {
         match rows[place] {
@@ -144,8 +164,8 @@ impl Op {
         }
     }
 
-    /// The class of an op; none for a custom op.
-    pub(crate) fn class(self) -> Option<ShapeClass> {
+    /// The group of an op's row; none for a custom op.
+    pub fn group(self) -> Option<OpGroup> {
         let place = (self as usize).checked_sub(1)?;
         Some(TABLE[place].0)
     }
