@@ -111,7 +111,7 @@ impl GpuExecutable {
         };
         let mut new = 0;
         for queue_index in 0..made.gpu.command_queues.len() {
-            let (pipelines, command_queue) =
+            let (pipelines, made_here) =
                 made.gpu
                     .pipelines
                     .get(&made.gpu.command_queues, queue_index, &made.program.kernels)?;
@@ -119,7 +119,7 @@ impl GpuExecutable {
                 pipelines,
                 sets: Mutex::default(),
             });
-            new += command_queue;
+            new += made_here;
         }
         if new > 0 {
             shared.keep_pipelines(&made.gpu);

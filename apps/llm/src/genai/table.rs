@@ -97,8 +97,10 @@ impl Table {
         };
         let (values, dtype) = match node.op {
             Op::Gather => {
-                if node.typed::<Along>().is_ok_and(|gather| gather.axis != 0) {
-                    return refuse("its axis must be 0");
+                match node.typed::<Along>() {
+                    Ok(gather) if gather.axis == 0 => {}
+                    Ok(_) => return refuse("its axis must be 0"),
+                    Err(error) => return refuse(&error.to_string()),
                 }
                 let transposition = graph.producer(from).map(|id| graph.node(id));
                 let transposed = transposition.filter(|node| {

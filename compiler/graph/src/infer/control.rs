@@ -234,15 +234,14 @@ fn infer_map(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known>
 }
 
 fn infer_scan(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known>, Error> {
-    let scan = node.typed::<Scan>().ok();
-    let counts = scan.and_then(|scan| {
-        let states = node.inputs.len().checked_sub(scan.scan_inputs)?;
-        Some((scan, states))
-    });
-    let Some((attributes, states)) = counts else {
+    let attributes: Scan = node
+        .typed()
+        .map_err(|why| Error::infer(describe(graph, node), why))?;
+    let Some(states) = node.inputs.len().checked_sub(attributes.scan_inputs) else {
         return Err(Error::inference(format!(
-            "node {}: num_scan_inputs is missing or more than the {} inputs",
+            "node {}: num_scan_inputs is {}, more than the {} inputs",
             describe(graph, node),
+            attributes.scan_inputs,
             node.inputs.len()
         )));
     };

@@ -5,6 +5,7 @@
 use polychip_ops::operator::SequenceEmpty;
 use polychip_ops::{DType, Op, TensorType};
 
+use super::describe;
 use crate::{Container, Error, Graph, NodeId, Tensor, TensorId};
 
 /// Infers the node if it works on sequences or optionals; `false` where shape functions should.
@@ -19,7 +20,9 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId) -> Result<bool, Error> {
     let unranked = |tensor: &Tensor| TensorType::unranked(tensor.ty.dtype);
     let found: Option<(TensorType, Container)> = match node.op {
         Op::SequenceEmpty => {
-            let empty: SequenceEmpty = node.typed().map_err(|why| Error::inference(why.to_string()))?;
+            let empty: SequenceEmpty = node
+                .typed()
+                .map_err(|why| Error::infer(describe(graph, node), why))?;
             Some((TensorType::unranked(empty.element()), Container::Sequence))
         }
         Op::SequenceConstruct => first.map(|tensor| {

@@ -68,7 +68,10 @@ fn upsample(call: &Call<'_>) -> Result<Vec<Out>> {
 }
 
 fn resize(call: &Call<'_>) -> Result<Vec<Out>> {
-    call.word(Attr::Mode, &["nearest", "linear", "cubic"])?;
+    if call.word(Attr::Mode, &["nearest", "linear", "cubic"])? == "nearest" {
+        let roundings = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"];
+        call.word(Attr::NearestMode, &roundings)?;
+    }
     let policies = ["stretch", "not_larger", "not_smaller"];
     let policy = call.word(Attr::KeepAspectRatioPolicy, &policies)?;
     // Older exporters leave a port empty by a tensor without elements.

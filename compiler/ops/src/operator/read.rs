@@ -85,6 +85,11 @@ impl<'a> Reader<'a> {
 
     /// One of these words; an integer attribute names it by its place, as `TreeEnsemble` does.
     pub(super) fn word<T: Copy>(&self, attr: Attr, words: &[(T, &str)]) -> Result<T> {
+        if attr == Attr::NearestMode && self.str(Attr::Mode) != Some("nearest") {
+            // it has a meaning in that mode only: exporters write anything beside another
+            self.seen(attr);
+            return Ok(words[0].0);
+        }
         if self
             .spec
             .attribute(attr)
@@ -181,8 +186,12 @@ impl Field for Option<DType> {
 
 impl Field for DType {
     fn read(reader: &Reader<'_>, attr: Attr) -> Result<DType> {
-        let dtype = Option::<DType>::read(reader, attr)?;
-        reader.present(attr, dtype)
+        let code = reader.present(attr, reader.int(attr))?;
+        let dtype = u32::try_from(code)
+            .ok()
+            .filter(|&code| code != 0)
+            .and_then(DType::from_code);
+        dtype.ok_or_else(|| reader.error(format!("{attr} is {code}, which is no element type")))
     }
 }
 

@@ -427,6 +427,11 @@ fn pool(
     if maximum && !is_rounded(l.part, node, y) {
         return Ok(false);
     }
+    let count_padding = match node.typed::<AveragePool>() {
+        Ok(pool) => pool.count_include_pad,
+        Err(_) if node.op == Op::AveragePool => return Ok(false),
+        Err(_) => false,
+    };
     let [n, c, spatial] = image(dims)?;
     let params = if node.op == Op::GlobalAveragePool {
         PoolParams {
@@ -439,9 +444,6 @@ fn pool(
         window::pool(l, node, x, y)?
     };
     let isa = l.isa;
-    let count_padding = node
-        .typed::<AveragePool>()
-        .is_ok_and(|pool| pool.count_include_pad);
     let plan = AveragePlan::new(params, count_padding).map_err(kernel_error)?;
     let (input, output) = (
         l.read(x, Layout::ChannelsLast, Storage::Codes)?,
@@ -472,11 +474,10 @@ fn pool(
 fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
     let (dims, shape) = (l.shape(x)?, l.shape(y)?.to_vec());
     let rank = dims.len();
-    let permutation: Vec<usize> = match node
-        .typed::<Transpose>()
-        .map(|transpose| transpose.perm)
-        .unwrap_or_default()
-    {
+    let Ok(Transpose { perm }) = node.typed() else {
+        return Ok(false);
+    };
+    let permutation: Vec<usize> = match perm {
         Some(perm) => match axis::normalise_all(&perm, rank) {
             Some(perm) => perm,
             None => return Ok(false),

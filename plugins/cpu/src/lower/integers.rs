@@ -112,7 +112,7 @@ fn product(part: &Part, node: &Node) -> Option<Product> {
     };
     let filter = Filter::of(part, w, encoding, columns)?;
     let depth = filter.depth()?;
-    let grouped = node.typed::<Conv>().is_ok_and(|conv| conv.groups.get() != 1);
+    let grouped = !columns && node.typed::<Conv>().ok()?.groups.get() != 1;
     if grouped && filter.zeros().is_some() {
         return None;
     }

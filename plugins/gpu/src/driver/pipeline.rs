@@ -136,7 +136,7 @@ impl Pipelines {
             });
         }
         // what the first command queue has made, another does not compile again
-        let command_queue = match (&self.cache, queue_index) {
+        let queue_cache = match (&self.cache, queue_index) {
             (Cache::Wgpu(Some(cache)), 0) => Some(cache.clone()),
             (Cache::Wgpu(Some(cache)), _) => Some(cache_of(
                 &command_queues[queue_index],
@@ -145,7 +145,7 @@ impl Pipelines {
             _ => None,
         };
         self.make_all(queue_index, kernels, |kernel| {
-            make(&command_queues[queue_index], command_queue.as_ref(), kernel)
+            make(&command_queues[queue_index], queue_cache.as_ref(), kernel)
         })
     }
 
