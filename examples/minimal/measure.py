@@ -26,7 +26,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+ROOT = HERE.parents[1]
 PACKAGES = {"ONNX Runtime": "onnxruntime", "LiteRT": "ai-edge-litert"}
 
 

@@ -48,6 +48,7 @@ pub struct Objective {
     /// milliwatts.
     #[serde(
         rename = "max_predicted_power_mw",
+        alias = "power_limit_mw",
         default,
         skip_serializing_if = "Option::is_none"
     )]
@@ -56,6 +57,7 @@ pub struct Objective {
     /// JSON holds thousandths of a degree Celsius.
     #[serde(
         rename = "max_predicted_temperature_mc",
+        alias = "temperature_limit_mc",
         default,
         skip_serializing_if = "Option::is_none"
     )]
@@ -239,6 +241,12 @@ impl Objective {
         self.needs_energy() || (self.max_predicted_temperature.is_some() && target.heat.is_some())
     }
 
+    /// The objective as in plan files, on one line.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("invariant: an objective has only JSON types")
+    }
+
     /// The objective as text.
     #[must_use]
     pub fn description(&self) -> String {
@@ -319,6 +327,21 @@ impl Default for Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objectives_of_earlier_plan_files_keep_their_limits() {
+        let limited = Objective {
+            max_predicted_power: Some(Milliwatts::new(5000)),
+            max_predicted_temperature: Some(MilliCelsius::new(80_000)),
+            ..Objective::energy()
+        };
+        let now = serde_json::to_string(&limited).unwrap();
+        let before = now
+            .replace("max_predicted_power_mw", "power_limit_mw")
+            .replace("max_predicted_temperature_mc", "temperature_limit_mc");
+        assert_ne!(before, now);
+        assert_eq!(serde_json::from_str::<Objective>(&before).unwrap(), limited);
+    }
 
     #[test]
     fn joule_price_round_trips() {

@@ -690,6 +690,9 @@ impl Prepared {
         let path = planned.model.path();
         let energy = warning::of_energy(path, &planned.plan.objective, &planned.prices.targets);
         planned.warnings.extend(energy);
+        planned
+            .warnings
+            .extend(warning::of_heat(&planned.plan.objective, &planned.prices.targets));
         Ok(planned)
     }
 }

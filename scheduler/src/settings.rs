@@ -297,6 +297,9 @@ pub(crate) fn read_change(name: &str, value: &str) -> Result<SettingsChange> {
     let bad = |words: String| Error::new(ErrorKind::BadInput, words);
     let Some((_, read)) = OF_SESSION.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = of_session().collect();
+        if let Some(new) = renamed(name).filter(|new| known.contains(new)) {
+            return Err(bad(format!("session setting {name:?} is now {new:?}")));
+        }
         let also = if of_policy().any(|known| known == name) {
             " (set it in the session's policy)"
         } else {
@@ -401,14 +404,20 @@ impl Builder {
     }
 }
 
+/// The current name of a setting's former name.
+#[must_use]
+pub fn renamed(former: &str) -> Option<&'static str> {
+    RENAMED
+        .iter()
+        .find(|(old, _)| *old == former)
+        .map(|(_, new)| *new)
+}
+
 fn set<T>(settings: &[Setting<T>], what: &str, thing: T, name: &str, value: &str) -> Result<T> {
     let Some(setting) = settings.iter().find(|setting| setting.name == name) else {
         let known: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
-        let renamed = RENAMED
-            .iter()
-            .find(|(old, new)| *old == name && known.contains(new));
-        let words = match renamed {
-            Some((_, new)) => format!("the {what} setting {name:?} is now {new:?}"),
+        let words = match renamed(name).filter(|new| known.contains(new)) {
+            Some(new) => format!("the {what} setting {name:?} is now {new:?}"),
             None => format!(
                 "a {what} has no setting {name:?}; its settings are: {}",
                 known.join(", ")

@@ -82,6 +82,12 @@ pub enum Warning {
         /// The command that measures it.
         command: String,
     },
+    /// Thermal models are given ([`Policy::heat`](crate::Policy::heat)), but the predicted temperature
+    /// has no limit, so they change nothing.
+    HeatWithoutLimit {
+        /// Devices, `plugin:index`.
+        devices: Vec<String>,
+    },
     /// A part was measured at other settings only, so its cost here is not a measurement.
     MeasuredElsewhere {
         /// Number of the plan's part.
@@ -158,6 +164,12 @@ impl fmt::Display for Warning {
                      to measure it (needs a power sensor): {command}"
                 )
             }
+            Warning::HeatWithoutLimit { devices } => write!(
+                f,
+                "warning: the thermal model of {} changes nothing without max_predicted_temperature; \
+                 max_temperature limits sensor readings",
+                devices.join(", ")
+            ),
             Warning::MeasuredElsewhere { part, device, words } => {
                 write!(f, "warning: part {part} on {device}: {words}")
             }
@@ -201,6 +213,16 @@ pub(crate) fn of_energy(model: &Path, objective: &Objective, targets: &[Target])
         })
     });
     modelled.collect()
+}
+
+/// A warning if devices have thermal models that no limit uses.
+pub(crate) fn of_heat(objective: &Objective, targets: &[Target]) -> Option<Warning> {
+    if objective.max_predicted_temperature.is_some() {
+        return None;
+    }
+    let warm = targets.iter().filter(|target| target.heat.is_some());
+    let devices: Vec<String> = warm.map(|target| target.name.clone()).collect();
+    (!devices.is_empty()).then_some(Warning::HeatWithoutLimit { devices })
 }
 
 /// Warnings for a new plan: estimates of its parts that the profile contradicts, and measurements

@@ -94,7 +94,8 @@ fn values(command: &Command, file: &Path) -> anyhow::Result<Vec<Value>> {
     let known = known(command);
     let one = |(key, value): (&String, &toml::Value)| {
         if !known.contains(key) {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let former = former(command);
+            let known: Vec<&str> = known.difference(&former).map(String::as_str).collect();
             return Err(bad(format!(
                 "unknown option {key:?}; options with a default are {}",
                 known.join(", ")
@@ -134,9 +135,22 @@ fn is_common(option: &Arg) -> bool {
 
 /// The options that the file may set.
 fn known(command: &Command) -> BTreeSet<String> {
-    let own = command.get_arguments().filter(|option| is_common(option));
+    options(command, &is_common)
+}
+
+/// Former names of options, which answer with the current one.
+fn former(command: &Command) -> BTreeSet<String> {
+    options(command, &Arg::is_hide_set)
+}
+
+/// The options of a command and its subcommands that `chosen` accepts.
+fn options(command: &Command, chosen: &dyn Fn(&Arg) -> bool) -> BTreeSet<String> {
+    let own = command.get_arguments().filter(|option| chosen(option));
     let own = own.filter_map(|option| option.get_long().map(str::to_owned));
-    own.chain(command.get_subcommands().flat_map(known)).collect()
+    let below = command
+        .get_subcommands()
+        .flat_map(|command| options(command, chosen));
+    own.chain(below).collect()
 }
 
 /// The words that the file adds to a command line.

@@ -65,6 +65,8 @@ pub(crate) struct PartitionOutput {
     measured: Vec<MeasuredFigure>,
     /// How the runs that the plan is for follow each other.
     cadence: Cadence,
+    /// Doubtful costs, and settings without effect.
+    warnings: Vec<polychip::Warning>,
     /// With `--front`: plans from fastest to most frugal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     front: Vec<Plan>,
@@ -126,6 +128,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             plan: planned.plan_file(),
             measured: planned.measured(),
             cadence: planned.cadence(),
+            warnings: planned.warnings().to_vec(),
             front,
         });
     }
@@ -133,7 +136,12 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         Cadence::BackToBack => String::new(),
         cadence => format!("planned for cadence {cadence}\n"),
     };
-    out.text(&(report.to_string() + &cadence + &table(&front)))
+    let warnings: String = planned
+        .warnings()
+        .iter()
+        .map(|warning| format!("{warning}\n"))
+        .collect();
+    out.text(&(report.to_string() + &cadence + &warnings + &table(&front)))
 }
 
 /// Plans from fastest to most frugal, a line each; nothing without plans.

@@ -116,6 +116,8 @@ impl Options {
                 for value in values(name, value) {
                     policy = policy.with_setting(name, value)?;
                 }
+            } else if let Some(new) = settings::renamed(name) {
+                return Err(Failure::argument(format!("option {name:?} is now {new:?}")));
             } else {
                 let mut known: Vec<&str> = settings::of_policy()
                     .chain(settings::of_runtime())

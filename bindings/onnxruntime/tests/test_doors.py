@@ -88,6 +88,13 @@ def test_settings_change_while_a_session_runs(scripted: dict[str, str]) -> None:
     assert learning()["mode"] == "no"
     with pytest.raises(Exception, match="cannot change while it runs"):
         own.set_ep_dynamic_options({"threads": "1"})
+    with pytest.raises(Exception, match="is now .*max-surface-temperature"):
+        own.set_ep_dynamic_options({"max-surface": "42C"})
+
+
+def test_former_names_of_options_answer_with_the_current_one() -> None:
+    with pytest.raises(Exception, match="option .*hottest.* is now .*max-temperature"):
+        made({"hottest": "80C"})
 
 
 def test_a_governed_session_takes_hints(scripted: dict[str, str]) -> None:

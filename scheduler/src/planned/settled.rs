@@ -33,12 +33,9 @@ fn key(
         let _ = write!(key, "{byte:02x}");
     }
     let point = settings.operating_point(DeviceKind::Cpu);
-    let _ = write!(
-        key,
-        "; {}; {point}; {}",
-        objective.description(),
-        identities.join(", ")
-    );
+    // as JSON, whose field names are those of plan files: the text for people may be reworded
+    let objective = objective.to_json();
+    let _ = write!(key, "; {objective}; {point}; {}", identities.join(", "));
     if cadence != Cadence::BackToBack {
         let _ = write!(key, "; {cadence}");
     }

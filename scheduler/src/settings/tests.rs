@@ -103,6 +103,11 @@ fn unknown_setting_error_lists_the_settings() {
         .unwrap_err()
         .to_string();
     assert_eq!(error, "the policy setting \"hottest\" is now \"max-temperature\"");
+    let error = read_change("max-surface", "42C").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "session setting \"max-surface\" is now \"max-surface-temperature\""
+    );
     let error = Policy::latency()
         .with_setting("late", "Drop")
         .unwrap_err()

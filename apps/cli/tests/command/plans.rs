@@ -225,6 +225,10 @@ fn power_and_temperature_limits_are_met_or_reported() {
         "{text}"
     );
     assert!(text.contains("holding the limits: +"), "{text}");
+    // the sensors' limit has the name that the prediction's had: a thermal model shows what was meant
+    let text = partition(&place, WARM, &["--max-temperature", "80C", heat[2], heat[3]]).ok();
+    let warning = "the thermal model of null:1 changes nothing without max_predicted_temperature";
+    assert!(text.contains(warning), "{text}");
     let text = partition(&place, WARM, &["--deadline", "0.3ms", "--policy", "energy"]).ok();
     assert!(text.contains("deadline: "), "{text}");
     for (flag, bad) in [
