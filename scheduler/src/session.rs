@@ -270,10 +270,9 @@ impl Session {
         Ok(Session(Arc::new(Shapes::open(next_id(), shared, model, policy)?)))
     }
 
-    /// The current plan. Runs of trials may execute another one ([`Policy::learn`]). It changes when the
-    /// session adopts a faster plan, when a device is lost for good, becomes too hot or has cooled, and when
-    /// a governor switches plans. For a model with open sizes, it is the plan for the last used sizes; `None`
-    /// before the first run.
+    /// The current plan; a trial may run another one ([`Policy::learn`]). It changes when the session adopts
+    /// a faster plan, loses a device or excludes a hot one, and when its governor switches. For a model with
+    /// open sizes, it is the plan for the last used sizes; `None` before the first run.
     #[must_use]
     pub fn plan(&self) -> Option<Plan> {
         self.planned().map(|planned| planned.plan().clone())
@@ -335,9 +334,8 @@ impl Session {
         Ok(self.input_in(index, spec, memory))
     }
 
-    /// Makes an input of this shape over the app's own memory, which devices read in place: a camera frame,
-    /// or an array of another library. A device that cannot import the memory gets a copy, which the report
-    /// counts.
+    /// Makes an input of this shape over the app's own memory, such as a camera frame. Devices read it in
+    /// place. A device that cannot import the memory gets a copy, which the report counts.
     ///
     /// # Errors
     /// The model has no such input, the shape does not fit it, or the memory is too small.
@@ -350,11 +348,10 @@ impl Session {
         Ok(input)
     }
 
-    /// Makes an input over the memory of an output, so that the next run reads it in place. The output may
-    /// belong to another session of the runtime. The input has the output's current shape. A run is refused
-    /// while another run writes the memory that it reads, or reads the memory that it writes. For a device
-    /// that shares no memory with the host, the tensor is copied, and the report of the device's session
-    /// counts the copy.
+    /// Makes an input over the memory of an output, of this or another session of the runtime, so that the
+    /// next run reads it in place. It has the output's current shape. A run is refused while another run
+    /// writes the memory that it reads, or reads the memory that it writes. For a device that shares no
+    /// memory with the host, the tensor is copied, and its session's report counts the copy.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -444,9 +441,8 @@ impl Session {
         Ok(self.output_in(index, spec, memory))
     }
 
-    /// Makes an output of this shape over the app's own memory, which runs write in place. If a device cannot
-    /// import the memory, the output is copied there before the run returns its outputs, and the report
-    /// counts the copy.
+    /// Makes an output of this shape over the app's own memory, which runs write in place. For a device that
+    /// cannot import the memory, the output is copied there after the run, and the report counts the copy.
     ///
     /// # Errors
     /// The model has no such output, the shape does not fit it, or the memory is too small.
@@ -467,9 +463,8 @@ impl Session {
         }
     }
 
-    /// Plans, compiles and loads for inputs of these shapes, or for their bucket, so that the first run with
-    /// these sizes need not. Does nothing if that is done already, or if the model has no open sizes. For an
-    /// input of strings, give the shape of the strings, not the packed bytes.
+    /// Plans, compiles and loads for inputs of these shapes, or for their bucket, ahead of the first run.
+    /// Does nothing without open sizes. For strings, give the shape of the strings, not of the packed bytes.
     ///
     /// # Errors
     /// The model has no such input, a shape does not fit it, an open size is missing, or as for
@@ -486,10 +481,9 @@ impl Session {
         self.0.prepare(&indices).map(drop)
     }
 
-    /// Returns the outputs of a run on inputs of these shapes. Plans for these shapes if necessary, as a run
-    /// does ([`Session::submit`]). The sizes are known except those that depend on values. An output is
-    /// `None` if no run writes it (a constant, an input passed through, a duplicate of another output); such
-    /// an output cannot be bound.
+    /// The outputs of a run on inputs of these shapes, which are planned for first if necessary. All sizes
+    /// are known except those that depend on values. An output is `None`, and cannot be bound, if no run
+    /// writes it (a constant, an input passed through, a duplicate of another output).
     ///
     /// # Errors
     /// As for [`Session::prepare`].
@@ -505,9 +499,8 @@ impl Session {
         self.0.outputs_for(&indices)
     }
 
-    /// Feeds an output back as an input: each run reads what the last one wrote, in place, and the first run
-    /// reads zeros. Runs then neither get this input nor return this output, and they execute one after the
-    /// other.
+    /// Feeds an output back as an input: each run reads in place what the last one wrote, the first run
+    /// zeros. Runs then neither get this input nor return this output, and execute one after the other.
     ///
     /// # Errors
     /// The model has no such input or output, they differ in type or shape, one of them is already bound, or
@@ -543,24 +536,16 @@ impl Session {
     /// Sets the state of an input.
     ///
     /// # Errors
-    /// The input is not a state, the shape does not fit it, the number of bytes differs, or a run is in
-    /// flight.
+    /// The input is not a state, the shape or the number of bytes does not fit, or a run is in flight.
     pub fn set_state(&self, input: &str, shape: &[usize], bytes: &[u8]) -> Result<()> {
         let index = self.input_index(input)?;
         self.0.states.load(index, &self.0.inputs[index], shape, bytes)
     }
 
-    /// Starts a run on these inputs, in any order, and does not wait for its end.
-    ///
-    /// Usually the call only passes the parts to their devices. It takes longer, possibly seconds, if the
-    /// session must first plan, compile and load:
-    ///
-    /// - for new sizes of a model with open sizes. [`Session::prepare`] does this in advance; with
-    ///   [`Policy::background_planning`], the call makes a CPU-only plan, in milliseconds. If another thread
-    ///   already plans for these sizes, the call waits for it.
-    /// - after a device was lost, or a device became too hot for [`Policy::max_temperature`] or has cooled.
-    ///
-    /// An input is copied during the call if a device cannot import its memory.
+    /// Starts a run on these inputs, in any order, and does not wait for its end. The call first plans and
+    /// compiles, possibly for seconds, for new sizes of a model with open sizes ([`Session::prepare`] does
+    /// this in advance), and after a device was lost, became too hot or has cooled. If another thread plans
+    /// for these sizes, the call waits. It also copies inputs for devices that cannot import their memory.
     ///
     /// # Errors
     /// An input is missing, given twice or of another session; as many runs are in flight as the policy
@@ -578,9 +563,8 @@ impl Session {
         self.submit_with(inputs, outputs, RunOptions::new())
     }
 
-    /// Like [`Session::submit`], but waits while as many runs are in flight as the policy allows. A run
-    /// leaves this count when it has returned its outputs, or when it was dropped and has ended. Waiting
-    /// threads proceed in order of arrival.
+    /// Like [`Session::submit`], but waits while as many runs are in flight as the policy allows, until one
+    /// has returned its outputs or, if dropped, has ended. Waiting threads proceed in order of arrival.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -613,8 +597,7 @@ impl Session {
     /// Like [`Session::submit_into`], waiting like [`Session::submit_blocking`], but at most `timeout`.
     ///
     /// # Errors
-    /// As for [`Session::submit_into`]; [`ErrorKind::Closed`] once [`Session::close`] is called, even while
-    /// waiting.
+    /// As for [`Session::submit_into`] and [`Session::submit_blocking`].
     pub fn submit_within(&self, inputs: &[&Input], outputs: &[&Output], timeout: Duration) -> Result<Run> {
         self.submit_with(inputs, outputs, RunOptions::new().queue_timeout(timeout))
     }
