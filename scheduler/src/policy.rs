@@ -191,9 +191,9 @@ impl Policy {
         }
     }
 
-    /// Minimizes time and energy together. A joule costs 200 ms, so both weigh the same at 5 W, and no plan
-    /// is predicted to take more than 1.5× the time of the fastest one. [`Policy::energy_price`] sets another
-    /// price, and then the price alone decides.
+    /// Minimizes time and energy together. A joule costs 200 ms, so both weigh the same at 5 W. The plan is
+    /// predicted to take at most 1.5× the time of the fastest one. [`Policy::energy_price`] sets another
+    /// price and removes this bound.
     #[must_use]
     pub fn balanced() -> Self {
         Self {
@@ -224,7 +224,7 @@ impl Policy {
 
     /// Sets the value of a joule in time, for [`Aim::Balanced`]: a plan that saves a joule may take this much
     /// longer. At a price of `p` seconds per joule, energy weighs as much as time at `1 / p` watts. The price
-    /// has a resolution of a thousandth, and is limited to 1 µs to 1 h per joule; zero ignores energy.
+    /// is rounded to 0.1 % and limited to the range from 1 µs to 1 h per joule; zero ignores energy.
     ///
     /// ```
     /// use std::time::Duration;
@@ -448,17 +448,18 @@ impl Policy {
         self
     }
 
-    /// Uses the measurements nearest to these conditions, on every device, instead of the current conditions:
-    /// for a plan that is made on another machine or at another time than it is used.
+    /// Makes plans for these conditions (such as clock and temperature) instead of the current ones: on every
+    /// device, costs come from the measurements taken under the most similar conditions. Use it to plan at
+    /// another time or on another machine than the app runs.
     #[must_use]
     pub fn priced_at(mut self, conditions: Conditions) -> Self {
         self.conditions = Some(conditions);
         self
     }
 
-    /// Sets whether the session learns from its own runs (default: yes, within 5 % of their time). It then
-    /// tries other plans and keeps the fastest. [`Learn::No`] freezes the plan. Sessions that are governed,
-    /// admitted, for throughput, or made from a plan file always keep their plans.
+    /// Sets whether the session learns from its own runs: it then tries other plans and keeps the fastest
+    /// (default: yes; trials may cost 5 % of the run time). [`Learn::No`] freezes the plan. Learning never
+    /// changes the plan of a session that is governed, admitted, for throughput, or made from a plan file.
     #[must_use]
     pub fn learn(mut self, learn: Learn) -> Self {
         self.learn = learn;
@@ -500,16 +501,16 @@ impl Policy {
     }
 
     /// Like [`Policy::governed`]: limits the total power of the devices, averaged over seconds, as far as
-    /// plans and pace can hold it.
+    /// other plans and skipped frames can hold it.
     #[must_use]
     pub fn max_power(mut self, limit: Milliwatts) -> Self {
         self.governed.get_or_insert_default().max_power = Some(limit);
         self
     }
 
-    /// Like [`Policy::governed`]: limits the temperature of the surface that a hand touches, if a sensor
-    /// reports it (`skin` in the name table, [`Rules`](crate::telemetry::Rules)), as far as plans and pace
-    /// can hold it.
+    /// Like [`Policy::governed`]: limits the temperature of the surface that a hand touches, as far as other
+    /// plans and skipped frames can hold it. This needs a sensor of that surface (`skin` in the name table of
+    /// [`Rules`](crate::telemetry::Rules)).
     #[must_use]
     pub fn max_surface_temperature(mut self, limit: MilliCelsius) -> Self {
         self.governed.get_or_insert_default().max_surface = Some(limit);

@@ -76,8 +76,9 @@ pub struct Report {
     pub copies: u64,
     /// Size of these copies, in bytes.
     pub copied_bytes: u64,
-    /// Part inputs and outputs that plugins copied or converted instead of using in place and that
-    /// crossed a link to a device's own memory, in bytes; 0 if a plugin does not report it.
+    /// Bytes of part inputs and outputs that plugins copied or converted instead of using in place,
+    /// including those that crossed a link to a device's own memory. A plugin that does not report
+    /// them counts as 0.
     pub device_copied_bytes: u64,
     /// The parts in order.
     pub parts: Vec<PartReport>,
@@ -90,8 +91,8 @@ pub struct Report {
     /// Replicas of the model, each on its own devices; empty if there is only one. `parts` and
     /// `crossings` are those of the first.
     pub replicas: Vec<ReplicaReport>,
-    /// Doubtful predictions: contradicted by the runs, or for parts that were measured at other
-    /// settings only.
+    /// Doubtful predictions: the runs contradict them, or the part was measured only at other
+    /// settings.
     pub warnings: Vec<Warning>,
     /// Ready plans and switches between them; none if the session is not governed.
     pub governed: Option<GovernedReport>,

@@ -75,8 +75,8 @@ impl RunOptions {
 /// A submitted run.
 ///
 /// A thread waits for its outputs ([`Run::wait`], [`Run::poll`]), or a task awaits them: a run is a
-/// future that works with any executor. It uses no executor thread meanwhile; a thread of the
-/// session, made when the first run of a slot is awaited, drives the run and wakes the task.
+/// future that works with any executor. It does not block the executor's threads. A thread of the
+/// session drives the run and wakes the task.
 ///
 /// ```no_run
 /// # async fn answer(session: &polychip::Session, image: &polychip::Input) -> Result<(), polychip::Error> {
@@ -207,7 +207,8 @@ impl Run {
     }
 
     /// Waits at most `timeout`; returns `None` if the run has not ended. If a device was lost and
-    /// the policy retries the run, the session is repaired first, which may exceed the timeout.
+    /// the policy retries the run, the call first repairs the session, which may take longer than
+    /// the timeout.
     ///
     /// # Errors
     /// The device's error, or an error if the outputs were already taken.

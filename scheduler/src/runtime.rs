@@ -153,9 +153,9 @@ impl Runtime {
         Model::made(name, graph)
     }
 
-    /// Like [`load_graph`](Runtime::load_graph), for constants that are stored in a file. Devices
-    /// may read them from the file, so that packed constants are not held in memory twice. The
-    /// graph's first file is the folder's model.
+    /// Like [`load_graph`](Runtime::load_graph), for constants that are stored in files. Devices
+    /// may read the constants from there, so that packed constants are not in memory twice. The
+    /// first file that the graph names is the model file of `files`.
     #[must_use]
     pub fn load_graph_over(
         &self,
@@ -185,8 +185,8 @@ impl Runtime {
     /// Asks the devices which nodes of a model they can run, without planning.
     ///
     /// # Errors
-    /// A symbolic dimension is unbound, a device that the policy names does not exist, or a plugin
-    /// failed.
+    /// The model has an open dimension ([`Model::bind`]), a device that the policy names does not
+    /// exist, or a plugin failed.
     pub fn support(&self, model: &Model, policy: &Policy) -> Result<Support> {
         Support::new(&self.0, model, policy)
     }
@@ -194,8 +194,8 @@ impl Runtime {
     /// Plans a model without compiling anything.
     ///
     /// # Errors
-    /// A symbolic dimension is unbound, a device that the policy names does not exist, or no device
-    /// can run some node.
+    /// The model has an open dimension ([`Model::bind`]), a device that the policy names does not
+    /// exist, or no device can run some node.
     pub fn plan(&self, model: &Model, policy: &Policy) -> Result<Planned> {
         self.plan_watched(model, policy, &|_| {})
     }
@@ -237,9 +237,9 @@ impl Runtime {
         Planned::with_plan(&self.0, model, policy, plan)
     }
 
-    /// Plans, checks, compiles and loads a model, ready to run. If the model has open sizes, this
-    /// happens for the sizes of the first run's inputs, and again for new sizes; the results are
-    /// cached ([`Policy::specialization_cache_bytes`]).
+    /// Plans, checks, compiles and loads a model, ready to run. If the model has open sizes, the
+    /// first [`Session::submit`] or [`Session::prepare`] with new input sizes does this for these
+    /// sizes. The results are cached ([`Policy::specialization_cache_bytes`]).
     ///
     /// # Errors
     /// As for [`Runtime::plan`], or a device refused its part. For a model with open sizes: the
@@ -273,8 +273,8 @@ impl Runtime {
     }
 
     /// Like [`Runtime::session`], from plans that were compiled ahead: nothing is planned or
-    /// compiled. If the model has open sizes, `made` holds one plan for each of some sizes; runs of
-    /// other sizes are planned as usual.
+    /// compiled. If the model has open sizes, `made` holds one plan for each set of sizes that you
+    /// precompiled; runs of other sizes are planned as usual.
     ///
     /// # Errors
     /// A precompiled plan is stale ([`ErrorKind::BadPlan`], with the reason): it was made by
@@ -289,10 +289,9 @@ impl Runtime {
         Session::precompiled(Arc::clone(&self.0), model, policy, made)
     }
 
-    /// Stores a measured energy per run, in microjoules and net of idle power, for the one part
-    /// that the plan gives to `device`, with the sensor's name and the interval. Returns whether it
-    /// was stored: it is not if the device has several parts, because the energy of each is then
-    /// unknown.
+    /// Stores the measured energy of a run on `device` in the profile, with the sensor's name.
+    /// `net_uj` is in microjoules, without idle power. Returns false, and stores nothing, if the
+    /// plan gives the device several parts, because the energy of each part is then unknown.
     ///
     /// # Errors
     /// The profile cannot be written.
@@ -334,17 +333,17 @@ impl Builder {
     /// Sets the profile database, or adds a bundle.
     ///
     /// A profile database is created if the file does not exist. Runs record their measured times
-    /// in it. An unusable file is left unchanged, and measurements then stay in memory:
-    /// [`Profile::trouble`] and the session reports state the reason. A build without the feature
-    /// `database` reads no such file, and reports that in the same places. If several databases are
-    /// given, the last one is used.
+    /// in it. [`Builder::build`] fails if the file is unusable, and leaves it unchanged; without
+    /// the feature `database` it fails for every such file. If a later write fails, new
+    /// measurements stay in memory until the file can be written; [`Profile::trouble`] and the
+    /// session reports state the reason. If several databases are given, the last one is used.
     ///
-    /// A bundle holds what a farm measured (`polychip farm bundle`). Its content goes into the
-    /// database with its version, so that no older bundle is accepted later; without a database it
-    /// stays in memory. Only bundles signed by a trusted key are accepted ([`Builder::trust`]).
+    /// A bundle holds the measurements of a device farm (`polychip farm bundle`). Its content and
+    /// version go into the database, so that no older bundle is accepted later; without a database
+    /// they stay in memory. Only bundles signed by a trusted key are accepted ([`Builder::trust`]).
     /// [`Runtime::bundles`] lists which bundles were loaded, and why the others were refused.
-    /// Bundles are loaded in the given order. A file is a bundle if it starts like one, or if its
-    /// name ends in `.bundle`, even if it does not exist.
+    /// Bundles are loaded in the given order. A path counts as a bundle if its name ends in
+    /// `.bundle`, or if the file starts like one.
     #[must_use]
     pub fn profiles(mut self, file: impl Into<PathBuf>) -> Self {
         self.profiles.push(file.into());
@@ -359,7 +358,8 @@ impl Builder {
     }
 
     /// Sets the name of this installation, a random string that the app keeps. Staged rollouts use
-    /// it to pick a share of the devices. Without it only bundles for all devices are accepted.
+    /// it to pick a share of all installations. Without it, only bundles for all installations are
+    /// accepted.
     #[must_use]
     pub fn installation(mut self, name: &str) -> Self {
         self.trust = self.trust.installation(name);
@@ -388,9 +388,9 @@ impl Builder {
         self
     }
 
-    /// Lets plugins measure the rates behind their estimates if the profile holds none for this
-    /// machine and build. Without this nothing is measured before planning: a plan uses the
-    /// profile, and the rates that manufacturers publish.
+    /// Lets plugins measure the rates behind their cost estimates, if the profile holds none for
+    /// this machine and build. Without this, estimates use the rates in the profile, or those that
+    /// manufacturers publish.
     #[must_use]
     pub fn measure_rates(mut self) -> Self {
         self.measures_rates = true;

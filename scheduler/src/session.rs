@@ -270,8 +270,9 @@ impl Session {
         Ok(Session(Arc::new(Shapes::open(next_id(), shared, model, policy)?)))
     }
 
-    /// The plan that the next run executes. It changes if a device is lost for good. For a model with open
-    /// sizes, the plan for the last used sizes; `None` before the first run.
+    /// The current plan; a trial may run another one ([`Policy::learn`]). It changes when the session adopts
+    /// a faster plan, loses a device or excludes a hot one, and when its governor switches. For a model with
+    /// open sizes, it is the plan for the last used sizes; `None` before the first run.
     #[must_use]
     pub fn plan(&self) -> Option<Plan> {
         self.planned().map(|planned| planned.plan().clone())
@@ -285,7 +286,7 @@ impl Session {
         Some(planned)
     }
 
-    /// Whether the model leaves sizes open that each run gives.
+    /// Whether the model has open sizes, which the inputs of each run set.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.model().is_some()
@@ -313,8 +314,8 @@ impl Session {
             .ok_or_else(|| no_such("output", name, self.outputs()))
     }
 
-    /// Allocates an input, which its devices read in place. If the model leaves one of its sizes open, give
-    /// the input a shape ([`Input::resize`]) before writing it.
+    /// Allocates an input, which its devices read in place. If one of its sizes is open, set the shape
+    /// ([`Input::resize`]) before you write the input.
     ///
     /// # Errors
     /// The model has no such input, or memory is exhausted.
@@ -333,9 +334,8 @@ impl Session {
         Ok(self.input_in(index, spec, memory))
     }
 
-    /// Makes an input of this shape over the app's own memory, which devices read in place: a camera frame,
-    /// or an array of another library. A device that cannot import the memory gets a copy, which the report
-    /// counts.
+    /// Makes an input of this shape over the app's own memory, such as a camera frame. Devices read it in
+    /// place. A device that cannot import the memory gets a copy, which the report counts.
     ///
     /// # Errors
     /// The model has no such input, the shape does not fit it, or the memory is too small.
@@ -348,10 +348,10 @@ impl Session {
         Ok(input)
     }
 
-    /// Makes an input over the memory of an output, of this session or another one of the runtime, so that
-    /// the next run reads it in place. It has the output's current shape. A run that would read while another
-    /// writes, or write while another reads, is refused. A device that shares no memory with the host copies
-    /// what it reads or writes, and its session's report counts that.
+    /// Makes an input over the memory of an output, of this or another session of the runtime, so that the
+    /// next run reads it in place. It has the output's current shape. A run is refused while another run
+    /// writes the memory that it reads, or reads the memory that it writes. For a device that shares no
+    /// memory with the host, the tensor is copied, and its session's report counts the copy.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -422,8 +422,8 @@ impl Session {
         }
     }
 
-    /// Memory for an output that the app binds itself with [`Session::submit_into`]. Where the model leaves a size open,
-    /// give the output a shape ([`Output::resize`]) first.
+    /// Allocates an output for [`Session::submit_into`]. If one of its sizes is open, set the shape
+    /// ([`Output::resize`]) first.
     ///
     /// # Errors
     /// The model has no such output, no run writes it, or no memory is left.
@@ -441,8 +441,8 @@ impl Session {
         Ok(self.output_in(index, spec, memory))
     }
 
-    /// An output of this shape in memory of the app, which a run that it is given to writes in place. What a device that
-    /// cannot import such memory writes is copied there before the run gives its outputs; the report counts it.
+    /// Makes an output of this shape over the app's own memory, which runs write in place. For a device that
+    /// cannot import the memory, the output is copied there after the run, and the report counts the copy.
     ///
     /// # Errors
     /// The model has no such output, the shape does not fit it, or the memory is too small.
@@ -463,8 +463,8 @@ impl Session {
         }
     }
 
-    /// Plans, compiles and loads for inputs of these shapes, or their bucket, unless that is done, so that a
-    /// run need not. Does nothing if all sizes of the model are known. The shape of strings is their own.
+    /// Plans, compiles and loads for inputs of these shapes, or for their bucket, ahead of the first run.
+    /// Does nothing without open sizes. For strings, give the shape of the strings, not of the packed bytes.
     ///
     /// # Errors
     /// The model has no such input, a shape does not fit it, an open size is missing, or as for
@@ -481,9 +481,9 @@ impl Session {
         self.0.prepare(&indices).map(drop)
     }
 
-    /// The outputs of a run on inputs of these shapes, planned like [`Session::prepare`] if necessary. All
-    /// sizes are known then, except those that depend on values. An output is `None` if no run writes it (a
-    /// constant, an input passed through, a duplicate of another output); a run refuses memory for it.
+    /// The outputs of a run on inputs of these shapes, which are planned for first if necessary. All sizes
+    /// are known except those that depend on values. An output is `None`, and cannot be bound, if no run
+    /// writes it (a constant, an input passed through, a duplicate of another output).
     ///
     /// # Errors
     /// As for [`Session::prepare`].
@@ -499,9 +499,8 @@ impl Session {
         self.0.outputs_for(&indices)
     }
 
-    /// Feeds an output back as an input: each run reads what the last one wrote, in place, and the first run
-    /// reads zeros. Runs then neither get this input nor return this output, and they execute one after the
-    /// other.
+    /// Feeds an output back as an input: each run reads in place what the last one wrote, the first run
+    /// zeros. Runs then neither get this input nor return this output, and execute one after the other.
     ///
     /// # Errors
     /// The model has no such input or output, they differ in type or shape, one of them is already bound, or
@@ -537,14 +536,16 @@ impl Session {
     /// Sets the state of an input.
     ///
     /// # Errors
-    /// The input is not a state, the shape does not fit it, the number of bytes differs, or a run is in
-    /// flight.
+    /// The input is not a state, the shape or the number of bytes does not fit, or a run is in flight.
     pub fn set_state(&self, input: &str, shape: &[usize], bytes: &[u8]) -> Result<()> {
         let index = self.input_index(input)?;
         self.0.states.load(index, &self.0.inputs[index], shape, bytes)
     }
 
-    /// Starts a run on these inputs, in any order, and returns at once.
+    /// Starts a run on these inputs, in any order, and does not wait for its end. The call first plans and
+    /// compiles, possibly for seconds, for new sizes of a model with open sizes ([`Session::prepare`] does
+    /// this in advance), and after a device was lost, became too hot or has cooled. If another thread plans
+    /// for these sizes, the call waits. It also copies inputs for devices that cannot import their memory.
     ///
     /// # Errors
     /// An input is missing, given twice or of another session; as many runs are in flight as the policy
@@ -562,8 +563,8 @@ impl Session {
         self.submit_with(inputs, outputs, RunOptions::new())
     }
 
-    /// Like [`Session::submit`]; if as many runs are in flight as the policy allows, waits until one has
-    /// returned its outputs, or was dropped and has ended. Waiting threads proceed in order of arrival.
+    /// Like [`Session::submit`], but waits while as many runs are in flight as the policy allows, until one
+    /// has returned its outputs or, if dropped, has ended. Waiting threads proceed in order of arrival.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -596,8 +597,7 @@ impl Session {
     /// Like [`Session::submit_into`], waiting like [`Session::submit_blocking`], but at most `timeout`.
     ///
     /// # Errors
-    /// As for [`Session::submit_into`]; [`ErrorKind::Closed`] once [`Session::close`] is called, even while
-    /// waiting.
+    /// As for [`Session::submit_into`] and [`Session::submit_blocking`].
     pub fn submit_within(&self, inputs: &[&Input], outputs: &[&Output], timeout: Duration) -> Result<Run> {
         self.submit_with(inputs, outputs, RunOptions::new().queue_timeout(timeout))
     }
@@ -701,8 +701,8 @@ impl Session {
         }
     }
 
-    /// Records the part times of the next `runs` runs, and discards those recorded before. 0 stops tracing.
-    /// For a model with open sizes, records runs of the last used sizes.
+    /// Records the part times of the next `runs` runs and discards earlier records; 0 stops tracing. For a
+    /// model with open sizes, records runs of the last used sizes.
     pub fn start_trace(&self, runs: usize) {
         if let Some(inner) = self.0.latest() {
             inner.tracer.start(runs, false);
@@ -732,7 +732,7 @@ impl Session {
         }
     }
 
-    /// The traced runs, and how many runs were not kept.
+    /// The traced runs, and the number of runs that the trace had no room for.
     #[must_use]
     pub fn trace(&self) -> (Vec<TracedRun>, u64) {
         self.0

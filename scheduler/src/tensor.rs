@@ -402,13 +402,13 @@ pub struct TensorSpec {
     pub dtype: DType,
     /// Shape in ONNX order; upper bounds if `upper_bound`, 0 for an open size.
     pub shape: Vec<usize>,
-    /// Axes with open sizes, with the names of these sizes: each run gives its own.
+    /// Axes with open sizes, and the names of these sizes. The inputs of each run set them.
     pub open: Vec<(usize, String)>,
     /// Whether the true shape is known only after the run.
     pub upper_bound: bool,
-    /// Whether it is a sequence, an optional or strings, packed into bytes ([`Packed`](crate::Packed)):
-    /// `dtype` is then `u8`, and the shape is the maximum number of bytes. Each run gives open sizes of
-    /// strings.
+    /// Whether the tensor holds a sequence, an optional or strings, packed into bytes
+    /// ([`Packed`](crate::Packed)). `dtype` is then `u8`, and the shape is the maximum number of bytes. Open
+    /// sizes of strings come from the packed value of each run.
     pub packed: bool,
     /// Bytes of its memory; 0 if a size is open.
     pub bytes: u64,
@@ -494,7 +494,12 @@ pub(crate) trait Owner: Send + Sync {
     fn take_back(&self, memory: &TensorMemory) -> Result<()>;
 }
 
-/// An input of a session: memory that the first devices read in place.
+/// An input of a session: memory that the app writes and the first devices read in place. For a device that
+/// cannot import the memory, a run copies changed content, and the report counts the copies. Writes fail
+/// while a run in flight uses the input.
+///
+/// If the model has open sizes, [`Input::resize`] sets them. The first run with new sizes plans and compiles
+/// before it starts ([`Session::submit`](crate::Session::submit)).
 #[derive(Debug)]
 pub struct Input {
     pub(crate) index: usize,
@@ -526,7 +531,8 @@ impl Input {
         &self.memory.shape
     }
 
-    /// Sets the open sizes for later runs. Earlier content is lost unless the shape stays the same.
+    /// Sets the open sizes for later runs; this plans nothing. Earlier content is lost unless the shape stays
+    /// the same.
     ///
     /// # Errors
     /// The shape does not fit the model's, or memory is exhausted.
@@ -633,8 +639,8 @@ impl Input {
         ValuesMut::new(name, dtype, &shape, self.open()?)
     }
 
-    /// Like [`Input::bytes_mut`], with a guard that owns the memory: for language bindings that keep it open
-    /// while the other language uses it. A run on the input is refused meanwhile.
+    /// Like [`Input::bytes_mut`], with a guard that owns the memory, for language bindings that keep it open
+    /// while the other language uses it. While the guard exists, runs on the input are refused.
     ///
     /// # Errors
     /// As for [`Input::bytes_mut`].
@@ -669,8 +675,9 @@ impl Output {
         &self.memory.shape
     }
 
-    /// Sets the open sizes to those that the next run's inputs imply. Earlier content is lost unless the
-    /// shape stays the same.
+    /// Sets the open sizes. They must equal the sizes that the next run computes
+    /// ([`Session::outputs_for`](crate::Session::outputs_for)), or the run is refused. Earlier content is
+    /// lost unless the shape stays the same.
     ///
     /// # Errors
     /// The shape does not fit the model's, or memory is exhausted.

@@ -16,8 +16,8 @@ use crate::error::{self, BadInputError, InFlightError};
 use crate::export::Form;
 use crate::{dlpack, element};
 
-/// Memory of an input, which devices read in place. While an array over it exists, it can be
-/// written; afterwards it can be passed to a run.
+/// Memory of an input, which devices read in place. Fill it with `write`, or through an array
+/// (`numpy.asarray(input)`). Delete the array before the input is passed to a run.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Input(Mutex<State>);
 

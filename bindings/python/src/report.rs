@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use crate::error::Error;
 use crate::plan::{json, loaded};
 
-/// The device, predicted and measured cost of each part of a session: text, a dict, or the plan's
-/// HTML page in a notebook.
+/// The device of each part of a session, with its predicted and measured cost: as text, as a dict,
+/// or as the plan's HTML page in a notebook.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Report {
     report: polychip::Report,

@@ -144,8 +144,8 @@ impl Runtime {
         bundles.map(ToString::to_string).collect()
     }
 
-    /// Measures what plans for these models are based on: links, models on each device, parts of
-    /// the chosen plans. Blocks for seconds to minutes.
+    /// Measures the costs behind plans for these models: links, models on each device, parts of the
+    /// chosen plans. Blocks for seconds to minutes.
     #[pyo3(signature = (models, policy = None, *, ops = false, wholes = true, seconds = None, goal = 0.03, on_progress = None))]
     #[expect(clippy::too_many_arguments, reason = "each is a keyword argument in Python")]
     fn measure<'py>(

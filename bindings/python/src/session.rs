@@ -28,7 +28,8 @@ const TURN: Duration = Duration::from_secs(3600);
 pub(crate) struct TensorInfo {
     name: String,
     dtype: &'static str,
-    /// Sizes; the name of a size that the model leaves open, None for a size that is known only after the run.
+    /// For each axis: its size, the name of an open size, or None if the size is known only after
+    /// the run.
     shape: Py<PyTuple>,
 }
 
@@ -313,7 +314,7 @@ impl Session {
         started.finish(py, timeout)
     }
 
-    /// Runs in another thread: a coroutine with the result of `run`.
+    /// Returns a coroutine that calls `run` in another thread.
     #[pyo3(signature = (inputs, *, deadline_ms = None, timeout_ms = None))]
     fn run_async<'py>(
         slf: Bound<'py, Self>,
@@ -329,8 +330,9 @@ impl Session {
         to_thread.call((slf.getattr("run")?, inputs), Some(&words))
     }
 
-    /// Starts a run. If as many runs are in flight as the policy allows, waits at most
-    /// `queue_timeout_ms`.
+    /// Starts a run and does not wait for its end. The call plans and compiles first if the inputs
+    /// have new sizes, which may take seconds. If as many runs are in flight as the policy allows,
+    /// it waits at most `queue_timeout_ms`, by default not at all.
     #[pyo3(signature = (inputs, *, deadline_ms = None, queue_timeout_ms = None))]
     fn submit(
         &self,
@@ -347,7 +349,8 @@ impl Session {
         )?))
     }
 
-    /// Plans and compiles for inputs of these shapes. Blocks.
+    /// Plans and compiles for inputs of these shapes, so that the first run with them need not.
+    /// Blocks.
     fn prepare(&self, py: Python<'_>, shapes: HashMap<String, Vec<usize>>) -> PyResult<()> {
         self.shared.process.check()?;
         py.detach(|| self.session.prepare(shapes)).map_err(error::of)
@@ -423,7 +426,7 @@ impl Session {
             .map(|planned| Plan(planned.as_ref().clone()))
     }
 
-    /// Closes the session to new runs; runs in flight continue to their end.
+    /// Stops new runs; runs in flight continue to their end.
     fn close(&self) {
         self.session.close();
     }
@@ -433,7 +436,7 @@ impl Session {
         py.detach(|| self.session.record()).map_err(error::of)
     }
 
-    /// The device, predicted and measured cost of each part.
+    /// The device of each part, with its predicted and measured cost.
     fn report(&self, py: Python<'_>) -> Report {
         py.detach(|| Report::new(self.session.report(), self.session.planned()))
     }

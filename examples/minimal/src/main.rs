@@ -1,5 +1,5 @@
 //! `polychip-minimal MODEL.onnx`: runs a model once on the CPU, with all inputs 0.5, and prints the first values of
-//! each output. The minimal use of Polychip in an app; [its page](../../../small-apps.md) states its size.
+//! each output. The minimal use of Polychip in an app; [its page](../../../docs/small-apps.md) states its size.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "this program prints")]

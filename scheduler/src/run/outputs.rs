@@ -56,8 +56,8 @@ impl Outputs {
         self.at(index)
     }
 
-    /// The run's latency: from the submitting call to the end of its last part, as the devices
-    /// report it; if one reports no times, to when the host saw its end.
+    /// The run's latency: from the submitting call to the end of its last part. The devices report
+    /// this end; for a device that reports no times, it is the time at which the host noticed it.
     #[must_use]
     pub fn latency(&self) -> Duration {
         Duration::from_nanos(self.outcome.latency_ns)

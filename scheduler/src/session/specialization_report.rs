@@ -22,7 +22,7 @@ pub struct ShapesReport {
     pub buckets: BTreeMap<String, Vec<usize>>,
     /// Padded runs.
     pub padded_runs: u64,
-    /// Bytes copied for padding: inputs into the memory of their bucket, kept elements out of
+    /// Bytes copied for padding: inputs into the memory of their bucket, and the kept elements of
     /// outputs.
     pub padded_bytes: u64,
     /// Runs on a CPU-only plan while the plan over all devices was being made
@@ -47,6 +47,6 @@ pub struct SpecialisationReport {
     pub bytes: u64,
     /// Time to plan, compile and load it, in nanoseconds.
     pub planning_ns: u64,
-    /// Whether it is a CPU-only plan that replaces one over all devices.
+    /// Whether it is a CPU-only plan, used until the plan over all devices is ready.
     pub stand_in: bool,
 }

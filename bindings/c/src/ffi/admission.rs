@@ -38,8 +38,8 @@ pub struct polychip_wanted {
     pub name: *const c_char,
     /// Its model.
     pub model: polychip_model_t,
-    /// Its policy, of which `priority`, `period` and `deadline` count. Without a period its runs
-    /// arrive without a limit.
+    /// Its policy. Admission uses its `priority`, `period` and `deadline`. Without a period, each
+    /// run follows the previous one directly.
     pub policy: polychip_policy_t,
 }
 
@@ -68,10 +68,10 @@ unsafe fn wanted(wanted: *const polychip_wanted, count: usize) -> Result<Vec<Wan
     Ok(all)
 }
 
-/// Tests whether sessions of these models meet their deadlines beside each other and beside all
-/// admitted sessions, and makes them if so. Thread-safe. Blocks, possibly for seconds.
+/// Tests whether sessions of these models, together with all admitted sessions, meet their
+/// deadlines, and makes the sessions if they do. Thread-safe. Blocks, possibly for seconds.
 ///
-/// With POLYCHIP_OK the sessions are in `out_sessions`, in order; it has room for each.
+/// `out_sessions` has room for `count` sessions and receives them in order with POLYCHIP_OK.
 /// POLYCHIP_ERROR_NOT_ADMITTED means that there is no proof. In both cases `out_text`, if not null,
 /// receives the proof or the obstacle, in the format POLYCHIP_FORMAT_*. A session counts as
 /// admitted until it is destroyed.

@@ -40,7 +40,7 @@ pub const POLYCHIP_MEASURE_WHOLES: u32 = 1;
 /// Components of the models: fusion groups, and single nodes.
 pub const POLYCHIP_MEASURE_OPS: u32 = 2;
 
-/// Scope and precision of a measurement. All zero except `struct_size` equals the defaults.
+/// Scope and precision of a measurement. Zero in a field other than `struct_size` is its default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_measure_options {
@@ -50,8 +50,8 @@ pub struct polychip_measure_options {
     pub what: u32,
     /// Time limit, in nanoseconds; 0: until everything is known.
     pub time_ns: u64,
-    /// Relative half-width of the median's confidence interval below which a part is known well
-    /// enough, in millionths; 0: 30,000 (3 %).
+    /// Precision at which the measurement of a part stops: half the confidence interval of the
+    /// median, relative to the median, in millionths; 0: 30,000 (3 %).
     pub goal_ppm: u64,
     /// Reports progress and may end the measurement; null: no callback. It may call the library.
     pub on_progress: polychip_progress_callback_t,
@@ -82,12 +82,12 @@ fn read(given: &polychip_measure_options) -> Result<ProfileOptions> {
     })
 }
 
-/// Measures what plans for these models are based on: links between devices, models on each device,
+/// Measures the costs behind plans for these models: links between devices, models on each device,
 /// parts of the chosen plans. Thread-safe. Blocks for seconds to minutes.
 ///
-/// Null options: until everything is known within 3 %. Later plans use the results; if the builder
-/// has a `profile`, so do those of later processes. `out_text` reports the measurements and the
-/// present choice, in the format POLYCHIP_FORMAT_*.
+/// Without options, it measures until everything is known within 3 %. Later plans use the results;
+/// with a `profile` in the builder, later processes use them, too. `out_text` reports the
+/// measurements and the plans chosen now, in the format POLYCHIP_FORMAT_*.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_measure(
     runtime: polychip_runtime_t,

@@ -138,7 +138,7 @@ pub unsafe extern "C" fn polychip_plan_text(
 /// reason against every other device. Thread-safe. Blocks, possibly for seconds.
 ///
 /// The JSON equals the output of `polychip explain --json` without the additions of `--per-op`
-/// (cli/schemas/explain.schema.json).
+/// (apps/cli/schemas/explain.schema.json).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_plan_explain(
     plan: polychip_plan_t,

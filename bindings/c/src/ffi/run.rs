@@ -38,7 +38,7 @@ pub const POLYCHIP_LATE_DROP: u32 = 2;
 /// device.
 pub const POLYCHIP_LATE_LATEST: u32 = 3;
 
-/// Options of one run. All zero except `struct_size` equals the defaults.
+/// Options of one run. Zero in a field other than `struct_size` is its default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_run_options {
@@ -48,8 +48,8 @@ pub struct polychip_run_options {
     pub late: u32,
     /// Time after which the run is late, in nanoseconds; 0: as the policy states.
     pub deadline_ns: u64,
-    /// Longest wait for a free slot if as many runs are in flight as the policy allows, in
-    /// nanoseconds; 0: no wait.
+    /// Longest wait while as many runs are in flight as the policy allows, in nanoseconds; 0: no
+    /// wait.
     pub queue_timeout_ns: u64,
     /// Called once when the run has ended, on a thread of the library; null: no callback. It may
     /// call the library.
@@ -127,7 +127,10 @@ unsafe fn start(
     SessionObject::of(session)?.submit(session, inputs, outputs, options)
 }
 
-/// Starts a run and returns without waiting for it. Thread-safe.
+/// Starts a run and does not wait for its end. Thread-safe. Blocks, possibly for seconds, if the
+/// session must first plan and compile: for new input sizes of a model with open sizes, or after a
+/// device was lost, became too hot for the policy or has cooled. With `queue_timeout_ns`, it may
+/// also wait for other runs.
 ///
 /// - `inputs` has one tensor per input in the model's order; 0 for a state.
 /// - `outputs` has one tensor per output, into which the run writes; 0: the run allocates memory.
@@ -254,8 +257,8 @@ pub unsafe extern "C" fn polychip_run_wait(
     unsafe { entry(failure, call) }
 }
 
-/// Asks a run to end early, and returns at once. The run then ends as cancelled, or as it would
-/// have. Thread-safe.
+/// Asks a run to end early, and does not wait for its end. The run then ends as cancelled, unless
+/// it completes first. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_run_cancel(
     run: polychip_run_t,

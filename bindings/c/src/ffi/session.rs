@@ -288,7 +288,7 @@ pub unsafe extern "C" fn polychip_session_close(
 /// Reports which nodes run on which device, with predicted and measured costs, in the format
 /// POLYCHIP_FORMAT_*. Thread-safe.
 ///
-/// The JSON equals the field `report` of `polychip run --json` (cli/schemas/run.schema.json).
+/// The JSON equals the field `report` of `polychip run --json` (apps/cli/schemas/run.schema.json).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_report(
     session: polychip_session_t,

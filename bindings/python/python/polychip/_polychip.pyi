@@ -4,8 +4,8 @@ from typing import Any, final
 
 from typing_extensions import Buffer, TypeAlias
 
-# A NumPy array if NumPy is installed and has the type, else a Tensor; for values that are not tensors, lists of
-# strings, lists of arrays or None.
+# A NumPy array if NumPy is installed and has the type, else a Tensor. Strings are nested lists, a sequence is a list of
+# arrays, and None is an empty optional.
 _Value: TypeAlias = Any
 _Setting: TypeAlias = str | float | bool | None | Sequence[str] | Mapping[str, str | float | Sequence[int]]
 _Path: TypeAlias = str | os.PathLike[str]

@@ -13,7 +13,7 @@ pub struct LearningReport {
     pub mode: String,
     /// The current plan, by its devices.
     pub plan: String,
-    /// Whether every plan is judged; false if none was tried.
+    /// Whether all other plans are judged; false if none was tried.
     pub settled: bool,
     /// Runs of other plans: the app's own and shadow runs.
     pub trial_runs: u64,
@@ -34,8 +34,8 @@ pub struct TrialReport {
     pub plan: String,
     /// Its state.
     pub state: TrialState,
-    /// Its time relative to the plan it was paired with; its objective value if energy is in the
-    /// objective.
+    /// Its time relative to the plan that was current during its trial. If the objective contains
+    /// energy, the ratio of the objective values.
     pub ratio: Option<f64>,
     /// Number of counted run pairs.
     pub pairs: usize,
