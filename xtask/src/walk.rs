@@ -8,10 +8,12 @@
 //!    each replacement (`programs`). An unknown cargo command fails.
 //! 2. A block that is not run says why in the page itself, in a comment that a reader does not see (`blocks`), and is printed.
 //! 3. What fails is named by its page and line, with all that the block printed.
+//! 4. A folder that a page installs a program from has a `Cargo.toml` (`installs`).
 //!
 //! Start reading at [`run`].
 
 mod blocks;
+mod installs;
 mod programs;
 
 use std::fs::{self, File};
@@ -55,6 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .map(|page| {
             let text = fs::read_to_string(root().join(&page)).with_context(|| page.display().to_string())?;
             let blocks = blocks::read(&text).with_context(|| page.display().to_string())?;
+            installs::check(&text, root()).with_context(|| page.display().to_string())?;
             ensure!(
                 !blocks.is_empty(),
                 "{}: the page has no `sh` block: there is nothing to walk",
@@ -276,6 +279,14 @@ mod tests {
             let text = fs::read_to_string(root().join(&page)).unwrap();
             let blocks = blocks::read(&text).unwrap_or_else(|error| panic!("{}: {error:#}", page.display()));
             assert!(!blocks.is_empty(), "{}", page.display());
+        }
+    }
+
+    #[test]
+    fn pages_install_only_from_folders_with_a_manifest() {
+        for page in pages().unwrap() {
+            let text = fs::read_to_string(root().join(&page)).unwrap();
+            installs::check(&text, root()).unwrap_or_else(|error| panic!("{}: {error:#}", page.display()));
         }
     }
 }

@@ -10,8 +10,8 @@
  *    unchanged.
  * 3. Null. Handles and other pointers are not null unless their comment allows it; a plugin answers null with
  *    POLYCHIP_STATUS_BAD_ARGUMENT. A pointer whose count or length is 0 may be null and is not followed.
- * 4. Sizes. A struct that begins with `struct_size` grows at its end in later minor versions. The side that makes or
- *    owns it sets the size, also of a record to be filled in. The other side reads or writes only the bytes that
+ * 4. Sizes. A struct that begins with `struct_size` grows at its end in later minor versions. The side that owns the
+ *    struct sets the size, even if the other side fills the rest. The other side reads or writes only the bytes that
  *    both know, leaves `struct_size` unchanged, and treats missing fields as absent. A size that ends inside a field
  *    is refused with POLYCHIP_STATUS_BAD_ARGUMENT. A size below that of version 1.0 may be refused; no host sends
  *    one. Arrays of such structs are traversed by their stride. Structs without the field never grow.
@@ -24,9 +24,9 @@
  *    device, devices before their instance. The side that makes an object or a block of memory destroys it; the
  *    other side never does.
  * 7. Unwinding. Nothing unwinds out of a call or into one: C++ catches everything at each entry.
- * 8. Unknown codes and bits come from a later minor version. A plugin refuses the node, the memory or the call with
- *    a message, and ignores hints (priorities, groups, requested layouts). Fields marked "Zero" are written as 0 and
- *    not read.
+ * 8. Unknown codes and bits come from a later minor version. The plugin refuses a node, memory or call that has one,
+ *    with a message, but ignores unknown hints (priorities, groups, requested layouts). Fields marked "Zero" are
+ *    written as 0 and not read.
  * 9. Versions. Calls, fields and codes exist since version 1.0 unless their comment states a later one ("Since 1.1").
  */
 
@@ -43,7 +43,7 @@ extern "C" {
 
 /* The one export of a plugin. Returns a static table, or null if the host's major version differs from the plugin's.
  * Pure: the host calls it before anything else, and it loads nothing. The host's minor version may be lower or higher:
- * both sides use the common prefix only. Visible also in a library that is built with -fvisibility=hidden. */
+ * both sides use the common prefix only. The attribute exports it from a library built with -fvisibility=hidden. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
@@ -757,12 +757,12 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // row-major order of the tensor's shape, with `axis` divided by `block_size` and rounded up.
 #define POLYCHIP_ENCODING_PER_BLOCK 3
 
-// Blocks that hold their scales beside their values, in the layout `block_layout`, along the last
-// axis, whose extent is a multiple of the values in a block. For constants only: `data` is whole
-// blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims` count values rather than bytes, and there are no
-// scales and zero points. If precision may be reduced, a product with such a constant may round
-// the values that it multiplies to 8 bits, with one scale per 32 neighbours along the axis. A
-// device that does not know the layout refuses the nodes that read it. Since 1.2.
+// Blocks that hold their scales beside their values, in the layout `block_layout`. They lie along
+// the last axis, whose extent is a multiple of the values in a block. For constants only: `data`
+// is whole blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims` count values rather than bytes, and
+// there are no scales and zero points. If precision may be reduced, a product with such a constant
+// may round its other operand to 8 bits, with one scale per 32 neighbours along the axis. A device
+// that does not know the layout refuses the nodes that read it. Since 1.2.
 #define POLYCHIP_ENCODING_BLOCKS 4
 
 // 18 bytes for 32 values: f16 scale `d`, then 16 bytes whose low halves `q` are values 0 to 15 and
@@ -779,10 +779,11 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // 144 bytes for 256 values in 8 groups. Value: q d s - dmin m.
 //
 // - f16 `d`, f16 `dmin`.
-// - 12 bytes with a scale `s` and a minimum `m` of 6 bits per group. For group g < 4: the low 6
-//   bits of bytes g and g + 4. For the others: the low and the high half of byte g + 4, with the
-//   two high bits of bytes g - 4 and g above them.
-// - 128 bytes, 32 for two groups each; the low halves belong to the first group.
+// - 12 bytes with a scale `s` and a minimum `m` of 6 bits per group g. For g < 4, `s` is the low 6
+//   bits of byte g, and `m` those of byte g + 4. For the others, the low 4 bits of `s` are the low
+//   half of byte g + 4, and those of `m` its high half. The 2 high bits of `s` are those of byte
+//   g - 4, and the 2 high bits of `m` those of byte g.
+// - 128 bytes with the values `q`: 32 bytes for two groups, the low halves for the first of them.
 #define POLYCHIP_BLOCKS_Q4_K 4
 
 // 176 bytes for 256 values: as Q4_K, with 32 more bytes before the last 128. Bit g of byte i is
@@ -791,10 +792,11 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 
 // 210 bytes for 256 values. Value: (q - 32) d s.
 //
-// - 128 bytes of low halves, 64 for 128 values each, low halves first.
-// - 64 bytes of the two high bits, 32 for 128 values each: bits 2k and 2k + 1 of byte i belong to
-//   value 32 k + i.
-// - 16 signed scales `s` of 16 values each.
+// - 128 bytes with the low 4 bits of `q`: 64 bytes for 128 values. Their low halves belong to
+//   values 0 to 63, their high halves to values 64 to 127.
+// - 64 bytes with the 2 high bits of `q`: 32 bytes for 128 values. Bits 2k and 2k + 1 of byte i
+//   belong to value 32 k + i.
+// - 16 signed scales `s`, each for 16 values.
 // - f16 `d`.
 #define POLYCHIP_BLOCKS_Q6_K 6
 
@@ -1814,9 +1816,9 @@ struct polychip_device_info {
     // figures that follow from the device's identity.
     uint64_t rates_measured_s;
     // Rate between host memory and the device's own memory, in bytes per second, for a device
-    // behind a bus; 0: no such bus. Tensors exchanged with other devices cross the bus, including
-    // imported ones. The estimate of a part includes this time only for inputs and outputs of the
-    // whole graph.
+    // behind a bus; 0: no such bus. Tensors exchanged with other devices cross the bus, also those
+    // in imported memory. The host adds the time of these transfers: `estimate` includes it only
+    // for inputs and outputs of the whole graph.
     uint64_t link_bytes_per_s;
     // When a running part yields to one whose `execute` has a higher priority
     // (`POLYCHIP_PREEMPTION_*`). The part that yielded resumes once the device has no more urgent
@@ -1927,8 +1929,9 @@ struct polychip_node {
     uint64_t body_count;
     // Bytes from one body to the next.
     uint64_t body_stride;
-    // The primitive ops that this node was recomposed from, or null. Its inputs and outputs are
-    // the node's present ones, in order. A plugin that knows `op` can ignore it.
+    // The primitive ops that this node was recomposed from, or null. Inputs and outputs of this
+    // graph are those of the node that are not omitted, in order. A plugin that knows `op` can
+    // ignore it.
     const struct polychip_graph *decomposition;
 };
 
@@ -2061,8 +2064,8 @@ struct polychip_support {
     uint32_t detail_len;
     // Zero.
     uint32_t reserved;
-    // Detail in UTF-8, cut at a character boundary: only the attribute, type, limit or value
-    // concerned, since the host puts a text for `reason` before it; or the vendor's own text.
+    // Detail in UTF-8, cut at a character boundary: the attribute, type, limit or value concerned,
+    // or the vendor's own text. The host puts a text for `reason` before it.
     uint8_t detail[POLYCHIP_SUPPORT_DETAIL_BYTES];
 };
 
@@ -2166,8 +2169,8 @@ struct polychip_port {
     uint32_t rank;
     // The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     uint32_t state_port;
-    // Alignment of the first element, in bytes: a power of two, at most 65536, the largest page.
-    // The runtime places tensors at multiples of 256 and of this value.
+    // Alignment of the first element, in bytes: a power of two, at most 65536, the largest page
+    // size. In a buffer, the host places tensors at multiples of 256 and of this value.
     uint32_t alignment;
     // Memory kinds that can be bound without a copy, as bits `1 << POLYCHIP_MEMORY_*`.
     uint32_t memory_kinds;
@@ -2418,15 +2421,15 @@ struct polychip_plugin_table {
     // `query_support` accepted.
     //
     // Required. Thread-safe. May block for a long time. Of `graph`, only the constants' data
-    // outlives the call, and a blob must not point even to those. Returns
+    // outlive the call; an executable may point to them, a blob must not. Returns
     // `POLYCHIP_STATUS_UNSUPPORTED` for a part that turns out not to fit.
     uint32_t (*compile)(struct polychip_device *device,
                         const struct polychip_graph *graph,
                         const struct polychip_compile_options *options,
                         struct polychip_blob **out_blob,
                         struct polychip_error *error);
-    // Returns the bytes of a blob, for a cache. They contain no addresses, so another process may
-    // load them.
+    // Returns the bytes of a blob, for a cache. They contain no addresses, so that another process
+    // can load them.
     //
     // Required. The bytes live as long as the blob and may be made on the first call. The host
     // does not call this after `load` took the blob.
@@ -2464,7 +2467,8 @@ struct polychip_plugin_table {
                           struct polychip_error *error);
     // Destroys an executable.
     //
-    // Required. Its fences have signalled by then; they may be destroyed later. Accepts null.
+    // Required. All fences of its runs have signalled before; the host may destroy them later.
+    // Accepts null.
     void (*executable_destroy)(struct polychip_executable *executable);
     // Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of kind `wanted.kind`,
     // aligned to `wanted.alignment` (0: any). Its contents are undefined.
@@ -2522,9 +2526,8 @@ struct polychip_plugin_table {
     // neither for the device nor for `waits`.
     //
     // Required. Thread-safe. Does not block. Several runs of one executable may be in flight. Runs
-    // without a fence between them may end in any order. A warm call does not allocate on the
-    // heap; the executable is warm after a run with as many runs in flight. A failed call starts
-    // nothing and returns no fence.
+    // without a fence between them may end in any order. Allocates on the heap only if more runs
+    // are in flight than ever before. A failed call starts nothing and returns no fence.
     uint32_t (*execute)(struct polychip_executable *executable,
                         const struct polychip_submit *submit,
                         struct polychip_fence **out_fence,

@@ -98,9 +98,9 @@ pub struct polychip_device_info {
     /// figures that follow from the device's identity.
     pub rates_measured_s: u64,
     /// Rate between host memory and the device's own memory, in bytes per second, for a device
-    /// behind a bus; 0: no such bus. Tensors exchanged with other devices cross the bus, including
-    /// imported ones. The estimate of a part includes this time only for inputs and outputs of the
-    /// whole graph.
+    /// behind a bus; 0: no such bus. Tensors exchanged with other devices cross the bus, also those
+    /// in imported memory. The host adds the time of these transfers: `estimate` includes it only
+    /// for inputs and outputs of the whole graph.
     pub link_bytes_per_s: u64,
     /// When a running part yields to one whose `execute` has a higher priority
     /// (`POLYCHIP_PREEMPTION_*`). The part that yielded resumes once the device has no more urgent

@@ -13,12 +13,12 @@ pub const POLYCHIP_ENCODING_PER_AXIS: u32 = 2;
 /// One scale and zero point per block of `block_size` elements along `axis`. The arrays are in
 /// row-major order of the tensor's shape, with `axis` divided by `block_size` and rounded up.
 pub const POLYCHIP_ENCODING_PER_BLOCK: u32 = 3;
-/// Blocks that hold their scales beside their values, in the layout `block_layout`, along the last
-/// axis, whose extent is a multiple of the values in a block. For constants only: `data` is whole
-/// blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims` count values rather than bytes, and there are no
-/// scales and zero points. If precision may be reduced, a product with such a constant may round
-/// the values that it multiplies to 8 bits, with one scale per 32 neighbours along the axis. A
-/// device that does not know the layout refuses the nodes that read it. Since 1.2.
+/// Blocks that hold their scales beside their values, in the layout `block_layout`. They lie along
+/// the last axis, whose extent is a multiple of the values in a block. For constants only: `data`
+/// is whole blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims` count values rather than bytes, and
+/// there are no scales and zero points. If precision may be reduced, a product with such a constant
+/// may round its other operand to 8 bits, with one scale per 32 neighbours along the axis. A device
+/// that does not know the layout refuses the nodes that read it. Since 1.2.
 pub const POLYCHIP_ENCODING_BLOCKS: u32 = 4;
 
 /// 18 bytes for 32 values: f16 scale `d`, then 16 bytes whose low halves `q` are values 0 to 15 and
@@ -32,20 +32,22 @@ pub const POLYCHIP_BLOCKS_Q8_0: u32 = 3;
 /// 144 bytes for 256 values in 8 groups. Value: q d s - dmin m.
 ///
 /// - f16 `d`, f16 `dmin`.
-/// - 12 bytes with a scale `s` and a minimum `m` of 6 bits per group. For group g < 4: the low 6
-///   bits of bytes g and g + 4. For the others: the low and the high half of byte g + 4, with the
-///   two high bits of bytes g - 4 and g above them.
-/// - 128 bytes, 32 for two groups each; the low halves belong to the first group.
+/// - 12 bytes with a scale `s` and a minimum `m` of 6 bits per group g. For g < 4, `s` is the low 6
+///   bits of byte g, and `m` those of byte g + 4. For the others, the low 4 bits of `s` are the low
+///   half of byte g + 4, and those of `m` its high half. The 2 high bits of `s` are those of byte
+///   g - 4, and the 2 high bits of `m` those of byte g.
+/// - 128 bytes with the values `q`: 32 bytes for two groups, the low halves for the first of them.
 pub const POLYCHIP_BLOCKS_Q4_K: u32 = 4;
 /// 176 bytes for 256 values: as Q4_K, with 32 more bytes before the last 128. Bit g of byte i is
 /// the fifth bit of value i of group g.
 pub const POLYCHIP_BLOCKS_Q5_K: u32 = 5;
 /// 210 bytes for 256 values. Value: (q - 32) d s.
 ///
-/// - 128 bytes of low halves, 64 for 128 values each, low halves first.
-/// - 64 bytes of the two high bits, 32 for 128 values each: bits 2k and 2k + 1 of byte i belong to
-///   value 32 k + i.
-/// - 16 signed scales `s` of 16 values each.
+/// - 128 bytes with the low 4 bits of `q`: 64 bytes for 128 values. Their low halves belong to
+///   values 0 to 63, their high halves to values 64 to 127.
+/// - 64 bytes with the 2 high bits of `q`: 32 bytes for 128 values. Bits 2k and 2k + 1 of byte i
+///   belong to value 32 k + i.
+/// - 16 signed scales `s`, each for 16 values.
 /// - f16 `d`.
 pub const POLYCHIP_BLOCKS_Q6_K: u32 = 6;
 

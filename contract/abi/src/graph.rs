@@ -105,8 +105,9 @@ pub struct polychip_node {
     pub body_count: u64,
     /// Bytes from one body to the next.
     pub body_stride: u64,
-    /// The primitive ops that this node was recomposed from, or null. Its inputs and outputs are
-    /// the node's present ones, in order. A plugin that knows `op` can ignore it.
+    /// The primitive ops that this node was recomposed from, or null. Inputs and outputs of this
+    /// graph are those of the node that are not omitted, in order. A plugin that knows `op` can
+    /// ignore it.
     pub decomposition: *const polychip_graph,
 }
 

@@ -44,8 +44,8 @@ pub struct polychip_port {
     pub rank: u32,
     /// The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     pub state_port: u32,
-    /// Alignment of the first element, in bytes: a power of two, at most 65536, the largest page.
-    /// The runtime places tensors at multiples of 256 and of this value.
+    /// Alignment of the first element, in bytes: a power of two, at most 65536, the largest page
+    /// size. In a buffer, the host places tensors at multiples of 256 and of this value.
     pub alignment: u32,
     /// Memory kinds that can be bound without a copy, as bits `1 << POLYCHIP_MEMORY_*`.
     pub memory_kinds: u32,

@@ -47,8 +47,8 @@ pub struct polychip_support {
     pub detail_len: u32,
     /// Zero.
     pub reserved: u32,
-    /// Detail in UTF-8, cut at a character boundary: only the attribute, type, limit or value
-    /// concerned, since the host puts a text for `reason` before it; or the vendor's own text.
+    /// Detail in UTF-8, cut at a character boundary: the attribute, type, limit or value concerned,
+    /// or the vendor's own text. The host puts a text for `reason` before it.
     pub detail: [u8; POLYCHIP_SUPPORT_DETAIL_BYTES],
 }
 

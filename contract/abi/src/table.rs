@@ -179,7 +179,7 @@ pub struct polychip_plugin_table {
     /// `query_support` accepted.
     ///
     /// Required. Thread-safe. May block for a long time. Of `graph`, only the constants' data
-    /// outlives the call, and a blob must not point even to those. Returns
+    /// outlive the call; an executable may point to them, a blob must not. Returns
     /// `POLYCHIP_STATUS_UNSUPPORTED` for a part that turns out not to fit.
     pub compile: Option<
         unsafe extern "C" fn(
@@ -190,8 +190,8 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Returns the bytes of a blob, for a cache. They contain no addresses, so another process may
-    /// load them.
+    /// Returns the bytes of a blob, for a cache. They contain no addresses, so that another process
+    /// can load them.
     ///
     /// Required. The bytes live as long as the blob and may be made on the first call. The host
     /// does not call this after `load` took the blob.
@@ -245,7 +245,8 @@ pub struct polychip_plugin_table {
     >,
     /// Destroys an executable.
     ///
-    /// Required. Its fences have signalled by then; they may be destroyed later. Accepts null.
+    /// Required. All fences of its runs have signalled before; the host may destroy them later.
+    /// Accepts null.
     pub executable_destroy: Option<unsafe extern "C" fn(executable: *mut polychip_executable)>,
 
     /// Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of kind `wanted.kind`,
@@ -322,9 +323,8 @@ pub struct polychip_plugin_table {
     /// neither for the device nor for `waits`.
     ///
     /// Required. Thread-safe. Does not block. Several runs of one executable may be in flight. Runs
-    /// without a fence between them may end in any order. A warm call does not allocate on the
-    /// heap; the executable is warm after a run with as many runs in flight. A failed call starts
-    /// nothing and returns no fence.
+    /// without a fence between them may end in any order. Allocates on the heap only if more runs
+    /// are in flight than ever before. A failed call starts nothing and returns no fence.
     pub execute: Option<
         unsafe extern "C" fn(
             executable: *mut polychip_executable,

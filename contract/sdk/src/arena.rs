@@ -5,8 +5,8 @@
 //! 1. Two pieces that live at the same step never overlap; each starts at a multiple of the
 //!    alignment.
 //! 2. The same pieces yield the same offsets.
-//! 3. No arena is smaller than [`bound`]. None is larger than placement by decreasing size makes
-//!    it, up to a number of pieces that no network reaches.
+//! 3. No arena is smaller than [`bound`]. None is larger than if the pieces were placed by
+//!    decreasing size, up to a number of pieces that no network reaches.
 //!
 //! Not here: the pieces and their lifetimes (a plugin's lowering), the memory itself.
 

@@ -18,7 +18,7 @@ pub enum MemoryKind {
     HardwareBuffer = abi::POLYCHIP_MEMORY_HARDWARE_BUFFER,
     /// An Apple `IOSurface`.
     IoSurface = abi::POLYCHIP_MEMORY_IO_SURFACE,
-    /// The vendor's own.
+    /// Memory in the vendor's own form.
     Vendor = abi::POLYCHIP_MEMORY_VENDOR,
 }
 

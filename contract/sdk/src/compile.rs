@@ -10,7 +10,7 @@ use crate::{Constant, Error, GraphView, Layout, Result};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Precision {
-    /// As the model says.
+    /// In the precision that the model states.
     #[default]
     Exact = abi::POLYCHIP_PRECISION_EXACT,
     /// f32 may be computed in a 16-bit float type.
@@ -74,7 +74,7 @@ pub struct LoadSource<'a, B> {
 }
 
 impl<B: std::ops::Deref<Target = [u8]>> LoadSource<'_, B> {
-    /// The part and the blob's bytes, for plugins that need the part to load it.
+    /// The part and the blob's bytes, for plugins that cannot load a blob without its part.
     ///
     /// # Errors
     /// The host passed no part.

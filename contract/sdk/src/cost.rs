@@ -24,8 +24,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost of a part without an estimate, for an `Unsupported` error; other errors are
-    /// returned.
+    /// Turns an `Unsupported` error into a cost without figures, and returns any other error.
     ///
     /// # Errors
     /// The error, if it is of another kind.

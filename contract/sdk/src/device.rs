@@ -33,12 +33,12 @@ pub enum Preemption {
     None,
     /// Between two of its commands.
     Commands {
-        /// Longest time until it has given way, in nanoseconds, where there is such a bound for all parts.
+        /// Longest time until the part has yielded, in nanoseconds; `None` without a bound that holds for all parts.
         bound_ns: Option<NonZeroU64>,
     },
     /// At any time.
     AnyTime {
-        /// As that of `Commands`.
+        /// The same as for `Commands`.
         bound_ns: Option<NonZeroU64>,
     },
 }

@@ -1,5 +1,5 @@
-//! A buffer with two sides: host memory that a device uses in place, or, if its driver cannot,
-//! memory of the device with a copy for the host.
+//! A buffer with two sides. The device uses the host's memory in place; if its driver cannot, the
+//! device has memory of its own, and the host has a copy.
 //!
 //! Invariants:
 //! 1. If the device shares memory, the host's bytes are the device's bytes: nothing is copied, here
@@ -20,7 +20,7 @@ use crate::{Access, Buffer, Error, ErrorKind, HostBuffer, Memory, MemoryKind, Re
 
 /// The device's side of a buffer.
 pub trait Side: Send + Sync + 'static {
-    /// The device as it is open; a reset opens it anew.
+    /// The state of the device between two resets: a reset replaces it.
     type Opening;
     /// The buffer's memory as the device sees it.
     type Piece: Send + Sync;
@@ -82,9 +82,9 @@ impl<S: Side> DeviceBuffer<S> {
     /// Bytes that kernels may write behind the end of memory that is a buffer's own: a whole vector of theirs.
     const ROUND: u64 = 256;
 
-    /// A buffer in host memory of its own, of which it uses the first `bytes`; `mirrored` if the
-    /// device cannot use that memory in place. Allocates all memory here, so a run cannot run out
-    /// of it.
+    /// Makes a buffer over the first `bytes` bytes of `host`, which it owns. With `mirrored`, the
+    /// device has memory of its own, because it cannot use the host's in place. Allocates all memory
+    /// now, so a run cannot run out of it.
     ///
     /// # Errors
     /// The device cannot use the memory.
@@ -92,7 +92,7 @@ impl<S: Side> DeviceBuffer<S> {
         Self::over(side, host, bytes, bytes.next_multiple_of(Self::ROUND), mirrored)
     }
 
-    /// A buffer over the host's memory, which the device uses in place.
+    /// Makes a buffer over the host's memory, which the device uses in place.
     ///
     /// # Errors
     /// `Unsupported` if the device cannot use the memory.

@@ -8,12 +8,12 @@ use polychip_ops::{BlockLayout, DType};
 pub enum EncodingKind {
     /// All elements of the tensor.
     PerTensor,
-    /// Those of one index of `axis`.
+    /// The elements of one index of `axis`.
     PerAxis {
         /// Axis, from the front.
         axis: usize,
     },
-    /// Those of one block of `block` elements along `axis`.
+    /// The elements of one block of `block` elements along `axis`.
     PerBlock {
         /// Axis, from the front.
         axis: usize,

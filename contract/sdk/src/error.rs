@@ -36,7 +36,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The status of the contract.
+    /// The contract's code for this kind (`POLYCHIP_STATUS_*`).
     #[must_use]
     pub const fn status(self) -> u32 {
         match self {
@@ -52,7 +52,8 @@ impl ErrorKind {
         }
     }
 
-    /// The kind of a status; `None` for OK. A status that a later contract adds is persistent.
+    /// The kind with this code; `None` for OK. A code of a later contract version becomes
+    /// [`ErrorKind::Persistent`].
     #[must_use]
     pub const fn from_status(status: u32) -> Option<Self> {
         Some(match status {
@@ -82,7 +83,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of this kind. A literal message is not allocated.
+    /// Makes an error of this kind. A literal message needs no allocation.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Error {
         Error {
             kind,
@@ -93,36 +94,36 @@ impl Error {
         }
     }
 
-    /// An argument that violates the contract.
+    /// Makes an error for an argument that violates the contract.
     pub fn bad_argument(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(ErrorKind::BadArgument, message)
     }
 
-    /// An operation that this device does not offer.
+    /// Makes an error for an operation that this device does not offer.
     pub fn unsupported(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    /// A blob that is torn, stale or foreign.
+    /// Makes an error for a blob that is torn, stale or from another build.
     pub fn bad_blob(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(ErrorKind::BadBlob, message)
     }
 
-    /// The same error with the vendor's own code.
+    /// Adds the vendor's own code.
     #[must_use]
     pub fn with_vendor_code(mut self, code: i64) -> Error {
         self.vendor_code = code;
         self
     }
 
-    /// The same error at a node of the call's graph.
+    /// Adds the index of the node concerned, in the call's graph.
     #[must_use]
     pub fn at_node(mut self, node: u32) -> Error {
         self.node = Some(node);
         self
     }
 
-    /// The same error at a tensor or port of the call.
+    /// Adds the index of the tensor or port concerned.
     #[must_use]
     pub fn at_tensor(mut self, tensor: u32) -> Error {
         self.tensor = Some(tensor);
@@ -141,13 +142,13 @@ impl Error {
         self.vendor_code
     }
 
-    /// The node concerned.
+    /// Index of the node concerned, in the call's graph.
     #[must_use]
     pub fn node(&self) -> Option<u32> {
         self.node
     }
 
-    /// The tensor or port concerned.
+    /// Index of the tensor or port concerned.
     #[must_use]
     pub fn tensor(&self) -> Option<u32> {
         self.tensor

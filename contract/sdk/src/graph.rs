@@ -51,7 +51,7 @@ impl<'a> GraphView<'a> {
     /// Checks a graph and makes a view of it.
     ///
     /// # Errors
-    /// `BadArgument` that names the node or tensor which breaks the contract.
+    /// `BadArgument`, with the node or tensor that breaks the contract.
     ///
     /// # Safety
     /// Every non-null pointer of the graph is readable for the count, stride or size beside it during
@@ -170,7 +170,7 @@ impl<'a> GraphView<'a> {
         })
     }
 
-    /// In-out pairs: an input of the graph, and the output that is its value after the run.
+    /// In-out pairs: an input of the graph, and the output that holds its new value after the run.
     pub fn states(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
         // SAFETY: checked slice of the call.
         let states = unsafe { raw::slice(self.raw.states, self.raw.state_count, "states") }.expect(CHECKED);
@@ -684,7 +684,7 @@ pub struct EncodingView<'a> {
 }
 
 impl<'a> EncodingView<'a> {
-    /// Elements that share a scale.
+    /// Which elements share a scale, or the layout of blocks.
     #[must_use]
     pub fn kind(&self) -> EncodingKind {
         let axis = self.raw.axis as usize;

@@ -4,8 +4,8 @@
 //! 1. `data` is valid for `bytes` bytes as long as the buffer lives: the buffer owns it, maps it,
 //!    or the host keeps it until `buffer_destroy`. An Android hardware buffer has an address only
 //!    while it is locked; `data` never holds one.
-//! 2. The host decides which code reads or writes at a time. The contract forbids binding memory to
-//!    two runs at once if one of them writes it.
+//! 2. The host orders reads and writes. The contract forbids it to bind memory to two runs at once
+//!    if one of them writes it.
 
 #![allow(unsafe_code, reason = "allocations and mappings are handled here")]
 
@@ -120,7 +120,7 @@ unsafe impl Send for HostBuffer {}
 unsafe impl Sync for HostBuffer {}
 
 impl HostBuffer {
-    /// Memory kinds that every system has, and that a device on host memory imports and exports.
+    /// Memory kinds that a device on host memory can import and export on this system.
     pub const KINDS: MemoryKinds = if cfg!(any(target_os = "linux", target_os = "android")) {
         MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd])
     } else {

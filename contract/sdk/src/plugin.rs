@@ -14,8 +14,8 @@ pub struct PluginInfo {
     pub build_id: &'static str,
 }
 
-/// The build id of the plugin that calls this, whose build script calls `polychip_build_id::emit`: name, version, and a
-/// hash of everything that the build is made of.
+/// Build id of the plugin that calls this macro: its name, its version, and a hash of everything that it is built from.
+/// The plugin's build script must call `polychip_build_id::emit`.
 #[macro_export]
 macro_rules! build_id {
     ($name:literal) => {
@@ -29,7 +29,7 @@ macro_rules! build_id {
     };
 }
 
-/// A plugin. Dropping the value ends the instance; it must join every thread that uses the host's
+/// A plugin instance. Dropping it ends the instance, and must join every thread that uses the host's
 /// services.
 pub trait Plugin: Send + Sync + Sized + 'static {
     /// Type of all its devices. A common type lets one device wait for another's fences.

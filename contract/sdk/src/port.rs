@@ -9,16 +9,16 @@ use crate::{Encoding, Error, GraphView, MemoryKind, MemoryKinds, Result};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Layout {
-    /// Any will do.
+    /// Any layout is acceptable.
     Any = abi::POLYCHIP_LAYOUT_ANY,
     /// Row-major in the order of the ONNX shape.
     #[default]
     RowMajor = abi::POLYCHIP_LAYOUT_ROW_MAJOR,
     /// Channels last.
     ChannelsLast = abi::POLYCHIP_LAYOUT_CHANNELS_LAST,
-    /// By the strides of the port.
+    /// As the port's strides state.
     Strided = abi::POLYCHIP_LAYOUT_STRIDED,
-    /// The vendor's own.
+    /// The vendor's own layout.
     Vendor = abi::POLYCHIP_LAYOUT_VENDOR,
 }
 

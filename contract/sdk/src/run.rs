@@ -78,8 +78,8 @@ pub trait Compute: Send + Sync + Sized + 'static {
         usize::MAX
     }
 
-    /// Time of the last run, if it predicts the next one: a wait with a limit well above it may
-    /// then compute the run itself. `None` if run times vary freely.
+    /// Time of the last run, if run times are steady. A thread whose wait has a limit well above this
+    /// time may then compute the run itself. `None` if run times vary.
     fn pace(&self) -> Option<&Pace> {
         None
     }
@@ -111,7 +111,7 @@ pub trait Compute: Send + Sync + Sized + 'static {
 pub enum Span {
     /// The duration of the call.
     Call,
-    /// This many nanoseconds, up to the end of the call.
+    /// This many nanoseconds before the end of the call.
     Device(u64),
 }
 
@@ -126,7 +126,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// In nanoseconds; `u64::MAX` before the first run.
+    /// The time in nanoseconds; `u64::MAX` before the first run.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -18,13 +18,13 @@ use crate::{Error, ErrorKind, Result, raw};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum LogLevel {
-    /// Something failed.
+    /// An operation failed.
     Error = abi::POLYCHIP_LOG_ERROR,
-    /// Something looks wrong.
+    /// A condition looks wrong, although nothing failed.
     Warn = abi::POLYCHIP_LOG_WARN,
-    /// Worth telling a user who asks.
+    /// Information for users.
     Info = abi::POLYCHIP_LOG_INFO,
-    /// Worth telling an author.
+    /// Information for plugin authors.
     Debug = abi::POLYCHIP_LOG_DEBUG,
     /// Every step.
     Trace = abi::POLYCHIP_LOG_TRACE,

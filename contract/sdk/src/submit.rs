@@ -28,7 +28,7 @@ pub enum Priority {
     Urgent = abi::POLYCHIP_PRIORITY_URGENT,
 }
 
-/// An `Arc` behind a handle of the host; `.clone()` returns an owned `Arc`.
+/// An `Arc` that a handle of the host holds; `.clone()` returns an owned `Arc`.
 pub struct Shared<'a, T>(ManuallyDrop<Arc<T>>, PhantomData<&'a T>);
 
 impl<T> Shared<'_, T> {

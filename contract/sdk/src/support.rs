@@ -45,7 +45,7 @@ pub enum Support {
     No {
         /// Why.
         reason: Reason,
-        /// Words that name the attribute, type or limit concerned.
+        /// Text that names the attribute, type, limit or value concerned.
         detail: Cow<'static, str>,
     },
 }

@@ -49,7 +49,7 @@ impl Constant {
         }
     }
 
-    /// Bytes that the caller keeps.
+    /// Bytes that the caller keeps alive.
     ///
     /// # Safety
     /// The bytes must stay alive and unmodified as long as the value or a copy of it is used.
@@ -69,16 +69,16 @@ impl Constant {
         unsafe { raw::slice(self.data, self.bytes, "constant") }.expect(CHECKED)
     }
 
-    /// Passes the bytes in order to a callback, in blocks of [`Constant::BLOCK`] bytes and one shorter; as
-    /// [`pieces`](Constant::pieces).
+    /// Passes the bytes in order to a callback, as [`pieces`](Constant::pieces) does, in blocks of
+    /// [`Constant::BLOCK`] bytes.
     pub fn blocks(&self, each: impl FnMut(&[u8])) {
         self.pieces(Constant::BLOCK, each);
     }
 
-    /// Passes the bytes in order to a callback, in pieces of this many bytes and one shorter piece.
+    /// Passes the bytes in order to a callback, in pieces of this many bytes; the last piece may be shorter.
     ///
-    /// They are read from the file if there is one: touched pages of a mapping count towards the process's memory,
-    /// which would double the memory of packed weights.
+    /// The bytes are read from the constant's file if there is one. Read through the mapping, they would count
+    /// towards the process's memory, beside their packed copy.
     ///
     /// # Panics
     /// If a piece has no bytes.

@@ -29,25 +29,28 @@ impl Release {
 pub enum Weights {
     /// In the model.
     Inline,
-    /// Those of this many bytes and more stay where they are: the model names their address, as ONNX Runtime and
-    /// OpenVINO read it (external data of location `*/_ORT_MEM_ADDR_/*`). The bytes of the model are good only in
+    /// Constants of this many bytes and more stay where they are. The model holds their addresses, in the form that
+    /// ONNX Runtime and OpenVINO read (external data of location `*/_ORT_MEM_ADDR_/*`). The model is valid only in
     /// this process, and only as long as the graph's constants live.
     Address(usize),
-    /// As `Address`, but every address is 1: the same part gives the same bytes in each process. No library can
-    /// read it; it is for comparing.
+    /// As `Address`, but every address is 1, so that the same part gives the same bytes in each process. Only for
+    /// comparisons: no library can read such a model.
     Placeholder(usize),
 }
 
 /// Form of quantised tensors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Quantised {
-    /// As they are stored: ports of integers, constants with all their bits.
+    /// As the graph stores them: ports are integers, and constants keep all their bits.
     #[default]
     Stored,
-    /// As quantisation-aware training leaves it: every port is f32, quantised and dequantised behind an input and
-    /// before an output; unsigned bytes are moved by 128, with their zero points, so that all 8-bit integers are
-    /// signed; 32-bit constants, which are biases, are written as the reals they encode. Nodes that quantise are
-    /// named after their tensors.
+    /// As quantisation-aware training writes them:
+    ///
+    /// - Every port is f32. It is quantised and dequantised after an input and before an output.
+    /// - All 8-bit integers are signed: unsigned ones and their zero points are shifted by 128.
+    /// - 32-bit constants, which are biases, are written as the reals that they encode.
+    ///
+    /// Nodes that quantise are named after their tensors.
     Fake,
 }
 

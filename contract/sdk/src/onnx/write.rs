@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! 1. A name is written once per model: inner graphs add the path of their nodes to it.
-//! 2. An encoded tensor is stored under its own name; who computes on it reads `NAME.real`, dequantised where it
-//!    is first read, and who makes it writes `NAME.exact`, quantised at once.
-//! 3. Where quantisation is fake, ports stand as what they are for: `i0` and `o0` are f32, `i0.q` and `o0.q` are stored.
+//! 2. An encoded tensor is stored under its own name. Nodes that compute on it read `NAME.real`, which is dequantised
+//!    before its first reader. The node that makes it writes `NAME.exact`, which is quantised at once.
+//! 3. With fake quantisation, the ports `i0` and `o0` are f32, and `i0.q` and `o0.q` hold the stored integers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,18 +1,19 @@
-//! Measured segments, which overlap: how a whole is composed of measured parts.
+//! Measured segments: the time of a model, composed of the times of parts that overlap.
 //!
-//! A single group pays for its borders: it reads and writes in ONNX order, while neighbours within
-//! a model agree on another layout; on a CPU that is most of its time. So groups do not add up.
-//! Segments of several groups do, if each begins with the groups that end the one before: the sum
-//! of the segments has this overlap twice and its borders once too often, and subtracting the time
-//! of the overlap alone removes both. What remains is the whole, with the launch and the borders of
-//! one part.
+//! A fusion group measured by itself includes its borders: it reads and writes in ONNX order, while
+//! neighbours within a model agree on another layout. On a CPU this takes most of a group's time, so
+//! the times of groups do not add up. The times of segments of several groups do, if each segment
+//! begins with the groups that end the one before. The sum of the segments then counts each overlap
+//! twice, and borders at it that the model does not have. The time of the overlap, measured by
+//! itself, includes both and is subtracted. What remains is the time of the model, with the launch
+//! and the borders of one part.
 //!
 //! Invariants:
 //! 1. Each group of the graph is in one segment, except those of an overlap, which are in two.
-//! 2. Segments and overlaps are convex: they are runs in an order in which every group follows
-//!    those that it reads.
-//! 3. A tensor that crosses an overlap without being read or made there is counted: it pays for
-//!    borders that the whole does not have.
+//! 2. Segments and overlaps are convex: they are runs in an order in which every group follows the
+//!    groups whose results it reads.
+//! 3. Tensors that bypass an overlap, neither made nor last read in it, are counted: the segments
+//!    move them across borders that the model does not have.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +25,13 @@ use crate::extract::run_graph;
 use crate::hex::hex;
 use crate::work::{self, border_of};
 
-/// Groups of a segment, those it shares with the one before not counted: so many that borders matter little, so few
-/// that another model with the same blocks has the same segments.
+/// Number of groups of a segment, without those that it shares with the one before: enough that borders matter little,
+/// few enough that another model with the same blocks has the same segments.
 const GROUPS: std::ops::RangeInclusive<usize> = 4..=20;
-/// What they are at best.
+/// Preferred number of groups of a segment.
 const BEST: std::ops::RangeInclusive<usize> = 5..=10;
-/// Groups of an overlap: more than one, because a group that is run by itself again and again finds its constants
-/// in a cache that it does not find them in between others.
+/// Number of groups of an overlap. More than one, because a group that runs alone again and again finds its constants
+/// in a cache, and between other groups it does not.
 const OVERLAP: std::ops::RangeInclusive<usize> = 2..=4;
 
 /// A part composed of measured segments.
@@ -42,7 +43,7 @@ pub struct Composition {
     pub border: u64,
 }
 
-/// A segment, less what it shares with the next.
+/// A segment, and its overlap with the next one, whose time is subtracted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// Structure of the segment, 64 hexadecimal digits.
@@ -56,7 +57,7 @@ pub struct Step {
 #[must_use]
 pub fn segments(graph: &Graph) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
     let mut groups = fusion_groups(graph);
-    // a group gives its result by its last node, so that this order has readers behind what they read
+    // the last node of a group makes its result, so in this order groups follow those that they read
     groups.sort_by_key(|nodes| nodes.last().copied());
     let nodes = |range: std::ops::Range<usize>| {
         let mut nodes: Vec<u32> = groups[range].concat();
@@ -97,9 +98,9 @@ fn overlaps(graph: &Graph, groups: &[Vec<u32>]) -> Vec<std::ops::Range<usize>> {
     overlaps
 }
 
-/// What is alive between groups.
+/// Tensors that are alive between groups.
 struct Passing {
-    /// Before each group: place of the last group that reads it, and bytes, of each tensor that is alive there.
+    /// For each group, the tensors that are alive before it: place of the last group that reads the tensor, and bytes.
     alive: Vec<Vec<(usize, u64)>>,
 }
 
@@ -124,15 +125,15 @@ impl Passing {
         Passing { alive }
     }
 
-    /// Bytes that are alive before a run of groups and behind it: what it pays for the layout of a part.
+    /// Bytes that are alive before a run of groups and after it: a part of these groups converts their layout.
     fn border(&self, run: &std::ops::Range<usize>) -> u64 {
         let alive = [run.start, run.end].map(|at| self.alive.get(at).into_iter().flatten());
         let bytes = alive.into_iter().flatten().map(|(_, bytes)| *bytes);
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Bytes that are made before a run of groups and read behind it: a segment before it gives them away, and one that
-    /// begins with it reads them, while the run by itself does neither.
+    /// Bytes that are made before a run of groups and read after it: the segment that ends with the run writes them, and
+    /// the segment that begins with the run reads them, but the run by itself does neither.
     fn bytes(&self, run: &std::ops::Range<usize>) -> u64 {
         let behind = self.alive[run.start].iter().filter(|(read, _)| *read >= run.end);
         behind
@@ -141,8 +142,8 @@ impl Passing {
     }
 }
 
-/// Whether a group multiplies by constants: it then has a layout of its own, by itself and between others. Groups that
-/// take any layout pay for no border by themselves, but for that of their neighbours at the end of a segment.
+/// Whether a group multiplies by constants. Such a group has a layout of its own, alone and between others. A group
+/// that takes any layout converts nothing when it runs alone, but at the end of a segment it converts its neighbours'.
 fn has_product(graph: &Graph, nodes: &[u32]) -> bool {
     nodes.iter().any(|node| {
         let node = graph.node(NodeId::new(*node as usize));
@@ -151,7 +152,7 @@ fn has_product(graph: &Graph, nodes: &[u32]) -> bool {
 }
 
 impl Composition {
-    /// How a graph is composed; of nothing where it is too small to be cut.
+    /// The composition of a graph; empty if the graph is too small to be cut.
     pub(crate) fn of(graph: &Graph) -> Composition {
         let segments = segments(graph);
         if segments.len() < 2 {
