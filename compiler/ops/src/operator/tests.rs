@@ -4,7 +4,7 @@
 //! fails a test.
 //! Not here: what the attributes mean (the files of `attributes`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::{Attr, AttrDefault, AttrKind, AttrValue, DType, Literal};
@@ -85,6 +85,52 @@ fn every_attribute_of_a_row_is_decoded() {
             .collect();
         assert_eq!(missed, BTreeSet::new(), "{op}");
     }
+}
+
+/// A default as `onnx_defaults.txt` writes it.
+fn written(default: AttrDefault) -> String {
+    match default {
+        AttrDefault::Int(value) => format!("int {value}"),
+        AttrDefault::Float(value) => format!("float {value}"),
+        AttrDefault::String(value) => format!("string {value}").trim_end().to_owned(),
+        AttrDefault::Ints(values) => {
+            let values: Vec<String> = values.iter().map(i64::to_string).collect();
+            format!("ints {}", values.join(" "))
+        }
+        AttrDefault::Strings(values) => format!("strings {}", values.join(" ")),
+    }
+}
+
+/// The table against the schemas of the package `onnx`, both ways.
+#[test]
+fn table_states_the_defaults_of_the_onnx_package() {
+    let mut stated = BTreeMap::new();
+    let lines = include_str!("onnx_defaults.txt").lines();
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let mut words = line.splitn(3, ' ');
+        let mut word = || words.next().unwrap();
+        let (op, attr, value) = (word(), word(), word());
+        // floats as the table holds them
+        let value = match value.strip_prefix("float ") {
+            Some(number) => format!("float {}", number.parse::<f32>().unwrap()),
+            None => value.to_owned(),
+        };
+        stated.insert((op, attr), value);
+    }
+    assert!(stated.len() > 200);
+    // the importer turns them into its tensors of keys and values
+    stated.retain(|(op, _), _| *op != "LabelEncoder");
+    let mut wrong = Vec::new();
+    for &op in Op::ALL {
+        for spec in op.spec().attributes {
+            let onnx = stated.remove(&(op.name(), spec.attr.name()));
+            let ours = spec.default.map(written);
+            if onnx != ours {
+                wrong.push(format!("{op} {}: {ours:?}, ONNX says {onnx:?}", spec.attr));
+            }
+        }
+    }
+    assert_eq!((wrong, stated), (Vec::new(), BTreeMap::new()));
 }
 
 /// The literals of the specification, so that a slip in the table shows.
