@@ -59,6 +59,7 @@ mod serve_sim;
 mod setup;
 mod stop;
 mod trace;
+mod vendor_output;
 
 use std::ffi::OsString;
 

@@ -21,12 +21,23 @@ pub(crate) fn listen(verbose: u8) -> anyhow::Result<()> {
         .filter(|text| !text.trim().is_empty());
     let filter = filter(asked.as_deref(), verbose)?;
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(writer()?)
         .with_ansi(anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never)
         .without_time();
     // a program that has this library may listen already
     let _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
     Ok(())
+}
+
+/// Standard error, also while that of vendors' libraries is withheld.
+#[cfg(unix)]
+fn writer() -> anyhow::Result<std::sync::Arc<std::fs::File>> {
+    Ok(std::sync::Arc::new(crate::vendor_output::own_stderr()?))
+}
+
+#[cfg(not(unix))]
+fn writer() -> anyhow::Result<fn() -> std::io::Stderr> {
+    Ok(std::io::stderr)
 }
 
 fn filter(asked: Option<&str>, verbose: u8) -> anyhow::Result<Targets> {

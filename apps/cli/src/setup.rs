@@ -14,7 +14,7 @@ use crate::exit::{bad_input, usage, warn};
 use crate::input::InputData;
 use crate::progress::Progress;
 use crate::run::PATIENCE;
-use crate::{file, plan};
+use crate::{file, plan, vendor_output};
 
 /// Plugin folders, settings and profiles.
 #[derive(Debug, Clone, clap::Args)]
@@ -226,7 +226,7 @@ fn setting(text: &str) -> Result<Setting, String> {
 
 /// Loads the plugins. An unusable named bundle is an error here, not a warning.
 fn made(builder: polychip::Builder) -> anyhow::Result<Runtime> {
-    let runtime = builder.build()?;
+    let runtime = vendor_output::withheld(|| builder.build())?;
     let mut bundles = runtime.bundles().iter();
     match bundles.find(|bundle| bundle.manifest().is_err()) {
         Some(refused) => Err(bad_input(format!("--bundle {refused}"))),
