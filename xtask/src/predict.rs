@@ -1,9 +1,9 @@
 //! `cargo xtask predict`: models predicted from measurements of other models, compared with measured times.
 //!
-//! Measures the models, segments of them and their fusion groups in turns by `polychip profile --ops`, on the CPU with one
-//! thread and two, on OpenVINO and on a GPU (Mesa's lavapipe where there is no chip), and writes
-//! `docs/benchmarks/prediction.md` with what `polychip profile show --fit --json` says beside it. Ten of the models are of
-//! no other use here: nothing was tuned on them, not even by looking.
+//! `polychip profile --ops` measures the models, their segments and their fusion groups, alternately: on the CPU with one
+//! thread and with two, on OpenVINO, and on a GPU (Mesa's lavapipe without a chip). The results go to
+//! `docs/benchmarks/prediction.md`, the output of `polychip profile show --fit --json` to a folder beside it. Ten of the
+//! models are held out: nothing was ever tuned on them.
 //!
 //! Invariants:
 //! 1. A model is predicted by fits that saw neither it nor a similar network, with the code that apps use.
@@ -313,12 +313,12 @@ fn text(tables: &[(&str, Value)]) -> String {
          Written by `cargo xtask predict`; [prediction/](prediction/) holds the output of `polychip profile show --fit --json`.\n\n\
          Each model is predicted from the *other* models' measurements: fits exclude the model itself and every network that\n\
          shares more than half of its fusion groups. The measured time is the median from submission to outputs at batch 1.\n\n\
-         - **Composed**: segments of the model were measured, but not the whole model.\n\
-         - **By regression**: no part of the model was measured, and rows with one of its fusion groups are excluded.\n\
-         - **Repeated**: largest difference of one batch's median from the overall median, over the same minutes: a lower bound.\n\n\
+         - **Composed**: predicted from measured segments of the model, without a measurement of the whole.\n\
+         - **By regression**: predicted as if no part of the model had been measured; fits exclude rows with any of its fusion groups.\n\
+         - **Repeated**: measurement noise, the largest difference between one batch's median and the overall median.\n\n\
          Errors are percentages of the measured time; p95 is the nearest rank. [profile.md](../profile.md) explains the columns.\n\n\
-         Goal: median error at most 10 %, p95 at most 20 %. The rules for cutting models and fitting regressions were chosen on 16\n\
-         of the models. The other ten (`device-tests/peers/make_unseen.py`) were written afterwards and influenced no rule.\n",
+         Goal: median error at most 10 %, p95 at most 20 %. The rules for cutting models and fitting regressions were tuned on 16\n\
+         of the models. The other ten, the held-out models (`device-tests/peers/make_unseen.py`), were written afterwards.\n",
     );
     let columns = [
         ("composed", "composed_ppm"),
