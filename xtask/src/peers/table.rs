@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-/// What is compared with each other.
+/// A group of runtimes and models that are compared with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Group {
     /// Everything in f32
@@ -33,7 +33,7 @@ impl Group {
         }
     }
 
-    /// What our runner is called.
+    /// The name of our runner.
     pub(super) fn ours(self) -> &'static str {
         match self {
             Group::Float | Group::Bytes => "polychip",
