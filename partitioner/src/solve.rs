@@ -5,9 +5,9 @@
 //! and equals the objective of the returned one exactly when that is optimal.
 //! Deliberately not here: memory limits, deadlines (`limit`) and merging (`merge`).
 //!
-//! Start reading at `network` (variables and factors), then `eliminate`; `wide` settles what is too wide for that
-//! (`reparametrise`, then `combilp`); `hubs` branches over what many nodes read; `min_marginals` prices every node on every
-//! device, `conditioned` one at a time in wide problems.
+//! Start reading at `network` (variables and factors), then `eliminate`. `wide` solves networks that are too wide for
+//! elimination (`reparametrise`, then `combilp`), `hubs` branches over tensors that many nodes read. `min_marginals` prices
+//! every node on every device, `conditioned` does so for one node at a time in wide problems.
 
 mod around;
 mod bound;

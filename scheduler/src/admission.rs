@@ -25,7 +25,7 @@
 //! 1. Sessions are admitted together with all live admitted sessions: one certificate covers them
 //!    all.
 //! 2. An admitted session runs the certified plan, with the certified part deadlines, and each of
-//!    its parts has its device to itself, even on a CPU with several places.
+//!    its parts has its device to itself, even on a CPU with several execution slots.
 //! 3. Memory held for an admitted session is never freed for another one.
 //!
 //! Not here: the test itself (package `polychip-device-queue`), the queue order (`device_queue`), the plans of a
@@ -81,7 +81,7 @@ pub enum Admission {
     Refused(RefusalReport),
 }
 
-/// Admitted sessions that are not made yet. They count as admitted until this is dropped.
+/// Admitted sessions before they are made. They count as admitted until this is dropped.
 #[derive(Debug)]
 pub struct Admitted {
     runtime: Runtime,
@@ -113,7 +113,10 @@ impl Wanted {
         Error::new(ErrorKind::BadInput, format!("session {}: {words}", self.name))
     }
 
-    /// How runs come, where the policy makes sense for admission.
+    /// The arrivals of its runs.
+    ///
+    /// # Errors
+    /// The policy does not suit admission.
     fn arrivals(&self) -> Result<Arrivals> {
         let policy = &self.policy;
         if !(0.0..=MOST_MARGIN_PERCENT).contains(&self.margin_percent) {
@@ -156,7 +159,7 @@ impl Wanted {
         }
     }
 
-    /// The policy that its session goes by.
+    /// The policy of its session: the deadline is the period unless stated.
     fn own_policy(&self) -> Policy {
         match (self.policy.stated_period(), self.policy.frame_deadline()) {
             (Some(period), None) => self.policy.clone().deadline(period),
@@ -165,7 +168,7 @@ impl Wanted {
         .replicas(false)
     }
 
-    /// What is to be chosen for it.
+    /// The session as a member of the set, with its uncut plan, and its policy.
     fn member(&self, shared: &Shared) -> Result<(Member, Policy)> {
         let arrivals = self.arrivals()?;
         let policy = self.own_policy();
@@ -240,8 +243,8 @@ impl Admitted {
 }
 
 impl Runtime {
-    /// Tests whether sessions of these models meet their deadlines beside each other and all
-    /// admitted sessions, and returns the proof or the reasons against it. Admission chooses a plan
+    /// Tests whether sessions of these models meet their deadlines together with all admitted
+    /// sessions, and returns the proof or the reasons against it. Admission chooses a plan
     /// for each session and cuts plans whose parts would delay others too long. It uses each
     /// policy's best plans if they fit together, else others.
     ///

@@ -35,7 +35,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// What is held to a bar.
+/// A figure and its limit.
 struct Budget {
     name: &'static str,
     what: What,
@@ -44,20 +44,20 @@ struct Budget {
 }
 
 enum What {
-    /// Seconds of the processor, user and system, of the build that README begins with.
+    /// Processor time of README's first build, user and system, in seconds.
     FirstBuild,
-    /// Packages that it compiles.
+    /// Packages that the first build compiles.
     FirstPackages,
-    /// A program that this command of cargo's builds.
+    /// The size of a program that this cargo command builds.
     Program {
         build: &'static [&'static str],
         file: &'static str,
     },
-    /// A program that CI has built, unoptimised.
+    /// The size of an unoptimised program that CI has built.
     Built(&'static str),
 }
 
-/// Cargo's words for the first build.
+/// Cargo's arguments for the first build.
 const FIRST: [&str; 4] = ["build", "--release", "--package", "polychip-cli"];
 
 /// All budgets.
@@ -126,21 +126,21 @@ const BUDGETS: [Budget; 6] = [
 /// A budget's value, or the reason for its absence.
 #[derive(Serialize)]
 struct Row {
-    /// What is held to the bar.
+    /// The figure.
     name: &'static str,
-    /// Its value.
+    /// Its value, if it was measured.
     value: Option<f64>,
-    /// The most that it may be.
+    /// Its limit.
     bar: f64,
-    /// Of both.
+    /// Unit of value and limit.
     unit: &'static str,
     /// `held`, `broken` or `skipped`.
     verdict: &'static str,
-    /// Why it was skipped.
+    /// The reason if it was skipped.
     why: Option<String>,
 }
 
-/// Measures, prints a table and says whether every budget is held.
+/// Measures, prints a table, and returns whether every figure is within its limit.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let is_wanted = |budget: &&Budget| {
         options.only.is_empty() || options.only.iter().any(|text| budget.name.contains(text))
@@ -216,7 +216,7 @@ fn measure(what: &What) -> Result<Measured> {
 }
 
 fn first_build() -> Result<Measured> {
-    // the network costs what it costs
+    // fetched beforehand, because network time does not count
     let fetched = Command::new(env!("CARGO"))
         .arg("fetch")
         .current_dir(root())
@@ -237,7 +237,7 @@ fn first_build() -> Result<Measured> {
     })
 }
 
-/// Runs a command of cargo's that builds, into the folder of budgets.
+/// Runs a cargo command that builds, with the folder of budgets as target.
 fn cargo(words: &[&str]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.args(words).arg("--target-dir").arg(root().join(FOLDER));
@@ -246,7 +246,7 @@ fn cargo(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// How many packages the first build compiles, those of build scripts and macros among them.
+/// Number of packages that the first build compiles, including those of build scripts and macros.
 fn packages() -> Result<usize> {
     let mut command = Command::new(env!("CARGO"));
     command.args([

@@ -3,9 +3,9 @@
 //! Invariants:
 //! 1. Every number of a chart is read from a committed raw file, which its footer names.
 //! 2. The same raw files give the same bytes; `--check` fails if a committed chart differs or has no raw file.
-//! 3. Every chart stands on the page of charts.
+//! 3. Every chart is shown on the page of charts.
 //!
-//! Start reading at [`CHARTS`]; a further chart is a row of it.
+//! Start reading at [`CHARTS`], which has a row per chart.
 
 mod data;
 mod draw;
@@ -18,9 +18,9 @@ use data::Table;
 
 use crate::root::{files, root};
 
-/// Where charts lie.
+/// Folder of the charts.
 const FOLDER: &str = "docs/benchmarks/charts";
-/// Where they are shown.
+/// The page that shows them.
 const PAGE: &str = "docs/charts.md";
 
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Options {
 struct Chart {
     name: &'static str,
     title: &'static str,
-    /// The raw file, below `docs/benchmarks`.
+    /// The raw file, relative to `docs/benchmarks`.
     raw: &'static str,
     /// Reads its rows.
     read: fn(&serde_json::Value) -> Result<Table>,

@@ -135,7 +135,7 @@ fn main() -> ExitCode {
     match run(Arguments::parse().chore) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // without the stack of this program, which says nothing of what is wrong
+        // without this program's backtrace, which does not help to find the cause
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -150,7 +150,7 @@ fn chores() -> Vec<String> {
     chores.map(|chore| chore.get_name().to_owned()).collect()
 }
 
-/// Whether the chore found nothing wrong; it has said what it found.
+/// Runs a chore, which prints its findings, and returns whether it found nothing wrong.
 fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),

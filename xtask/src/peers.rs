@@ -60,7 +60,7 @@ const SCRIPT: &str = "device-tests/peers/peers.py";
 const LOAD: &str = "device-tests/peers/load.py";
 const THREADS: &str = "device-tests/peers/threads.py";
 
-/// The models of the comparison; the quantised ones are made of the first two.
+/// The models of the comparison; the quantised ones are made from the first two.
 const FLOAT: [&str; 7] = [
     "kws_dscnn",
     "mobilenet_v2",
@@ -168,7 +168,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What loading takes beside ONNX Runtime, and what threads bring and cost: their sections of the page.
+/// The sections of the page on loading, compared with ONNX Runtime, and on threads.
 fn costs(
     python: &Path,
     models: &Path,
@@ -218,7 +218,7 @@ fn costs(
     Ok(text + &table::threads(&read(&json)?))
 }
 
-/// The convolutions of each model in sequence, beside the peak rate of the same minutes.
+/// The convolutions of each model in sequence, with the peak rate measured in the same minutes.
 fn sequences(program: &Path, threads: usize, raw: &Path, hold: &dyn Fn(&mut Command)) -> Result<()> {
     let mut command = Command::new(program);
     hold(&mut command);
@@ -283,7 +283,7 @@ fn rust_peers(folder: &Path) -> Result<PathBuf> {
     Ok(target.join(format!("release/rust-peers{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// A Python environment with the peers; those that do not install here are named and left out.
+/// A Python environment with the peers. Peers that cannot be installed here are reported and left out.
 fn python(folder: &Path) -> Result<PathBuf> {
     let venv = folder.join("venv");
     let python = venv.join(if cfg!(windows) {
@@ -329,8 +329,8 @@ fn python(folder: &Path) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// A folder of links to the generated models, with quantised ones beside them: what the comparison makes of the models
-/// stays out of their own folder.
+/// A folder of links to the generated models, beside quantised ones, so that files made by the comparison stay out of the
+/// models' own folder.
 fn models(folder: &Path, python: &Path, quantised: bool) -> Result<PathBuf> {
     let (from, to) = (root().join(MODELS), folder.join("models"));
     if !from.join("models.json").is_file() {
@@ -365,7 +365,7 @@ fn models(folder: &Path, python: &Path, quantised: bool) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// Runs a command; its output goes where ours goes.
+/// Runs a command, whose output goes to this program's output.
 fn call(command: &mut Command, what: &str) -> Result<()> {
     let status = command
         .status()

@@ -1,9 +1,9 @@
 //! `cargo xtask predict`: models predicted from measurements of other models, compared with measured times.
 //!
-//! Measures the models, segments of them and their fusion groups in turns by `polychip profile --ops`, on the CPU with one
-//! thread and two, on OpenVINO and on a GPU (Mesa's lavapipe where there is no chip), and writes
-//! `docs/benchmarks/prediction.md` with what `polychip profile show --fit --json` says beside it. Ten of the models are of
-//! no other use here: nothing was tuned on them, not even by looking.
+//! `polychip profile --ops` measures the models, their segments and their fusion groups, alternately: on the CPU with one
+//! thread and with two, on OpenVINO, and on a GPU (Mesa's lavapipe without a chip). The results go to
+//! `docs/benchmarks/prediction.md`, the output of `polychip profile show --fit --json` to a folder beside it. Ten of the
+//! models are held out: nothing was ever tuned on them.
 //!
 //! Invariants:
 //! 1. A model is predicted by fits that saw neither it nor a similar network, with the code that apps use.
@@ -61,7 +61,7 @@ struct Place {
     models: Option<&'static [&'static str]>,
 }
 
-/// Models that a GPU that the CPU emulates is done with in minutes.
+/// Models that an emulated GPU, which runs on the CPU, completes within minutes.
 const SMALL: [&str; 12] = [
     "kws_dscnn",
     "squeezenet1_1",
@@ -108,7 +108,7 @@ const PLACES: [Place; 4] = [
     },
 ];
 
-/// What is to be reached: median and 95 % in per cent.
+/// The goal: median and 95th percentile of the error, in per cent.
 const GOAL: [f64; 2] = [10.0, 20.0];
 
 /// Measures, and writes the page.
@@ -184,7 +184,7 @@ const UNSEEN: [&str; 10] = [
     "autoencoder",
 ];
 
-/// The models of a folder; of variants with other weights, the first, because their times are the same.
+/// The models of a folder. Of variants that differ only in weights, the first one, because their times are the same.
 fn models(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries =
         fs::read_dir(folder).with_context(|| format!("{} (see cargo xtask models)", folder.display()))?;
@@ -222,7 +222,7 @@ fn measure(options: &Options, place: &Place, program: &Path, work: &Path, models
     };
     let models: Vec<&PathBuf> = models.iter().filter(is_wanted).collect();
     for slice in 0..options.slices {
-        // everything once, and then what is known the least
+        // first everything once, then the least certain parts
         let goal = if slice == 0 { "100" } else { "2" };
         let mut command = match &options.under {
             Some(under) => {
@@ -277,7 +277,7 @@ fn is_emulated(table: &Value) -> bool {
     table["emulated"] == true
 }
 
-/// A device's name, with the mark of figures that are no chip's.
+/// A device's name, marked if its figures are emulated.
 fn labelled(name: &str, table: &Value) -> String {
     if is_emulated(table) {
         format!("{name} (emulated)")
@@ -286,7 +286,7 @@ fn labelled(name: &str, table: &Value) -> String {
     }
 }
 
-/// The errors of a column, and whether they meet the goal; how well measurements repeat has no goal.
+/// The errors of a column, and whether they meet the goal. The column `repeated` has no goal.
 fn verdict(column: &str, errors: &[f64]) -> String {
     let (p50, p95) = (quantile(errors, 50), quantile(errors, 95));
     let met = p50 <= GOAL[0] && p95 <= GOAL[1];
@@ -298,7 +298,7 @@ fn verdict(column: &str, errors: &[f64]) -> String {
     format!("{p50:.1} | {p95:.1} | {} | {word}", errors.len())
 }
 
-/// The nearest rank of sizes.
+/// The nearest-rank percentile of the errors' magnitudes.
 fn quantile(errors: &[f64], percent: usize) -> f64 {
     let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
     sizes.sort_by(f64::total_cmp);
@@ -313,12 +313,12 @@ fn text(tables: &[(&str, Value)]) -> String {
          Written by `cargo xtask predict`; [prediction/](prediction/) holds the output of `polychip profile show --fit --json`.\n\n\
          Each model is predicted from the *other* models' measurements: fits exclude the model itself and every network that\n\
          shares more than half of its fusion groups. The measured time is the median from submission to outputs at batch 1.\n\n\
-         - **Composed**: segments of the model were measured, but not the whole model.\n\
-         - **By regression**: no part of the model was measured, and rows with one of its fusion groups are excluded.\n\
-         - **Repeated**: largest difference of one batch's median from the overall median, over the same minutes: a lower bound.\n\n\
+         - **Composed**: predicted from measured segments of the model, without a measurement of the whole.\n\
+         - **By regression**: predicted as if no part of the model had been measured; fits exclude rows with any of its fusion groups.\n\
+         - **Repeated**: measurement noise, the largest difference between one batch's median and the overall median.\n\n\
          Errors are percentages of the measured time; p95 is the nearest rank. [profile.md](../profile.md) explains the columns.\n\n\
-         Goal: median error at most 10 %, p95 at most 20 %. The rules for cutting models and fitting regressions were chosen on 16\n\
-         of the models. The other ten (`device-tests/peers/make_unseen.py`) were written afterwards and influenced no rule.\n",
+         Goal: median error at most 10 %, p95 at most 20 %. The rules for cutting models and fitting regressions were tuned on 16\n\
+         of the models. The other ten, the held-out models (`device-tests/peers/make_unseen.py`), were written afterwards.\n",
     );
     let columns = [
         ("composed", "composed_ppm"),

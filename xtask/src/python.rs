@@ -1,4 +1,4 @@
-//! `cargo xtask python`: the Python module, tested in Python; as a wheel with `--wheel`.
+//! `cargo xtask python`: tests the Python module in Python, or with `--wheel` as a wheel.
 //!
 //! Invariants:
 //! 1. The tests import what users import: the package's own files with the library, or the installed wheel.
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     wheel: bool,
 }
 
-/// Why the module cannot be tested here, if so.
+/// The reason why the module cannot be tested here, if there is one.
 pub(crate) fn missing() -> Option<String> {
     crate::differ::missing()
 }
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     test(&python, Some(&package))
 }
 
-/// The package as a wheel lays it out, of the library in target/debug.
+/// A folder with the package as in a wheel, made from the library in target/debug.
 pub(crate) fn assembled() -> Result<PathBuf> {
     let root = root();
     let library = root.join("target/debug/lib_polychip.so");
@@ -79,16 +79,17 @@ pub(crate) fn copied(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A wheel that maturin makes, optimised.
+/// An optimised wheel that maturin builds.
 pub(crate) struct Wheel {
     /// The folder of its project.
     pub(crate) folder: &'static str,
-    /// Where it is installed alone.
+    /// The Python environment for it alone.
     pub(crate) environment: &'static str,
 }
 
 impl Wheel {
-    /// Makes the wheel and installs it, with what tests need, in an environment of its own: that one's Python.
+    /// Builds the wheel, installs it with the requirements of tests in its own environment, and returns that
+    /// environment's Python.
     pub(crate) fn installed(&self, python: &Path) -> Result<PathBuf> {
         let own = self.alone(python)?;
         let requirements = root().join(models::REQUIREMENTS);
@@ -96,7 +97,7 @@ impl Wheel {
         Ok(own)
     }
 
-    /// Makes the wheel and installs it in an environment that has nothing else.
+    /// Builds the wheel, and installs it in an environment without other packages.
     fn alone(&self, python: &Path) -> Result<PathBuf> {
         let root = root();
         let tools = root.join("target/maturin");
@@ -124,7 +125,7 @@ fn pip(python: &Path, arguments: &[&str]) -> Command {
     pip
 }
 
-/// Makes the wheel and tests it in an environment of its own, at first without NumPy.
+/// Builds the wheel and tests it in its own environment, at first without NumPy.
 fn wheel(python: &Path) -> Result<()> {
     let wheel = Wheel {
         folder: FOLDER,
@@ -140,7 +141,7 @@ fn wheel(python: &Path) -> Result<()> {
     typed(&own)
 }
 
-/// What type checkers say of the stubs: that a program passes, and that they are what the module has.
+/// Runs type checkers: a typed program must pass, and the stubs must match the module.
 fn typed(python: &Path) -> Result<()> {
     let folder = root().join(FOLDER);
     let check = |arguments: &[&str]| {
@@ -150,7 +151,7 @@ fn typed(python: &Path) -> Result<()> {
     };
     check(&["mypy", "--strict", "tests/typed.py"])?;
     check(&["mypy.stubtest", "polychip", "--allowlist", "tests/stubtest.txt"])?;
-    // it looks for the module at the Python that it is given
+    // pyright looks for the module in the environment of this Python
     let own = python.display().to_string();
     check(&["pyright", "--pythonpath", &own, "tests/typed.py"])
 }
@@ -168,7 +169,7 @@ fn newest(folder: &Path) -> Result<PathBuf> {
     Ok(newest.1)
 }
 
-/// Runs the tests in Python, with the module of this folder, or the one that is installed.
+/// Runs the tests in Python, with the module in this folder, or else with the installed one.
 fn test(python: &Path, module: Option<&Path>) -> Result<()> {
     let mut tests = Command::new(python);
     tests.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);

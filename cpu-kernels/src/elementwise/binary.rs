@@ -56,7 +56,7 @@ impl<E: Load> Kernel for &Run<E> {
             Binary::Sub => each!(|x, y| s.sub(x, y)),
             Binary::Mul => each!(|x, y| s.mul(x, y)),
             Binary::Div => each!(|x, y| s.div(x, y)),
-            // min and max give the second operand where either is NaN, so only a NaN in x has to be put back
+            // `min` and `max` return the second operand if either is NaN, so only a NaN in `x` must be restored
             Binary::Min => each!(|x, y| s.select(s.eq(x, x), s.min(x, y), x)),
             Binary::Max => each!(|x, y| s.select(s.eq(x, x), s.max(x, y), x)),
             Binary::Prelu => each!(|x, y| s.select(s.lt(x, zero), s.mul(x, y), x)),
@@ -76,7 +76,7 @@ impl<E: Load> Kernel for &Run<E> {
     }
 }
 
-/// `x^y`, with the exponents that models use made cheap.
+/// `x^y`, with shortcuts for exponents that are common in models.
 fn pow(x: f32, y: f32) -> f32 {
     if y == 2.0 {
         x * x

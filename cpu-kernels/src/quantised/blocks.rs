@@ -1,11 +1,11 @@
-//! Products with weights in blocks, ggml's or of codes with a scale and a zero, which stay as small as they are: the rows are rounded to bytes, and sums of a
-//! group are integers.
+//! Products with weights in blocks: ggml's, or codes with a scale and a zero point. Weights keep their size; the rows are
+//! rounded to bytes, and sums of a group are integers.
 //!
 //! 1. Rows are rounded to signed bytes with a scale for each 32 values; a group with an infinity or a NaN gives NaN.
 //! 2. Products with codes are exact in integers; they are scaled and summed in `f32`. A result differs from the `f32` product of
 //!    the decoded weights with the rounded rows by `f32` rounding alone, and does not depend on the other rows.
 //!    Rows in two pieces ([`BlockPlan::precise`]) have an error of at most 2^-16 of a group's largest magnitude, at twice the
-//!    work; of one row that is bound by the memory of the weights, little more.
+//!    arithmetic. For a single row, which is bound by reading the weights, that takes little longer.
 //! 3. Packed weights take at most 3 % more than the blocks, where columns fill whole vectors.
 //! 4. [`run_all`] rounds the rows once for several products, which share one step of the threads.
 //!
@@ -37,11 +37,11 @@ const ONE_THREAD: usize = 100_000;
 /// Values below which one thread rounds all rows (some ten microseconds).
 const ROUND_ALONE: usize = 32 * 1024;
 
-/// Chunks of each thread: what a thread that is held up leaves, others take.
+/// Chunks per thread, so that other threads can take the chunks of a delayed one.
 const CHUNKS_EACH: usize = 8;
 
-/// Bytes of weights of a chunk: claiming less costs more than it balances, and more leaves the second-level cache between
-/// two tiles of rows.
+/// Bytes of weights of a chunk: claiming smaller ones costs more than it balances, and larger ones leave the second-level
+/// cache between two tiles of rows.
 const CHUNK_BYTES: Range<usize> = 16 * 1024..256 * 1024;
 
 /// `$call` with `$w` as the layout's type.
@@ -84,7 +84,7 @@ macro_rules! with_layout {
     };
 }
 
-/// A product of `f32` rows with weights in blocks, worked out once.
+/// The plan of a product of `f32` rows with weights in blocks.
 ///
 /// ```
 /// use polychip_cpu_kernels::quantised::{BlockLayout, BlockPlan};
@@ -136,7 +136,7 @@ impl BlockPlan {
         })
     }
 
-    /// The same with rows in two pieces: bytes, and what rounding to them took off, as bytes again.
+    /// The same with rows in two pieces: rounded bytes, and the rounding error, as bytes again.
     #[must_use]
     pub fn precise(self) -> Self {
         Self { pieces: 2, ..self }
@@ -175,7 +175,7 @@ impl BlockPlan {
         block.map(|bytes| bytes * self.lanes * self.blocks())
     }
 
-    /// Words of the packed weights. It depends on layout, sizes and [`Isa::code`] alone, as does their order.
+    /// Words of the packed weights. Their number and order depend only on layout, sizes and [`Isa::code`].
     #[must_use]
     pub fn packed_len(&self) -> usize {
         let [codes, scales] = self.panel_bytes();
@@ -207,11 +207,11 @@ impl BlockPlan {
         self.blocks() * self.layout.bytes()
     }
 
-    /// Packs some columns, from the `first` on, to where they stand among all; `packed` was zeros before the first call.
+    /// Packs the columns from `first` on into their place in `packed`, which must be zeros before the first call.
     ///
     /// # Panics
-    /// If `first` is no multiple of [`panel_columns`](Self::panel_columns), the blocks are no whole columns or more than are left, or
-    /// `packed` is not that of all.
+    /// If `first` is not a multiple of [`panel_columns`](Self::panel_columns), the blocks are not whole columns or too many, or
+    /// `packed` has not the length for all columns.
     pub fn pack_columns(&self, first: usize, blocks: &[u8], packed: &mut [f32]) {
         assert!(
             first.is_multiple_of(self.lanes),
@@ -243,7 +243,7 @@ impl BlockPlan {
         self.pieces * rows * self.depth / GROUP * (rows::LINE / 4)
     }
 
-    /// Floats of scratch that a run over `rows` rows needs: of one product, and of all in [`run_all`].
+    /// Floats of scratch that a run over `rows` rows needs, for one product or for all of [`run_all`].
     #[must_use]
     pub fn scratch_len(&self, rows: usize, pool: &ThreadPool) -> usize {
         Scratch::len(self.shared(rows), 0, pool.threads())
@@ -277,7 +277,7 @@ impl BlockPlan {
     /// One chunk.
     ///
     /// # Safety
-    /// All operands are there, and no other thread uses the results of these panels.
+    /// All operands are valid, and no other thread uses the results of these panels.
     unsafe fn chunk(
         &self,
         panels: Range<usize>,

@@ -147,9 +147,10 @@ impl Report {
         let threads: Vec<String> = self.threads.iter().map(u32::to_string).collect();
         let page = format!(
             "# Single ops compared with ONNX Runtime\n\n`cargo xtask ops -- --threads {} --page {}`. {remark}\n\n\
-             Both runtimes alternate, {} rounds each. The ratio is ours over ONNX Runtime's median, so below 1 we are faster; \
-             \"least\" is the ratio of the fastest runs. Images have the layout in which each side is faster (`cl`: channels \
-             last). The worst ratios come first.\n\n{self}\n",
+             Polychip and ONNX Runtime alternate, {} rounds each. *ratio*: our median time divided by ONNX Runtime's; below 1 we \
+             are faster. *least*: the same for the fastest runs. Each side gets images in the layout in which it is faster (`cl`: \
+             channels last). *computed by*: the kernels of our plan; `REFERENCE` means the scalar reference. The worst ratios come \
+             first.\n\n{self}\n",
             threads.join(" "),
             path.display(),
             self.rounds,

@@ -58,17 +58,17 @@ pub(crate) struct Arguments {
 /// Runs of which `--trace` takes the medians.
 const TRACED: usize = 40;
 const LONGEST: Duration = Duration::from_secs(120);
-/// What stands above the figures on the page.
+/// The page's text above its figures.
 const PAGE: &str = "# Concurrent devices
 
-Written by `cargo xtask sessions --only at-once`. The two devices share one processor, with one thread and so one core each:
-ours (`cpu`) and Intel's OpenVINO. Each part is first measured alone, plans are made from these measurements, and then all
-sessions of a model alternate.
+Written by `cargo xtask sessions --only at-once`. Two devices share one processor, with one thread and so one core each: our
+CPU plugin (`cpu`) and Intel's OpenVINO. Each part is first measured alone, plans are made from these measurements, and then
+all sessions of a model alternate.
 
-Times are medians over rounds, from submission to outputs, or between the ends of consecutive runs if several are in flight.
-The last column is the ratio to the fastest plan that uses one device after another with one thread each. `cpu, 2 threads`
-shows what a single device achieves with both cores; no ratio is relative to it. Below the table stands the bound: the time of
-two devices that split the work in any proportion without loss.
+Times are medians over rounds: from submission to outputs, or, with several runs in flight, between the ends of consecutive
+runs. The last column is the ratio to the fastest plan that uses one device after the other, with one thread each.
+`cpu, 2 threads` is one device with both cores, for comparison; no ratio refers to it. The bound below the table is the time of
+two devices that could split the work in any proportion without loss.
 
 ";
 

@@ -1,15 +1,14 @@
-"""`polychip bench --per-op` on several models: whether the steps of a run add up to it, and what looking at them costs.
+"""`polychip bench --per-op` on several models: whether the steps of a run add up to it, and the overhead of measuring them.
 
-Per model two figures, each a quotient with the median of runs whose steps are not measured, which alternate with those
-whose steps are:
+Runs with measured steps alternate with plain runs. Per model two figures, relative to the median plain run:
 
-- the sum of the steps and of what is in no step, which should be within 3 % of that run, with the steps' share beside it;
-- the median of the runs whose steps are measured, which should be at most 5 % above it.
+- the sum of the steps and of the time outside steps, which should be within 3 %; the steps' share is printed beside it;
+- the median of the measured runs, which should be at most 5 % longer.
 
     python3 docs/benchmarks/per-op/per_op.py --polychip target/release/polychip MODEL.onnx ... --json OUT.json
 
-prints the table and writes the figures, with those of each round. A model is measured in several rounds, each in a process
-of its own, models in turns; the table has the median of the rounds. Rows that miss a limit say so.
+prints the table and writes the figures, with those of each round. Each round measures every model, in its own process;
+the table shows medians of the rounds and the limits that a model misses.
 """
 
 import argparse
@@ -56,13 +55,13 @@ def row(name: str, rounds: list[dict]) -> dict:
     if abs(found["sum"]) > SUM_LIMIT:
         missed.append("sum")
     if found["looking"] > LOOKING_LIMIT:
-        missed.append("looking")
+        missed.append("overhead")
     found["missed"] = missed
     return found
 
 
 def table(rows: list[dict]) -> str:
-    lines = ["| model | steps | run, ms | in steps | sum | looking costs | misses |", "|---|---|---|---|---|---|---|"]
+    lines = ["| model | steps | plain run, ms | in steps | sum | overhead | limits missed |", "|---|---|---|---|---|---|---|"]
     for one in rows:
         run = f"{one['plain_run_ns'] / 1e6:.3f}"
         figures = f"{100 * one['kernels']:.1f} % | {100 * one['sum']:+.1f} % | {100 * one['looking']:+.1f} %"

@@ -55,9 +55,8 @@ fn end_word(devices: usize) -> usize {
 
 /// The times of one draft, and of a changed one.
 ///
-/// The makespan of a change is computed without the rest of the run: after the changed positions,
-/// each device, link and tensor still needs the same time to the end, from when it is free or
-/// ready.
+/// The makespan of a change is computed without evaluating what follows it: from the moment when a
+/// device or link is free, or a tensor is ready, the unchanged rest takes as long as before.
 pub(super) struct Timeline<'m> {
     machine: &'m Machine,
     /// Time from the end of a node on a device to the end of the run, at least.

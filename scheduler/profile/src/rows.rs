@@ -1,5 +1,5 @@
-//! The storage interface of a profile: what [`Profile`](crate::Profile) needs of memory and of a
-//! file.
+//! The storage interface of a profile, which memory and a file implement for
+//! [`Profile`](crate::Profile).
 //!
 //! Invariants:
 //! 1. A call that changes rows changes all of them or none.
@@ -24,19 +24,19 @@ use crate::record::{LinkRecord, Merged, ProfileFile};
 use crate::refusal::RefusedRun;
 use crate::statistics::Measured;
 
-/// Settings of governor, power mode and clock under which times of a part are kept at each cadence, the newest ones.
+/// Combinations of governor, power mode and clock whose times are kept per part and cadence: the newest ones.
 const STATES: usize = 8;
-/// The version that is written beside what this build measures.
+/// The version that is recorded with this build's measurements.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
 
 /// Result of reading or writing rows.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
-/// Refuses a bundle by what was loaded so far, and by the digest of its content.
+/// Checks a bundle, given the bundles loaded so far and the digest of its content.
 pub(crate) type Check<'a> = &'a mut dyn FnMut(Vec<Loaded>, &[u8; 32]) -> std::result::Result<(), BundleError>;
 
-/// What keeps rows.
+/// A storage of rows.
 pub(crate) trait Rows {
-    /// Adds a batch of measurements of a part, and lets go of those that are too many.
+    /// Adds a batch of measurements of a part, and drops those beyond the limits.
     fn add(
         &mut self,
         key: PartKey<'_>,
@@ -44,11 +44,11 @@ pub(crate) trait Rows {
         stated: &Stated<'_>,
         measurements: &[Measurement],
     ) -> Result<()>;
-    /// The batches of a part, oldest first, and whether its figures are an emulated device's.
+    /// The batches of a part, oldest first, and whether they are of an emulated device.
     fn batches(&self, key: PartKey<'_>) -> Result<(Vec<Measured>, bool)>;
     /// Devices and operating points of all rows of a part.
     fn devices_of(&self, fingerprint: &[u8; 32]) -> Result<Vec<(String, String)>>;
-    /// Devices of which a bundle has such a row, in order.
+    /// Devices for which a bundle has such a row, in order.
     fn devices_of_bundles(
         &self,
         fingerprint: &[u8; 32],
@@ -61,22 +61,22 @@ pub(crate) trait Rows {
     fn describe(&mut self, fingerprint: &[u8; 32], content: &str) -> Result<()>;
     /// Stores a refused run, or updates the message of a known one.
     fn refuse(&mut self, device: &str, run: &RefusedRun) -> Result<()>;
-    /// What a device refused.
+    /// The node sequences that a device refused.
     fn refusals(&self, device: &str) -> Result<Vec<RefusedRun>>;
-    /// Forgets what a device refused, or any; how many runs.
+    /// Forgets the refusals of a device, or of all devices, and returns their number.
     fn forget_refusals(&mut self, device: Option<&str>) -> Result<usize>;
-    /// Stores a link, where what is known of it is not newer; whether it was stored. What was measured here goes before
-    /// what a bundle brought.
+    /// Stores a link unless a newer record of it exists, and returns whether it did. Own measurements take precedence over
+    /// those of a bundle.
     fn put_link(&mut self, link: &LinkRecord) -> Result<bool>;
     /// Bytes and costs of a link, smallest first.
     fn links(&self, from: &str, to: &str) -> Result<Vec<(u64, LinkCost)>>;
-    /// A value of a plugin.
+    /// A value that a plugin stored.
     fn plugin_value(&self, plugin: &str, key: &str) -> Result<Option<Vec<u8>>>;
-    /// Sets it; an empty value removes it.
+    /// Sets a plugin's value; an empty one removes it.
     fn set_plugin_value(&mut self, plugin: &str, key: &str, value: &[u8]) -> Result<()>;
-    /// Everything, in a fixed order.
+    /// All records, in a fixed order.
     fn read(&self) -> Result<ProfileFile>;
-    /// Adds records that were checked; those without a source are from `source`.
+    /// Adds checked records; those without a source get `source`.
     fn write(&mut self, records: &ProfileFile, source: &str) -> Result<Merged>;
     /// Replaces the records of the family's earlier bundles with those of this one, and remembers it. The loaded
     /// bundles that `check` receives do not change meanwhile. A bundle that is already loaded changes nothing.
@@ -114,13 +114,13 @@ pub(crate) struct Stated<'a> {
     pub(crate) conditions: &'a str,
     pub(crate) source: &'a str,
     pub(crate) digest: &'a [u8],
-    /// Sensor of the energies, empty where there are none or it is not known.
+    /// Sensor of the energies; empty without energies or if unknown.
     pub(crate) sensor: &'a str,
     /// Interval of the batch's one energy in microjoules.
     pub(crate) energy_interval_uj: Option<[u64; 2]>,
 }
 
-/// Measurements that were made now.
+/// A batch of new measurements.
 pub(crate) struct Batch {
     recorded_us: u64,
     conditions: String,
@@ -131,7 +131,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new(key: PartKey<'_>, measurements: &[Measurement], conditions: &Conditions) -> Batch {
-        // two batches of one process in the same microsecond are two batches
+        // tells apart two batches of one process in the same microsecond
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let recorded_us = now_us();
         let mut digest = blake3::Hasher::new();
@@ -155,7 +155,7 @@ impl Batch {
         }
     }
 
-    /// With where its energies come from.
+    /// Adds the source of its energies.
     pub(crate) fn of_sensor(self, sensor: &str, energy_interval_uj: Option<[u64; 2]>) -> Batch {
         Batch {
             sensor: sensor.to_owned(),
@@ -177,7 +177,7 @@ impl Batch {
     }
 }
 
-/// A link that was measured now.
+/// The record of a link that was measured now.
 pub(crate) fn measured_link(from: &str, to: &str, bytes: u64, cost: LinkCost) -> LinkRecord {
     LinkRecord {
         from: from.to_owned(),
@@ -200,14 +200,14 @@ pub(crate) fn now_us() -> u64 {
 /// A bundle's records as stored, each with a source that names the bundle, and the prefix of its family's sources.
 pub(crate) fn of_bundle(bundle: &Bundle) -> (ProfileFile, String) {
     let manifest = &bundle.manifest;
-    // quoted, so that no family's name is the beginning of another's
+    // quoted, so that no family's name is a prefix of another's
     let of_family = format!("bundle {:?} version ", manifest.family);
     let named = |source: &str| match source {
         "" => format!("{of_family}{}", manifest.version),
         source => format!("{of_family}{}: {source}", manifest.version),
     };
     let mut records = bundle.content.profile.clone();
-    // they are of one machine
+    // plugin values hold for one machine only
     records.plugin_values.clear();
     let batches = records.parts.iter_mut().flat_map(|part| &mut part.batches);
     let sources = batches.map(|batch| &mut batch.source);

@@ -3,7 +3,7 @@
 //! The interval is that of order statistics (David and Nagaraja, Order Statistics, 3rd edition,
 //! section 7.1): the median of any distribution lies between the l-th smallest and the l-th largest
 //! of n independent values with the probability that a fair coin thrown n times shows between l and
-//! n - l heads. Values of neighbouring runs are not quite independent, so the interval is somewhat
+//! n - l heads. Times of neighbouring runs are not quite independent, so the interval is somewhat
 //! too narrow on a machine whose speed drifts.
 //!
 //! Invariant: percentiles and ends of intervals are measured values; none is interpolated.
@@ -53,10 +53,10 @@ impl Interval {
 #[must_use]
 pub fn median_interval(sorted: &[u64]) -> Option<Interval> {
     let n = sorted.len();
-    // the probability of no head in n throws, in logarithms: 2^-n is no number for large n
+    // the probability of no head in n throws, as a logarithm, because 2^-n underflows for large n
     let mut term = -(n as f64) * std::f64::consts::LN_2;
     let (mut tail, mut rank) = (0.0, 0);
-    // the most heads that are so few that it is unlikely
+    // the largest number of heads such that this many or fewer are unlikely
     for heads in 0..n / 2 {
         tail += 2.0 * term.exp();
         if tail > OUTSIDE {
@@ -72,8 +72,8 @@ pub fn median_interval(sorted: &[u64]) -> Option<Interval> {
     })
 }
 
-/// By how much the time of another cadence may be off, either way: ResNet-50 takes 4.2 times as long on an H100 at 10 to 30
-/// frames a second as back to back.
+/// Factor by which the time of another cadence may be off in either direction: ResNet-50 on an H100 takes up to 4.2 times as
+/// long at 10 to 30 frames a second as back to back.
 const OTHER_CADENCE: u64 = 4;
 
 /// A batch of measurements of a part.
@@ -82,15 +82,15 @@ pub(crate) struct Measured {
     pub(crate) conditions: Conditions,
     pub(crate) recorded_us: u64,
     pub(crate) times_ns: Vec<u64>,
-    /// Of those measurements that have one.
+    /// Energies of the measurements that have one.
     pub(crate) energies_uj: Vec<u64>,
     pub(crate) sensor: String,
     pub(crate) energy_interval_uj: Option<[u64; 2]>,
 }
 
 impl Measured {
-    /// Its conditions, as far as a cadence is asked for. Runs back to back that take longer than the period are what runs at
-    /// that period come to: the device is busy all the time.
+    /// Its conditions, as seen by a plan for the cadence of `now`. Back-to-back runs that take longer than the plan's period
+    /// count as runs at that period, at which the device would be busy all the time.
     pub(crate) fn conditions_for(&self, now: &Conditions) -> Conditions {
         let cadence = effective(now.cadence, self.conditions.cadence, &self.times_ns);
         Conditions {
@@ -100,7 +100,7 @@ impl Measured {
     }
 }
 
-/// The cadence that runs of these times are of, where one is asked for.
+/// The cadence that runs of these times count for, if a cadence is requested.
 pub(crate) fn effective(
     asked: Option<Cadence>,
     stated: Option<Cadence>,
@@ -133,7 +133,7 @@ pub struct MeasuredEnergy {
     pub interval_uj: Option<[u64; 2]>,
 }
 
-/// What the chosen ones among a part's batches say.
+/// Statistics of the selected batches of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Chosen measurements, and their percentiles in nanoseconds.
@@ -141,22 +141,22 @@ pub(crate) struct Figures {
     pub(crate) p10_ns: u64,
     pub(crate) p50_ns: u64,
     pub(crate) p90_ns: u64,
-    /// Rounded up to a measured one: the longest where there are fewer than a hundred.
+    /// Rounded up to a measured time: the longest if there are fewer than a hundred.
     pub(crate) p99_ns: u64,
     pub(crate) interval: Option<Interval>,
-    /// Median of the energies whose batches are chosen among those that have energies.
+    /// Median energy of the batches selected among those with energies.
     pub(crate) energy: Option<MeasuredEnergy>,
     pub(crate) newest_us: u64,
     pub(crate) batches: usize,
     pub(crate) conditions: String,
     pub(crate) agrees: bool,
-    /// The cadence that they are of; none where they state none.
+    /// The cadence of the batches; `None` if they state none.
     pub(crate) cadence: Option<Cadence>,
-    /// It is not the one that was asked for: the interval is that much wider.
+    /// Whether it differs from the requested one, which widens the interval.
     pub(crate) inherited: bool,
 }
 
-/// What those batches say that are nearest to the conditions that hold; none where there is no measurement.
+/// Statistics of the batches whose conditions are nearest to `now`; `None` without measurements.
 pub(crate) fn figures(now: &Conditions, all: &[Measured]) -> Option<Figures> {
     let counted = |count: &dyn Fn(&Measured) -> usize| -> Vec<(Conditions, usize)> {
         all.iter()

@@ -11,8 +11,8 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// Takes a reading of a counter that goes from 0 to `range` and starts again, where a range is known; the total.
-    /// A counter that turns more than once between two readings cannot be told from one that did not.
+    /// Adds a reading of a counter, which wraps after `range` if that is known, and returns the total. Several wraps between
+    /// two readings look like one.
     pub(crate) fn advance(&mut self, now: u64, range: Option<u64>) -> u64 {
         let more = match self.last {
             None => 0,
@@ -44,7 +44,7 @@ mod tests {
         assert_eq!(counter.advance(700, None), 200);
         assert_eq!(counter.advance(5, None), 200);
         assert_eq!(counter.advance(6, None), 201);
-        // a range below what was read is no range
+        // a range below the last reading is ignored
         let mut counter = Counter::default();
         counter.advance(500, Some(400));
         assert_eq!(counter.advance(1, Some(400)), 0);

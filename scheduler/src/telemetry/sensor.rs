@@ -129,13 +129,13 @@ pub struct Sensor {
 /// How a sensor is read. Paths are relative to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A file with a number, which is multiplied and divided so.
+    /// A file with a number, which is scaled by `times / over`.
     File { path: PathBuf, times: i64, over: i64 },
-    /// The same, whatever its sign.
+    /// The absolute value of the number in a file, divided by `over`.
     Magnitude { path: PathBuf, over: i64 },
-    /// Microvolts and microamperes.
+    /// The product of two files, in microvolts and microamperes.
     Product { voltage: PathBuf, current: PathBuf },
-    /// A counter of microjoules, which turns at a range.
+    /// A counter of microjoules, which wraps after `range`.
     Counter { path: PathBuf, range: Option<u64> },
     /// `/proc/stat`.
     Stat,

@@ -1,8 +1,8 @@
 //! Debian packages for the desk, unpacked without installation.
 //!
 //! Invariants:
-//! 1. apt fetches, and so checks Debian's signatures, with lists of its own.
-//! 2. A folder is whole or absent: it is made under another name and renamed. Its `.stamp` lists its contents.
+//! 1. apt fetches the packages, and so checks Debian's signatures. It uses separate lists, not the system's.
+//! 2. A folder is complete or absent: it is made under another name and then renamed. Its `.stamp` lists the packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ const HOST: &[&str] = &[
     "libusb-1.0-0",
 ];
 
-/// What a board runs: a kernel, busybox, adb's daemon, and the libraries of these and of the runner.
+/// The system of a board: a kernel, busybox, adb's daemon, and the libraries that these and the runner need.
 const BOARD: &[&str] = &[
     KERNEL,
     "busybox-static:arm64",
@@ -77,7 +77,7 @@ const BOARD: &[&str] = &[
 
 /// Version of the kernel.
 pub(super) const VERSION: &str = "6.1.0-56";
-/// The kernel's package and its headers for modules, of that version.
+/// The kernel's package, and the headers for building modules, of that version.
 const KERNEL: &str = "linux-image-6.1.0-56-arm64:arm64";
 const HEADERS: &[&str] = &[
     "linux-headers-6.1.0-56-arm64:arm64",
@@ -85,14 +85,14 @@ const HEADERS: &[&str] = &[
     "linux-kbuild-6.1",
 ];
 
-/// Where the packages lie.
+/// Folders of the unpacked packages.
 pub(super) struct Packages {
     pub(super) host: PathBuf,
     pub(super) board: PathBuf,
     pub(super) headers: PathBuf,
 }
 
-/// Fetches what is not there.
+/// Fetches the packages that are missing.
 pub(super) fn fetch(folder: &Path) -> Result<Packages> {
     let mut apt = None;
     let mut one = |name: &str, packages: &[&str]| -> Result<PathBuf> {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-/// What is compared with each other.
+/// A group of runtimes and models that are compared with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Group {
     /// Everything in f32
@@ -33,7 +33,7 @@ impl Group {
         }
     }
 
-    /// What our runner is called.
+    /// The name of our runner.
     pub(super) fn ours(self) -> &'static str {
         match self {
             Group::Float | Group::Bytes => "polychip",
@@ -161,12 +161,12 @@ pub(super) fn page(machine: &str, versions: &str, command: &str, folder: &str, r
     let mut text = format!(
         "# CPU figures\n\n\
          {machine}. {versions}. Written by `cargo xtask {command}`; raw files in [{folder}/]({folder}/).\n\n\
-         Milliseconds per inference at batch 1: the median, and p10 in brackets. All runners of a table alternate in one run.\n\n\
-         - **ratio**: ours over the best peer's in the same row.\n\
-         - **deviation**: largest difference from ONNX Runtime's output, over its largest value.\n\
-         - **peak GFLOP/s**: rate of multiply-adds in registers on all threads of the row. For rates, p10 is the better end.\n\
-         - **fork-join µs**: overhead of a parallel step over its work. Both machine figures come from the same rounds.\n\
-         - **busy turns**: rounds in which another process used the machine.\n\n\
+         Milliseconds per inference at batch 1: the median, and p10 in brackets. All runtimes of a table alternate in one run; a *round* is one turn of each.\n\n\
+         - **ratio**: Polychip's time divided by that of the row's fastest other runtime, chosen separately for p50 and p10.\n\
+         - **deviation**: largest difference from ONNX Runtime's output, divided by the largest value of that output.\n\
+         - **peak GFLOP/s**: multiply-adds in registers on the row's threads, measured in the same rounds. For rates, p10 is the fast end.\n\
+         - **fork-join µs**: time that starting and joining threads adds to a parallel step; with one thread, only noise around 0.\n\
+         - **busy turns**: turns that began although other processes kept the machine busy, and the number of all turns.\n\n\
          `{folder}/sequence-*.txt` lists each model's convolutions in order, with their share of the peak rate.\n"
     );
     for group in [Group::Float, Group::Half, Group::Bytes] {
@@ -181,9 +181,9 @@ pub(super) fn page(machine: &str, versions: &str, command: &str, folder: &str, r
 pub(super) fn load(json: &Value) -> String {
     let mut text = format!(
         "\n## Loading, {} thread(s)\n\n\
-         Time from before session creation to after the first inference, in a new process per start, with the file in the\n\
-         page cache. Peak process memory; brackets exclude what the process held before (Python and its modules, nothing for\n\
-         ours). Medians of {} alternating starts.\n\n\
+         Medians of {} interleaved starts, each in a new process with the model file in the page cache.\n\n\
+         - **first result**: from before the session is created to the end of the first inference.\n\
+         - **peak**: peak memory of the process; in brackets, without what it held before (Python and its modules; nothing for Polychip).\n\n\
          | model | runtime | first result ms | peak MB |\n|---|---|---|---|\n",
         json["threads"], json["rounds"]
     );
@@ -206,9 +206,11 @@ pub(super) fn load(json: &Value) -> String {
 /// The section of `threads.py`'s figures.
 pub(super) fn threads(json: &Value) -> String {
     let mut text = "\n## Threads\n\n\
-         Times are p10, with one and two threads alternating. *machine*: the gain of the peak rate. *fork-join*: a step's\n\
-         overhead over its work, with a cache line's round trip to the other core in brackets. *after a run*: processor time\n\
-         from 1 ms to 11 ms after it. *two sessions*: two concurrent sessions over as many runs of one, wall and processor time.\n\n\
+         p10 of Polychip alone; runs with one and two threads alternate. In the tables above it alternates with other runtimes, so its times differ.\n\n\
+         - **gain**: speedup from the second thread; in brackets, that of the machine's peak rate.\n\
+         - **fork-join µs**: time that starting and joining threads adds to a parallel step; in brackets, a cache line's round trip to the other core.\n\
+         - **after a run**: share of processor time used from 1 ms to 11 ms after a run.\n\
+         - **two sessions**: wall and processor time of two concurrent sessions, relative to the same runs in one session.\n\n\
          | model | 1 thread ms | 2 threads ms | gain (machine) | fork-join µs (round trip) | after a run | two sessions |\n\
          |---|---|---|---|---|---|---|\n"
         .to_owned();

@@ -1,6 +1,6 @@
-//! Links of made pages.
+//! Broken links of the built site.
 //!
-//! Invariant: what is read is what mdBook wrote, not what it read: a page that it left out is a broken link here.
+//! Invariant: mdBook's output is checked, not its input, so a link to a page that mdBook left out is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::tidy::pages::place;
 
-/// Links and pictures in the site that lead nowhere, each with its page.
+/// Links and pictures in the site whose target is missing, each with its page.
 pub(super) fn broken(site: &Path) -> Result<Vec<String>> {
     let mut pages = BTreeMap::new();
     let mut files = BTreeSet::new();
@@ -31,7 +31,7 @@ fn among(pages: &BTreeMap<PathBuf, String>, files: &BTreeSet<PathBuf>) -> Vec<St
         .map(|(name, text)| (name.as_path(), values(text, "id").collect()))
         .collect();
     let mut wrong = Vec::new();
-    // the page of errors is shown at any address
+    // the error page is shown at any address, so its relative links cannot be checked
     for (name, text) in pages
         .iter()
         .filter(|(name, _)| name.as_path() != Path::new("404.html"))

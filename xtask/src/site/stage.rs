@@ -1,8 +1,10 @@
-//! The folder that mdBook reads: pages and what they link to, at their places in the tree.
+//! The folder that mdBook reads: pages and the files that they link to, at their places in the tree.
 //!
 //! Invariants:
-//! 1. Only links to folders are changed: to the folder's page, where it has one, else to a list of its files.
-//! 2. `README.md` is laid out as `index.md`: mdBook makes `index.html` of either, and links to the latter only.
+//! 1. A link to a folder leads to the folder's page, if it has one, else to a generated list of its files.
+//! 2. `README.md` is laid out as `index.md`, and links to it change accordingly: mdBook renders both as `index.html`, but
+//!    rewrites links only to the latter.
+//! 3. All other links stay as they are.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use crate::root::{root, tracked};
 use crate::tidy::pages::{SUMMARY, chapters, place, targets};
 
-/// Lays out the site's sources in a folder; how many pages they are.
+/// Lays out the site's sources in a folder, and returns the number of pages.
 pub(super) fn lay_out(folder: &Path) -> Result<usize> {
     let source = folder.join("src");
     fs::create_dir_all(&source)?;
@@ -66,7 +68,7 @@ pub(super) fn lay_out(folder: &Path) -> Result<usize> {
     Ok(pages.len())
 }
 
-/// The summary with links from the root, as mdBook wants them.
+/// The summary with links relative to the root, as mdBook needs them.
 fn rooted(summary: &str) -> String {
     let lines = summary.lines().map(|line| match line.split_once("](") {
         Some((before, rest)) => match rest.split_once(')') {
@@ -81,7 +83,7 @@ fn rooted(summary: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Where a page is laid out.
+/// The path at which a page is laid out.
 fn as_index(page: &Path) -> PathBuf {
     if page.ends_with("README.md") {
         page.with_file_name("index.md")
@@ -90,7 +92,7 @@ fn as_index(page: &Path) -> PathBuf {
     }
 }
 
-/// A folder's tracked files, with a page that lists them.
+/// Copies a folder's tracked files, and writes a page that lists them.
 fn list(source: &Path, folder: &Path, tracked: &[PathBuf]) -> Result<()> {
     let mut items = String::new();
     for file in tracked.iter().filter(|file| file.starts_with(folder)) {

@@ -1,32 +1,33 @@
 //! The `sh` blocks of a page, and the marks before them.
 //!
-//! A mark is a comment of HTML on the line before the fence: `<!-- walk: left out: WHY -->`, or values for what a reader
-//! puts in by himself, `<!-- walk: MODEL.onnx=examples/shapes/shapes.onnx -->`.
+//! A mark is an HTML comment on the line before a block. It leaves the block out, with the reason
+//! (`<!-- walk: left out: WHY -->`), or gives values for the placeholders that readers replace
+//! (`<!-- walk: MODEL.onnx=examples/shapes/shapes.onnx -->`).
 //!
-//! Invariant: a mark that stands before no `sh` block, or that cannot be read, is an error; so is a value that its block does not use.
+//! Invariant: a mark is an error if it cannot be read, precedes no `sh` block, or has a value that its block does not use.
 
 use std::fmt;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// How a mark begins.
+/// The start of a mark.
 const MARK: &str = "<!-- walk:";
 
 /// One block.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Its fence's line, from 1.
+    /// Line of its opening fence, from 1.
     pub(super) line: usize,
     text: Vec<String>,
     pub(super) way: Way,
 }
 
-/// What becomes of a block.
+/// How a block is treated.
 #[derive(Debug)]
 pub(super) enum Way {
-    /// It is run, with these values for what it names in capitals.
+    /// It is run, with these values of its placeholders.
     Run(Vec<(String, String)>),
-    /// It is not, and why.
+    /// It is left out, for this reason.
     LeftOut(String),
 }
 
@@ -47,7 +48,7 @@ impl fmt::Display for Way {
 }
 
 impl Block {
-    /// What `bash` is given.
+    /// The script for `bash`.
     pub(super) fn script(&self) -> String {
         let mut script = self.text.join("\n");
         script.push('\n');
@@ -59,7 +60,7 @@ impl Block {
         script
     }
 
-    /// The text of a line of the page within the block.
+    /// The block's text at a line of the page.
     pub(super) fn command_at(&self, line: usize) -> &str {
         let at = line.checked_sub(self.line + 1);
         at.and_then(|at| self.text.get(at)).map_or("", |text| text.trim())

@@ -11,7 +11,7 @@ use crate::isa::Simd;
 use crate::isa::dot::{Bytes, I, Product};
 use half::f16;
 
-/// A layout of blocks of weights: ggml's by its name there (`ggml-common.h`), and two of codes, scale and zero as ONNX has them.
+/// A layout of blocks of weights: ggml's, by their names in `ggml-common.h`, and two with codes, scale and zero point as in ONNX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)] // ggml's names
 pub enum BlockLayout {
@@ -27,8 +27,8 @@ pub enum BlockLayout {
     Q5_K,
     /// 256 weights `(q - 32) * (scale * s)` of 6 bits, `s` for each 16.
     Q6_K,
-    /// 32 weights `(q - zero) * scale` of 4 bits: a scale of 32 bits, a zero of 8, then values 0 to 15 in the low halves of
-    /// bytes and 16 to 31 in the high ones.
+    /// 32 weights `(q - zero) * scale` of 4 bits: a 32-bit scale, an 8-bit zero point, then values 0 to 15 in the low halves
+    /// of bytes and 16 to 31 in the high halves.
     U4,
     /// As U4, of 8 bits.
     U8,
@@ -80,30 +80,30 @@ pub(super) type F<B> = <<B as Product>::S as Simd>::F;
 /// Values of a group.
 pub(super) const GROUP: usize = 32;
 
-/// The constant taken off the codes of a group, through the start of the row's sum; see [`super::rows`].
+/// The constant subtracted from the codes of a group, through the initial value of the row's sum; see [`super::rows`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// Codes are what they are.
+    /// Nothing.
     Zero,
-    /// 8 is taken off each.
+    /// 8.
     Eight,
-    /// 32 is taken off each, and the two halves of a group have sums of their own.
+    /// 32; the two halves of a group have separate sums.
     ThirtyTwo,
-    /// 128 is taken off each.
+    /// 128.
     Half,
 }
 
-/// What a group's sums are multiplied with.
+/// The factors of a group's sums.
 pub(super) struct Factors<T> {
     /// The scale of each half of the group.
     pub(super) scales: [T; 2],
-    /// What is added to each weight.
+    /// The term added to each weight.
     pub(super) minimum: T,
 }
 
-/// One layout.
+/// The constants and decoding of a layout.
 pub(super) trait Layout {
-    /// Which one.
+    /// The layout.
     const LAYOUT: BlockLayout;
     /// Words of a column's codes in a group.
     const WORDS: usize;
@@ -111,7 +111,7 @@ pub(super) trait Layout {
     const SCALES: usize;
     /// The largest code.
     const MOST: i32;
-    /// What is taken off the codes.
+    /// The constant subtracted from the codes.
     const START: Start;
     /// Whether weights have minima.
     const MINIMA: bool = false;
@@ -124,7 +124,7 @@ pub(super) trait Layout {
     /// `4 * WORDS` bytes of each column are readable at `p`.
     unsafe fn codes<B: Bytes>(b: B, p: *const u8) -> [I<B>; 8];
 
-    /// The scale of a block, and that of its minima or its minimum.
+    /// The scale of a block, and the scale of its minima or its only minimum.
     ///
     /// # Safety
     /// [`SCALES`](Self::SCALES) bytes of each column are readable at `p`.
@@ -243,7 +243,8 @@ impl Layout for Q8_0 {
     }
 }
 
-/// The scale of a block, and what its zero adds to weights whose codes were taken `middle` off: behind a row of floats, one of bytes.
+/// The scale of a block, and the term that its zero point adds to weights after `middle` was subtracted from their codes. A row
+/// of floats is followed by a row of bytes.
 ///
 /// # Safety
 /// Five bytes of each column are readable at `p`.
@@ -299,7 +300,8 @@ impl Layout for U8 {
     }
 }
 
-/// The factors of a group of Q4_K and Q5_K: behind the two rows of 16 bits, a row of scales and one of minima for each group.
+/// The factors of a group of Q4_K and Q5_K: the two rows of 16 bits are followed by a row of scales and a row of minima for
+/// each group.
 ///
 /// # Safety
 /// Twenty bytes of each column are readable at `p`.
@@ -404,7 +406,7 @@ impl Layout for Q6K {
         for (half, scale) in scales.iter_mut().enumerate() {
             // SAFETY: the caller promises sixteen rows of bytes behind the row of 16 bits.
             let bytes = unsafe { b.widen(p.add((2 + 2 * group + half) * lanes), lanes) };
-            // they have a sign
+            // the scales are signed bytes
             *scale = s.mul(block[0], s.to_float(s.shr_i::<24>(s.shl_i::<24>(bytes))));
         }
         Factors {

@@ -2,15 +2,15 @@
 
 /// Pairs after which an arm that is not faster beyond doubt is dropped.
 const MOST: usize = 12;
-/// Standard deviation of a log ratio that is assumed at least: timers and schedulers are no better.
+/// Lower bound of the standard deviation of a log ratio: timers and schedulers are no more exact.
 const LEAST_DEVIATION: f64 = 0.01;
-/// An arm must be faster by so much to be worth a change of plan.
+/// Log ratio by which an arm must be faster to be worth a change of plan.
 const WORTH: f64 = 0.005;
-/// Faster by so much in each of two pairs needs no more.
+/// Log ratio that decides if all pairs, at least two, exceed it in the same direction.
 const OBVIOUS: f64 = 0.25;
-/// Faster by so much in one pair needs no more: a third of the time.
+/// Log ratio by which a single pair shows that the arm is faster: a third of the time.
 const GLARING: f64 = 1.1;
-/// Slower by so much in one pair needs no more: half as long again.
+/// Log ratio by which a single pair shows that the arm is slower: 1.5 times as long.
 const HOPELESS: f64 = 0.405;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Verdict {
     Alike,
 }
 
-/// The verdict on some pairs, and their trimmed mean.
+/// The verdict on pairs, and their trimmed mean.
 pub(super) fn verdict(pairs: &[f64]) -> (Verdict, f64) {
     let mut sorted = pairs.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -73,10 +73,10 @@ fn wide(count: usize) -> f64 {
     }
 }
 
-/// Values that [`median`] takes at most.
+/// Maximum number of values of a [`median`].
 pub(super) const MEDIAN_OF: usize = 16;
 
-/// The median of at most [`MEDIAN_OF`] values, without an allocation: it is asked for after each run.
+/// The median of at most [`MEDIAN_OF`] values, without allocation, because it is computed after each run.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted = [f64::INFINITY; MEDIAN_OF];
     let mut count = 0;
@@ -91,7 +91,7 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     sorted[count / 2]
 }
 
-/// Standard deviation of the logarithms of some times.
+/// Standard deviation of the logarithms of times.
 pub(super) fn log_deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let logs = values.map(|value| value.max(1.0).ln());
     let count = logs.clone().count().max(2) as f64;

@@ -1,27 +1,28 @@
-//! Fits factors to times of small networks: least squares of relative errors, held near the factor
-//! that fits all of them.
+//! Fits two factors to the times of small networks by least squares of relative errors. Both are
+//! pulled toward the single factor that fits all networks best.
 
 use polychip_partitioner::Time;
 
 use crate::cost_model::Calibration;
 
-/// What a network is stated to take and took, without the launch, in nanoseconds.
+/// Stated and measured time of a network, without the launch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Observed {
-    /// Stated, of nodes that compute.
+    /// Stated time of nodes that compute.
     pub(super) compute: f64,
-    /// Stated, of the others.
+    /// Stated time of all other nodes.
     pub(super) traffic: f64,
+    /// Measured time.
     pub(super) took: f64,
 }
 
-/// The weight of each factor's wish to be that of all networks together, for each network. Few networks with much noise say
-/// little of how the two differ.
+/// Weight, per network, of the pull of each factor toward the common one. A few noisy networks do not show well how the two
+/// factors differ.
 const PRIOR: f64 = 0.05;
 /// Largest ratio between a factor and the common one.
 const SPREAD: f64 = 4.0;
 
-/// The factors that fit best; none where nothing was observed.
+/// The factors that fit best; `None` without usable observations.
 pub(super) fn fit(observed: &[Observed], launch: Time) -> Option<Calibration> {
     let usable = |one: &&Observed| one.took > 0.0 && one.compute + one.traffic > 0.0;
     let usable: Vec<&Observed> = observed.iter().filter(usable).collect();
