@@ -54,7 +54,7 @@ mod unix {
             let withheld = Withheld {
                 stderr: own_stderr()?,
                 written: tempfile::tempfile()?,
-                // as long as nobody says that all went well
+                // until loading has succeeded
                 shows: true,
             };
             rustix::stdio::dup2_stderr(&withheld.written)?;

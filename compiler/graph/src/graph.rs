@@ -133,6 +133,18 @@ impl Graph {
         &self.tensors[id.index()]
     }
 
+    /// The node in messages: its name and op, or its op and first output if it has no name.
+    pub(crate) fn describe(&self, node: &Node) -> String {
+        if !node.name.is_empty() {
+            return format!("\"{}\" ({})", node.name, node.label());
+        }
+        let output = node
+            .writes()
+            .next()
+            .map_or("", |tensor| self.tensor(tensor).name.as_str());
+        format!("{} of \"{output}\"", node.label())
+    }
+
     /// Returns the tensor with this id for changes. Producers and consumers stay as they are.
     ///
     /// # Panics

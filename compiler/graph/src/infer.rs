@@ -57,18 +57,6 @@ pub(crate) fn infer_seeded(graph: &mut Graph, values: &mut Values) -> Result<(),
     Ok(())
 }
 
-/// What messages call a node.
-pub(crate) fn describe(graph: &Graph, node: &Node) -> String {
-    if !node.name.is_empty() {
-        return format!("\"{}\" ({})", node.name, node.label());
-    }
-    let output = node
-        .writes()
-        .next()
-        .map_or("", |tensor| graph.tensor(tensor).name.as_str());
-    format!("{} of \"{output}\"", node.label())
-}
-
 /// The known value of a tensor: of shape arithmetic, or of a small constant.
 pub(crate) fn value_of(graph: &Graph, values: &Values, id: TensorId) -> Option<Value> {
     if let Some(value) = values.get(id) {
@@ -148,7 +136,7 @@ pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result
         Err(error) if matches!(error.kind(), Rule::Custom | Rule::NotTensor | Rule::NeedsBody) => {
             return Ok(());
         }
-        Err(error) => return Err(Error::infer(describe(graph, node), error)),
+        Err(error) => return Err(Error::infer(graph.describe(node), error)),
     };
     let outputs = node.outputs.clone();
     let measures = matches!(node.op, Op::Shape | Op::Size);
@@ -183,7 +171,7 @@ pub(crate) fn assign(
     if tensor.typed && tensor.ty.dtype != inferred.ty.dtype {
         return Err(Error::inference(format!(
             "node {}: output \"{}\" is declared as {}, but is {}",
-            describe(graph, graph.node(node)),
+            graph.describe(graph.node(node)),
             tensor.name,
             tensor.ty.dtype,
             inferred.ty.dtype

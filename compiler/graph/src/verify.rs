@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_ops::{Attr, DType, Op};
 
-use crate::infer::describe;
 use crate::{Container, Encoding, EncodingAxis, Error, Graph, Node, NodeId, Tensor, TensorId};
 
 /// Checks a graph and all graphs inside it.
@@ -33,7 +32,7 @@ pub fn verify(graph: &Graph) -> Result<(), Error> {
         known[id.index()] |= tensor.is_constant();
     }
     for (id, node) in graph.nodes() {
-        let what = || format!("node {}", describe(graph, node));
+        let what = || format!("node {}", graph.describe(node));
         for read in node.reads() {
             check_id(graph, read, &what)?;
             if !known[read.index()] {
@@ -94,7 +93,7 @@ fn ports(graph: &Graph) -> Result<(), Error> {
             return Err(Error::invalid(format!("input \"{}\" is a constant", tensor.name)));
         }
         if let Some(node) = graph.producer(id) {
-            let node = describe(graph, graph.node(node));
+            let node = graph.describe(graph.node(node));
             return Err(Error::invalid(format!(
                 "input \"{}\" is made by node {node}",
                 tensor.name
@@ -234,7 +233,7 @@ fn encoding(tensor: &Tensor, encoding: &Encoding) -> Result<(), Error> {
 }
 
 fn node(graph: &Graph, id: NodeId, node: &Node) -> Result<(), Error> {
-    let bad = |why: String| Err(Error::invalid(format!("node {} {why}", describe(graph, node))));
+    let bad = |why: String| Err(Error::invalid(format!("node {} {why}", graph.describe(node))));
     if node.inputs.last() == Some(&None) || node.outputs.last() == Some(&None) {
         return bad("ends in an input or output that is left out".to_owned());
     }
@@ -335,7 +334,7 @@ fn groups(graph: &Graph) -> Result<(), Error> {
             if !member.insert(id) {
                 return Err(Error::invalid(format!(
                     "node {} is in two groups",
-                    describe(graph, node)
+                    graph.describe(node)
                 )));
             }
         }

@@ -8,7 +8,7 @@
 use polychip_ops::operator::Scan;
 use polychip_ops::{DType, Dim, Inferred, Op, TensorType, Value};
 
-use super::{Values, assign, describe, value_of};
+use super::{Values, assign, value_of};
 use crate::{Container, Error, Graph, Node, NodeId, TensorId};
 
 /// What is known of a tensor that enters or leaves a body.
@@ -236,11 +236,11 @@ fn infer_map(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known>
 fn infer_scan(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known>, Error> {
     let attributes: Scan = node
         .typed()
-        .map_err(|why| Error::infer(describe(graph, node), why))?;
+        .map_err(|why| Error::infer(graph.describe(node), why))?;
     let Some(states) = node.inputs.len().checked_sub(attributes.scan_inputs) else {
         return Err(Error::inference(format!(
             "node {}: num_scan_inputs is {}, more than the {} inputs",
-            describe(graph, node),
+            graph.describe(node),
             attributes.scan_inputs,
             node.inputs.len()
         )));
@@ -265,7 +265,7 @@ fn infer_scan(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known
             let axis = axis_of(&attributes.input_axes, scan, shape.len()).ok_or_else(|| {
                 Error::inference(format!(
                     "node {}: scan input {scan} of {} dimensions has no such axis to scan",
-                    describe(graph, node),
+                    graph.describe(node),
                     shape.len()
                 ))
             })?;

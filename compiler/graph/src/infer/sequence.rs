@@ -5,7 +5,6 @@
 use polychip_ops::operator::SequenceEmpty;
 use polychip_ops::{DType, Op, TensorType};
 
-use super::describe;
 use crate::{Container, Error, Graph, NodeId, Tensor, TensorId};
 
 /// Infers the node if it works on sequences or optionals; `false` where shape functions should.
@@ -22,7 +21,7 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId) -> Result<bool, Error> {
         Op::SequenceEmpty => {
             let empty: SequenceEmpty = node
                 .typed()
-                .map_err(|why| Error::infer(describe(graph, node), why))?;
+                .map_err(|why| Error::infer(graph.describe(node), why))?;
             Some((TensorType::unranked(empty.element()), Container::Sequence))
         }
         Op::SequenceConstruct => first.map(|tensor| {

@@ -118,7 +118,7 @@ fn table_states_the_defaults_of_the_onnx_package() {
         stated.insert((op, attr), value);
     }
     assert!(stated.len() > 200);
-    // the importer turns them into its tensors of keys and values
+    // the importer states its defaults
     stated.retain(|(op, _), _| *op != "LabelEncoder");
     let mut wrong = Vec::new();
     for &op in Op::ALL {

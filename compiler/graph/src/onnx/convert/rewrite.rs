@@ -5,7 +5,6 @@
 
 use polychip_ops::{AttrKey, AttrValue, Attributes, DType, Literal, Op, TensorType};
 
-use crate::infer::describe;
 use crate::onnx::target::Target;
 use crate::{Error, Node, TensorId};
 
@@ -34,12 +33,12 @@ impl Rewrite<'_, '_> {
     pub(super) fn unsupported(&self, what: &str) -> Error {
         Error::unsupported(format!(
             "node {}: {what} is not supported",
-            describe(self.target.graph, &self.node)
+            self.target.graph.describe(&self.node)
         ))
     }
 
     pub(super) fn malformed(&self, why: &str) -> Error {
-        Error::malformed(format!("node {}: {why}", describe(self.target.graph, &self.node)))
+        Error::malformed(format!("node {}: {why}", self.target.graph.describe(&self.node)))
     }
 
     pub(super) fn rename(&mut self, op: Op) {
