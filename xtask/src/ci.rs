@@ -22,7 +22,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use checks::{Check, Step};
 use cost::{Cost, Meter};
 use log::{Log, Shown};
@@ -130,6 +130,11 @@ fn all(checks: Vec<Check>, only: &[String]) -> Result<bool> {
     let programs = Mutex::new(Programs::default());
     let mut results = Vec::new();
     let meter = Meter::start();
+    let names: Vec<&str> = checks.iter().map(|check| check.name).collect();
+    let unknown = |text: &&String| !names.iter().any(|name| name.contains(text.as_str()));
+    if let Some(text) = only.iter().find(unknown) {
+        bail!("no check is named {text:?}; the checks are: {}", names.join(", "));
+    }
     let chosen = checks
         .into_iter()
         .filter(|check| only.is_empty() || only.iter().any(|text| check.name.contains(text)));

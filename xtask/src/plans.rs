@@ -125,50 +125,72 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Prints what each start of an app takes beside its first, with the profile file that the starts before have left.
+/// Prints the time of each start of an app relative to a start without a profile right after it, and, for the noise of
+/// the machine, how these first starts differ among each other.
 #[allow(clippy::print_stdout, reason = "the table is what the command is for")]
 fn started(polychip: &Path, options: &Options, models: &[Model], starts: u32) -> Result<()> {
     let mut rows = Vec::new();
-    let mut slowest: f64 = 0.0;
-    println!(
-        "| model | threads | first start, ms | later starts relative to it | last plan |\n|---|---|---|---|---|"
-    );
+    let (mut slowest, mut noise): (f64, f64) = (0.0, 1.0);
+    println!("| model | threads | first start, ms | later starts relative to a first start | last plan |");
+    println!("|---|---|---|---|---|");
     for (model, &threads) in models
         .iter()
         .flat_map(|model| options.threads.iter().map(move |threads| (model, threads)))
     {
         let name = model.path.file_stem().unwrap_or_default().to_string_lossy();
-        let file = fresh_profile()?;
-        let times = (0..starts).map(|_| bench(polychip, options, model, threads, Kind::Started, &file));
-        let times = match times.collect::<Result<Vec<(f64, String)>>>() {
-            Ok(times) => times,
+        let (kept, fresh) = (fresh_profile("kept")?, fresh_profile("fresh")?);
+        let start = |file: &Path| bench(polychip, options, model, threads, Kind::Started, file);
+        let pairs = (0..starts).map(|_| {
+            let later = start(&kept)?;
+            let first = start(&fresh)?;
+            fresh_profile("fresh")?;
+            Ok((later, first.0))
+        });
+        let pairs = match pairs.collect::<Result<Vec<((f64, String), f64)>>>() {
+            Ok(pairs) => pairs,
             Err(error) => {
                 println!("| {name} | {threads} | {error:#} |");
                 continue;
             }
         };
-        let first = times[0].0;
-        let ratios: Vec<f64> = times[1..].iter().map(|(time, _)| time / first).collect();
-        let words: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.3}")).collect();
-        let plan = times.last().map_or("", |(_, plan)| plan.as_str());
+        fresh_profile("kept")?;
+        let mut firsts: Vec<f64> = pairs.iter().map(|(_, first)| *first).collect();
+        // the first pair has two first starts
+        let ratios: Vec<f64> = pairs[1..]
+            .iter()
+            .map(|((later, _), first)| later / first)
+            .collect();
+        let texts: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.3}")).collect();
+        let plan = pairs.last().map_or("", |((_, plan), _)| plan.as_str());
+        let first = median(&mut firsts);
         println!(
-            "| {name} | {threads} | {:.3} | {} | {plan} |",
+            "| {name} | {threads} | {:.3} ({:.3} to {:.3}) | {} | {plan} |",
             first / 1e6,
-            words.join(", ")
+            firsts[0] / 1e6,
+            firsts[firsts.len() - 1] / 1e6,
+            texts.join(", ")
         );
-        slowest = ratios.iter().copied().fold(slowest, f64::max);
-        rows.push(
-            json!({"model": name, "threads": threads, "first_ns": first, "over_first": ratios, "plan": plan}),
-        );
+        let mut sorted = ratios.clone();
+        slowest = slowest.max(median(&mut sorted));
+        noise = noise.max(firsts[firsts.len() - 1] / firsts[0]);
+        rows.push(json!({
+            "model": name,
+            "threads": threads,
+            "first_ns": firsts,
+            "over_first": ratios,
+            "plan": plan,
+        }));
     }
-    println!("slowest start: {slowest:.3} of the first");
+    ensure!(!rows.is_empty(), "no model started");
+    println!("largest median of a model's later starts: {slowest:.3} of a first start");
+    println!("first starts of one model differ by up to {noise:.3}");
     std::fs::write(root().join(&options.json), serde_json::to_vec_pretty(&rows)?)?;
     Ok(())
 }
 
-/// The path of a profile file of this process, which does not exist yet.
-fn fresh_profile() -> Result<PathBuf> {
-    let file = root().join(format!("target/plans-{}.profile", std::process::id()));
+/// The path of a profile file of this process; an older one is removed.
+fn fresh_profile(name: &str) -> Result<PathBuf> {
+    let file = root().join(format!("target/plans-{}-{name}.profile", std::process::id()));
     for ending in ["", "-wal", "-shm"] {
         let old = PathBuf::from(format!("{}{ending}", file.display()));
         if old.exists() {
@@ -194,7 +216,7 @@ fn line(row: &Value) -> String {
 
 /// The figures of a model.
 fn row(polychip: &Path, options: &Options, model: &Model, threads: u32) -> Result<Value> {
-    let file = fresh_profile()?;
+    let file = fresh_profile("kept")?;
     let runs = |device: &&String| {
         let arguments = [
             "--devices",
