@@ -127,7 +127,10 @@ impl Export {
             )));
         }
         let files = ModelFolder::open(&path).map_err(|source| Error::file(&path, source))?;
-        let graph = onnx::import(files.bytes(), &files, &Options::default())
+        // the cache becomes ours
+        let mut options = Options::default();
+        options.keep_cached_attention = true;
+        let graph = onnx::import(files.bytes(), &files, &options)
             .map_err(|error| Error::malformed(format!("{}: {error}", path.display())))?;
         let table = Table::find(&graph, &settings)?;
         let mut file_bytes = files.bytes().len() as u64;

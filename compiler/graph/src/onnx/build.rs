@@ -43,6 +43,7 @@ pub(super) struct Importer<'m> {
     nodes: usize,
     node_limit: usize,
     declared: bool,
+    keep_cached_attention: bool,
 }
 
 /// One graph under construction.
@@ -115,6 +116,7 @@ impl<'m> Importer<'m> {
             nodes: 0,
             node_limit: options.node_limit,
             declared: options.declared,
+            keep_cached_attention: options.keep_cached_attention,
         }
     }
 
@@ -357,10 +359,11 @@ impl<'m> Importer<'m> {
         }
         node.attributes = read.values;
         node.bodies = bodies;
+        let kept = self.keep_cached_attention && contrib::is_cached_attention(domain, &message.op_type);
         let mut target = self.target();
         if listed.is_some() {
             convert::convert(&mut target, node, version)
-        } else if convert::expand(&mut target, &node, domain)? {
+        } else if !kept && convert::expand(&mut target, &node, domain)? {
             Ok(())
         } else {
             target.add(node).map(|_| ())

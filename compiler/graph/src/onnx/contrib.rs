@@ -10,8 +10,16 @@ use polychip_ops::Op;
 
 pub(super) const DOMAIN: &str = "com.microsoft";
 
+/// The domain of layouts that ONNX Runtime chooses for the CPU that it runs on.
+pub(super) const ONE_CPU: &str = "com.microsoft.nchwc";
+
 /// The ONNX op that an op of another domain is.
 pub(super) fn equal(domain: &str, op_type: &str) -> Option<Op> {
     let op = Op::from_name(op_type).filter(|_| domain == DOMAIN)?;
-    matches!(op, Op::QuantizeLinear | Op::DequantizeLinear | Op::Gelu).then_some(op)
+    matches!(op, Op::QuantizeLinear | Op::DequantizeLinear | Op::Gelu | Op::Trilu).then_some(op)
+}
+
+/// Whether an op is attention over a cache that is an input.
+pub(super) fn is_cached_attention(domain: &str, op_type: &str) -> bool {
+    domain == DOMAIN && op_type == "GroupQueryAttention"
 }

@@ -39,6 +39,7 @@ pub(super) fn expand(target: &mut Target<'_>, node: &Node, domain: &str) -> Resu
         "" if &*node.op_name == "SimplifiedLayerNormalization" => contrib::expand(target, node),
         "" => withdrawn::expand(target, node),
         super::contrib::DOMAIN => contrib::expand(target, node),
+        super::contrib::ONE_CPU => Err(contrib::of_one_cpu(target, node)),
         "ai.onnx.ml" => ml::expand(target, node),
         "ai.onnx.preview.training" => training::expand(target, node),
         _ => Ok(false),

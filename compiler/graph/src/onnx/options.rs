@@ -11,6 +11,9 @@ pub struct Options {
     /// Whether sizes that the model declares of intermediate values and outputs are believed where
     /// inference knows none. Element types are always believed.
     pub declared: bool,
+    /// Whether attention over a cache (`com.microsoft` GroupQueryAttention) is left as it is, for a caller that keeps the
+    /// cache itself.
+    pub keep_cached_attention: bool,
 }
 
 impl Default for Options {
@@ -18,6 +21,7 @@ impl Default for Options {
         Options {
             node_limit: 1 << 18,
             declared: true,
+            keep_cached_attention: false,
         }
     }
 }

@@ -12,8 +12,18 @@ use polychip_ops::{Attr, Attributes, DType, Literal, Op, TensorType};
 
 use super::foreign::Foreign;
 use super::rewrite::Rewrite;
+use crate::infer::describe;
 use crate::onnx::target::Target;
 use crate::{Constant, Error, Node, Tensor, TensorId};
+
+mod attention;
+mod embedding;
+mod experts;
+mod grouped;
+mod numeric;
+mod pictures;
+mod quantised;
+mod steps;
 
 /// Adds what says in ONNX what the node says; `false` where it is not expressed here, and nothing was added.
 pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bool, Error> {
@@ -26,19 +36,50 @@ pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bo
         return Ok(false);
     }
     match &*node.op_name {
-        "FusedMatMul" => c.matmul(),
-        "FusedGemm" => c.gemm(),
-        "FusedConv" => c.conv(),
-        "FastGelu" => c.gelu("tanh"),
+        "Attention" => c.attention(),
+        "BiasAdd" => c.bias_add(),
         "BiasGelu" => c.gelu("none"),
-        "QuickGelu" => c.quick_gelu(),
-        "SkipLayerNormalization" => c.skip_normalisation(Op::LayerNormalization),
-        "SkipSimplifiedLayerNormalization" => c.skip_normalisation(Op::RMSNormalization),
+        "BiasSoftmax" => c.bias_softmax(),
+        "BiasSplitGelu" => c.split_gelu(),
+        "CDist" => c.distances(),
+        "ComplexMul" => c.complex_product(false),
+        "ComplexMulConj" => c.complex_product(true),
+        "ConvTransposeWithDynamicPads" => c.deconv_of_pads(),
+        "CropAndResize" => c.crops(),
+        "DecoderMaskedMultiHeadAttention" => c.one_token(),
+        "DynamicQuantizeLSTM" => c.lstm(),
+        "DynamicQuantizeMatMul" => c.dynamic_matmul(),
+        "EmbedLayerNormalization" => c.embedding(),
+        "ExpandDims" => c.expand_dims(),
+        "FastGelu" => c.gelu("tanh"),
+        "FusedConv" => c.conv(),
+        "FusedGemm" => c.gemm(),
+        "FusedMatMul" | "TransposeMatMul" => c.matmul(),
+        "GatedRelativePositionBias" => c.gated_distance_bias(),
+        "GatherBlockQuantized" => c.gather_blocks(),
+        "GatherND" => c.gather_nd(),
+        "GemmFastGelu" => c.matmul_gelu(),
+        "GridSample" => c.grid_sample(),
+        "GroupNorm" => c.group_norm(false),
+        "GroupQueryAttention" => c.grouped(),
+        "Inverse" => c.inverse(),
+        "IsAllFinite" => c.all_finite(),
+        "MatMulBnb4" => c.table_weights(),
+        "MatMulInteger16" => c.whole_matmul(),
+        "MatMulIntegerToFloat" => c.integer_matmul(),
+        "MatMulNBits" => c.blocks(),
+        "MoE" => c.experts(),
+        "MulInteger" => c.whole_product(),
+        "MultiHeadAttention" => c.multi_head(),
+        "MurmurHash3" => c.hash(),
+        "NhwcConv" => c.conv_channels_last(true),
+        "NhwcFusedConv" => c.conv_channels_last(false),
+        "NhwcMaxPool" => c.max_pool_channels_last(),
+        "Pad" => c.pad(),
+        "QAttention" => c.quantised_attention(),
+        "QEmbedLayerNormalization" => c.quantised_embedding(),
+        "QGemm" => c.quantised_gemm(),
         "QLinearAdd" => c.binary(Op::Add),
-        "QLinearMul" => c.binary(Op::Mul),
-        "QLinearSigmoid" => c.unary(Op::Sigmoid, &[]),
-        "QLinearLeakyRelu" => c.unary(Op::LeakyRelu, &["alpha"]),
-        "QLinearGlobalAveragePool" => c.unary(Op::GlobalAveragePool, &["channels_last"]),
         "QLinearAveragePool" => c.unary(
             Op::AveragePool,
             &[
@@ -52,15 +93,41 @@ pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bo
             ],
         ),
         "QLinearConcat" => c.concat(),
-        "QGemm" => c.quantised_gemm(),
-        "DynamicQuantizeMatMul" => c.dynamic_matmul(),
-        "MatMulIntegerToFloat" => c.integer_matmul(),
-        "DynamicQuantizeLSTM" => c.lstm(),
-        "MatMulNBits" => c.blocks(),
+        "QLinearConv" => c.quantised_conv(),
+        "QLinearGlobalAveragePool" => c.unary(Op::GlobalAveragePool, &["channels_last"]),
+        "QLinearLeakyRelu" => c.unary(Op::LeakyRelu, &["alpha"]),
+        "QLinearMul" => c.binary(Op::Mul),
+        "QLinearReduceMean" => c.quantised_mean(),
+        "QLinearSigmoid" => c.unary(Op::Sigmoid, &[]),
+        "QLinearSoftmax" => c.quantised_softmax(),
+        "QLinearWhere" => c.quantised_where(),
+        "QMoE" => c.quantised_experts(),
+        "QuickGelu" => c.quick_gelu(),
+        "Range" => c.range(),
+        "ReduceSumInteger" => c.whole_sum(),
+        "RelativePositionBias" => c.distance_bias(),
+        "Rfft" => c.real_transform(),
         "RotaryEmbedding" => c.rotary(),
+        "SampleOp" => c.echo(),
+        "ScaledSiLU" => c.scaled_silu(),
         "SimplifiedLayerNormalization" => c.normalisation(),
+        "SkipGroupNorm" => c.group_norm(true),
+        "SkipLayerNormalization" => c.skip_normalisation(Op::LayerNormalization),
+        "SkipSimplifiedLayerNormalization" => c.skip_normalisation(Op::RMSNormalization),
+        "TorchEmbedding" => c.torch_embedding(),
+        "UnfoldTensor" => c.unfolded(),
+        "Unique" => c.unique(),
         _ => Ok(false),
     }
+}
+
+/// The error of an op of [`ONE_CPU`](crate::onnx::contrib::ONE_CPU).
+pub(in crate::onnx) fn of_one_cpu(target: &Target<'_>, node: &Node) -> Error {
+    Error::unsupported(format!(
+        "node {} is in a layout for one CPU: ONNX Runtime saved this model at its level ALL; save it again at the level \
+         EXTENDED (graph_optimization_level = ORT_ENABLE_EXTENDED) or lower",
+        describe(target.graph, node)
+    ))
 }
 
 impl Foreign<'_, '_> {
@@ -105,35 +172,37 @@ impl Foreign<'_, '_> {
         )
     }
 
-    /// The last two axes exchanged, where the rank is known.
-    fn turned(&mut self, x: TensorId, role: &str) -> Result<TensorId, Error> {
-        let rank = self.rank(x).unwrap_or(2) as i64;
-        let perm: Vec<i64> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
-        self.0.step(
-            Op::Transpose,
-            &[x],
-            role,
-            Attributes::new().with_ints(Attr::Perm, &perm),
-        )
-    }
-
     fn matmul(&mut self) -> Result<bool, Error> {
         let (Some(a), Some(b)) = (self.input(0), self.input(1)) else {
             return Ok(false);
         };
-        let turns = [("transA", a), ("transB", b)].map(|(name, x)| (self.int(name).unwrap_or(0) != 0, x));
-        let batches = ["transBatchA", "transBatchB"]
-            .iter()
-            .any(|name| self.int(name).unwrap_or(0) != 0);
-        let known = |(turn, x): &(bool, TensorId)| !turn || self.rank(*x).is_some_and(|rank| rank >= 2);
-        if batches || !turns.iter().all(known) {
+        let flag = |name: &str| self.int(name).unwrap_or(0) != 0;
+        let turns = [
+            (a, flag("transBatchA"), flag("transA"), "a"),
+            (b, flag("transBatchB"), flag("transB"), "b"),
+        ];
+        let known = |&(x, batch, turn, _): &(TensorId, bool, bool, &str)| {
+            let least = if batch { 3 } else { 2 };
+            !(turn || batch) || self.rank(x).is_some_and(|rank| rank >= least)
+        };
+        if !turns.iter().all(known) {
             return Ok(false);
         }
         let mut operands = [a, b];
-        for (place, (turn, x)) in turns.into_iter().enumerate() {
-            if turn {
-                operands[place] = self.turned(x, ["a", "b"][place])?;
+        for (place, (x, batch, turn, role)) in turns.into_iter().enumerate() {
+            if !turn && !batch {
+                continue;
             }
+            let rank = self.rank(x).unwrap_or(2) as i64;
+            let mut perm: Vec<i64> = (0..rank).collect();
+            if batch {
+                // the rows come first, and the batches behind them
+                perm = (1..rank - 1).chain([0, rank - 1]).collect();
+            }
+            if turn {
+                perm.swap(rank as usize - 2, rank as usize - 1);
+            }
+            operands[place] = self.permuted(x, &perm, role)?;
         }
         let alpha = self.float("alpha").unwrap_or(1.0);
         if alpha == 1.0 {
@@ -142,6 +211,24 @@ impl Foreign<'_, '_> {
         let product = self.step(Op::MatMul, &operands, "product")?;
         let alpha = self.0.scalar_like("alpha", alpha, product)?;
         self.last(Op::Mul, vec![Some(product), Some(alpha)], Attributes::new())
+    }
+
+    /// The Gelu, by tanh, of a product with a bias.
+    fn matmul_gelu(&mut self) -> Result<bool, Error> {
+        let (Some(x), Some(weights)) = (self.input(0), self.input(1)) else {
+            return Ok(false);
+        };
+        let mut y = self.step(Op::MatMul, &[x, weights], "product")?;
+        if let Some(bias) = self.input(2) {
+            y = self.step(Op::Add, &[y, bias], "sum")?;
+        }
+        let form = Attributes::new().with_str(Attr::Approximate, "tanh");
+        self.last(Op::Gelu, vec![Some(y)], form)
+    }
+
+    fn echo(&mut self) -> Result<bool, Error> {
+        let x = self.input(0);
+        self.last(Op::Identity, vec![x], Attributes::new())
     }
 
     /// What the fused function of a product is: the op, its attributes, and limits that are inputs.
@@ -330,8 +417,9 @@ impl Foreign<'_, '_> {
     }
 
     fn unary(&mut self, op: Op, attributes: &[&str]) -> Result<bool, Error> {
-        if !self.has(&[0, 1, 3]) || !self.has_only(attributes) || self.int("channels_last").unwrap_or(0) != 0
-        {
+        let channels_last = self.int("channels_last").unwrap_or(0) != 0;
+        let rank = self.input(0).and_then(|x| self.rank(x));
+        if !self.has(&[0, 1, 3]) || !self.has_only(attributes) || channels_last && rank.is_none_or(|rank| rank < 3) {
             return Ok(false);
         }
         let kept: Vec<&str> = attributes
@@ -341,7 +429,15 @@ impl Foreign<'_, '_> {
             .collect();
         let attributes = self.kept(&kept);
         let x = self.dequantised([0, 1, 2], None, "x")?;
-        let real = self.0.step(op, &[x], "real", attributes)?;
+        if !channels_last {
+            let real = self.0.step(op, &[x], "real", attributes)?;
+            return self.quantised(real, 3, 4);
+        }
+        let first = self.channels_first(x, "x.first")?.unwrap_or(x);
+        let real = self.0.step(op, &[first], "real.first", attributes)?;
+        let rank = rank.unwrap_or(3) as i64;
+        let perm: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
+        let real = self.permuted(real, &perm, "real")?;
         self.quantised(real, 3, 4)
     }
 
@@ -499,6 +595,7 @@ impl Foreign<'_, '_> {
             return Ok(false);
         };
         let (bits, dtype) = match self.int("bits").unwrap_or(4) {
+            2 => (2, DType::U2),
             4 => (4, DType::U4),
             8 => (8, DType::U8),
             _ => return Ok(false),
@@ -521,14 +618,18 @@ impl Foreign<'_, '_> {
         let zeros = match self.input(3) {
             // without zero points they are in the middle
             None => {
-                let middle = if bits == 4 { 0x88 } else { 0x80 };
+                let middle = match bits {
+                    2 => 0b1010_1010,
+                    4 => 0x88,
+                    _ => 0x80,
+                };
                 Constant::new(vec![middle; (n * blocks * bits).div_ceil(8)])
             }
             Some(zeros) => match constant(zeros) {
                 Some(zeros) if zeros.bytes.len() == n * (blocks * bits).div_ceil(8) => {
                     match blocks * bits % 8 {
                         0 => zeros,
-                        _ => Constant::new(without_gaps(&zeros.bytes, n, blocks)),
+                        _ => Constant::new(without_gaps(&zeros.bytes, n, blocks, bits)),
                     }
                 }
                 _ => return Ok(false),
@@ -626,14 +727,16 @@ impl Foreign<'_, '_> {
     }
 }
 
-/// Rows of so many values of 4 bits, each of whole bytes, one behind the other without the half byte between them.
-fn without_gaps(rows: &[u8], n: usize, count: usize) -> Vec<u8> {
-    let mut packed = vec![0; (n * count).div_ceil(2)];
-    let per_row = count.div_ceil(2);
+/// Rows of so many values of some bits, each of whole bytes, one behind the other without what fills a row's last byte.
+fn without_gaps(rows: &[u8], n: usize, count: usize, bits: usize) -> Vec<u8> {
+    let mut packed = vec![0; (n * count * bits).div_ceil(8)];
+    let per_row = (count * bits).div_ceil(8);
+    let per_byte = 8 / bits;
+    let mask = u8::MAX >> (8 - bits);
     for at in 0..n * count {
         let (row, column) = (at / count, at % count);
-        let value = rows[row * per_row + column / 2] >> (column % 2 * 4) & 15;
-        packed[at / 2] |= value << (at % 2 * 4);
+        let value = rows[row * per_row + column / per_byte] >> (column % per_byte * bits) & mask;
+        packed[at / per_byte] |= value << (at % per_byte * bits);
     }
     packed
 }
