@@ -58,7 +58,7 @@ pub(crate) fn infer_seeded(graph: &mut Graph, values: &mut Values) -> Result<(),
 }
 
 /// What messages call a node.
-pub(crate) fn describe(graph: &Graph, node: &Node) -> String {
+pub fn describe(graph: &Graph, node: &Node) -> String {
     if !node.name.is_empty() {
         return format!("\"{}\" ({})", node.name, node.label());
     }
