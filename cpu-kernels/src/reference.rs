@@ -28,6 +28,7 @@ pub mod minifloat;
 pub mod norm;
 pub mod pool;
 pub mod quantise;
+pub mod random;
 pub mod recurrent;
 pub mod reduce;
 pub mod resize;

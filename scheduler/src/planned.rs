@@ -12,7 +12,7 @@ mod thermal_readmission;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use polychip_graph::{Graph, NodeId, passes};
+use polychip_graph::{Graph, NodeId, passes, random};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{self as partitioner, DeviceIndex, Objective, Options, Plan, Request, Time};
 use polychip_profile::{Cadence, Conditions, Profile};
@@ -784,15 +784,13 @@ pub(crate) fn canonical(shared: &Shared, model: &Model, keep_halves: bool) -> Re
     let mut graph = model.graph().clone();
     let mut options = passes::Options::default();
     options.keep_halves = keep_halves;
-    let folder = shared
-        .host
-        .devices()
-        .iter()
-        .find(|device| is_cpu(device))
-        .or(shared.host.devices().first());
+    let devices = shared.host.devices();
+    let folder = devices.iter().find(|device| is_cpu(device));
+    let folder = folder.or(devices.first());
     let device = folder.ok_or_else(|| Error::new(ErrorKind::NoDevice, "no plugin is loaded"))?;
     let evaluator = DeviceEvaluator::new(device.clone());
     passes::canonicalise(&mut graph, &evaluator, &options).map_err(|error| model.bad(error))?;
+    random::number(&mut graph).map_err(|error| model.bad(error))?;
     Ok(graph)
 }
 

@@ -137,6 +137,7 @@ pub struct Policy {
     plans_in_background: bool,
     learn: Learn,
     calibrate: bool,
+    seed: u64,
 }
 
 impl Default for Policy {
@@ -168,6 +169,7 @@ impl Default for Policy {
             plans_in_background: false,
             learn: Learn::default(),
             calibrate: false,
+            seed: 0,
         }
     }
 }
@@ -437,6 +439,15 @@ impl Policy {
     #[must_use]
     pub fn retry(mut self, times: u32) -> Self {
         self.retries = times;
+        self
+    }
+
+    /// Sets the seed of the random numbers of nodes without a `seed` of their own (default 0). A run draws
+    /// the same numbers as the run of the same number in another session with the same seed, on every
+    /// device; the next run draws new ones.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
         self
     }
 
@@ -713,6 +724,10 @@ impl Policy {
 
     pub(crate) fn allowed_retries(&self) -> u32 {
         self.retries
+    }
+
+    pub(crate) fn random_seed(&self) -> u64 {
+        self.seed
     }
 
     pub(crate) fn longest_run(&self) -> Duration {

@@ -154,7 +154,7 @@ impl Precompiled {
         }
         let (mut parts, mut blobs) = (Vec::new(), Vec::new());
         for (part, answer) in planned.plan().parts.iter().zip(made) {
-            let (content, blob) = answer.map_err(|error| replan::failed(part, error))?;
+            let (content, blob) = answer.map_err(|error| replan::failed_at(planned.graph(), part, error))?;
             parts.push(content);
             blobs.push(blob);
         }

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use polychip_graph::Graph;
 use polychip_host::ErrorKind as HostKind;
 use polychip_partitioner::{DeviceIndex, Part};
 use polychip_profile::RefusedRun;
@@ -25,8 +26,7 @@ use crate::event::{Event, EventKind};
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::Policy;
-
-use crate::refusal::words_of;
+use crate::refusal::{self, words_of};
 use crate::session::compile::{self, Loaded};
 use crate::shared::Shared;
 
@@ -129,7 +129,7 @@ impl Search<'_> {
             return self.lost(planned, part, error);
         }
         if !is_refusal(error.kind()) || !self.policy.may_replan() || !can_move(planned, part) {
-            return Err(failed(part, error));
+            return Err(failed_at(planned.graph(), part, error));
         }
         // once more: a fault that passes is no refusal, and neither is memory that has come free
         let error = match self.attempt(planned, part, &part.nodes) {
@@ -141,7 +141,7 @@ impl Search<'_> {
             }
             Err(error) if error.kind() == HostKind::DeviceLost => return self.lost(planned, part, error),
             Err(error) if is_refusal(error.kind()) => error,
-            Err(error) => return Err(failed(part, error)),
+            Err(error) => return Err(failed_at(planned.graph(), part, error)),
         };
         if last {
             return Ok(Some(Change::Device(part.device, words_of(&error))));
@@ -359,13 +359,24 @@ fn position(planned: &Planned, part: &Part, node: u32) -> Option<usize> {
     })
 }
 
+/// As [`failed`], with the node that the device named.
+pub(crate) fn failed_at(graph: &Graph, part: &Part, error: polychip_host::Error) -> Error {
+    match refusal::node_words(graph, part, error.node()) {
+        Some(node) => Error::caused(kind_of_part(&error), node, error),
+        None => failed(part, error),
+    }
+}
+
 /// What a device said to a part, as an error of ours.
 pub(crate) fn failed(part: &Part, error: polychip_host::Error) -> Error {
-    let kind = match error.kind() {
-        // shapes that contradict each other, an index outside of what it indexes
-        polychip_host::ErrorKind::BadArgument => ErrorKind::BadModel,
-        kind => kind_of_host(kind),
-    };
     let context = format!("part {} of {} nodes", part.id, part.nodes.len());
-    Error::caused(kind, context, error)
+    Error::caused(kind_of_part(&error), context, error)
+}
+
+fn kind_of_part(error: &polychip_host::Error) -> ErrorKind {
+    match error.kind() {
+        // shapes that contradict each other, an index outside of what it indexes
+        HostKind::BadArgument => ErrorKind::BadModel,
+        kind => kind_of_host(kind),
+    }
 }

@@ -29,9 +29,9 @@ use crate::replan;
 use crate::report::Report;
 use crate::run::{Run, RunOptions};
 use crate::shared::Shared;
-use crate::tensor::{Hold, Input, Output, Owner, TensorMemory, TensorSpec};
+use crate::tensor::{Input, Output, Owner, TensorMemory, TensorSpec};
 use crate::trace::{TracedRun, Tracer};
-use buckets::Padding;
+use bindings::{give, give_run};
 use compile::Loaded;
 use deadline_miss::{Lateness, Submitted, whole_ns};
 use govern::state::Governing;
@@ -42,7 +42,6 @@ use learn::drive::LearningEnd;
 use loaded::LoadedPlan;
 use pace::Pace;
 use queue_grants::Terms;
-use run_state::RunState;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
 use specializations::{SessionResources, Shapes, Specialization};
 use standby_plan::StandbyPlan;
@@ -51,6 +50,7 @@ use thermal_readmission::Cooling;
 mod admitted;
 pub(crate) mod arena;
 mod background;
+mod bindings;
 mod booking;
 pub(crate) mod buckets;
 pub(crate) mod compile;
@@ -648,7 +648,9 @@ impl Session {
         let (index, mut slot) = plan.take_slot()?;
         slot.given.permit = Some(permit);
         slot.given.taken = taken;
-        if let Err(error) = give(&plan, &mut slot, inputs, outputs, padding) {
+        let seed = inner.policy.random_seed();
+        let given = give(&plan, &mut slot, inputs, outputs, padding);
+        if let Err(error) = given.and_then(|()| give_run(&plan, &mut slot, seed, run)) {
             plan.put_back(index, slot);
             return Err(error);
         }
@@ -740,50 +742,6 @@ impl Session {
             .map(|inner| inner.tracer.kept())
             .unwrap_or_default()
     }
-}
-
-/// Gives a slot what its run reads and writes: where the run is padded, copies of the inputs, and outputs to be cut into.
-fn give(
-    plan: &LoadedPlan,
-    slot: &mut RunState,
-    inputs: &[&Input],
-    outputs: &[&Output],
-    padding: Option<Arc<Padding>>,
-) -> Result<()> {
-    let is_padded = |shapes: &[Option<Vec<usize>>], index: usize| shapes[index].is_some();
-    for input in inputs {
-        let own = Hold::of_reader(&input.memory).ok_or_else(|| input_in_flight(input))?;
-        let hold = match &padding {
-            Some(padding) if is_padded(&padding.shapes.inputs, input.index) => {
-                padding::pad(plan, slot, input.index, &own, padding)?
-            }
-            _ => own,
-        };
-        slot.given.inputs.push((input.index, hold));
-    }
-    for output in outputs {
-        // another thread was faster where there is none
-        let hold = Hold::alone(&output.memory).ok_or_else(|| output_in_flight(output))?;
-        let is_cut = |padding: &Arc<Padding>| is_padded(&padding.shapes.outputs, output.index);
-        if padding.as_ref().is_some_and(is_cut) {
-            slot.given.cut.push((output.index, hold))
-        } else {
-            slot.given.outputs.push((output.index, hold))
-        }
-    }
-    if let Some(padding) = &padding {
-        padding.count.add_run();
-    }
-    slot.given.padding = padding;
-    Ok(())
-}
-
-fn input_in_flight(input: &Input) -> Error {
-    let words = format!(
-        "input {:?}: a run in flight writes its memory, which it shares with an output; wait for that run first",
-        input.name()
-    );
-    Error::new(ErrorKind::InFlight, words)
 }
 
 fn no_such<'a>(what: &str, name: &str, specs: impl Iterator<Item = &'a TensorSpec>) -> Error {

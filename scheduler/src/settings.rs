@@ -181,6 +181,10 @@ const OF_POLICY: &[Setting<Policy>] = &[
         set: |policy, value| milliseconds(value).map(|every| policy.sampling(every)),
     },
     Setting {
+        name: "seed",
+        set: |policy, value| number(value, 0, u64::MAX).map(|seed| policy.seed(seed)),
+    },
+    Setting {
         name: "specialization-cache-bytes",
         set: |policy, value| number(value, 0, u64::MAX).map(|bytes| policy.specialization_cache_bytes(bytes)),
     },
@@ -346,6 +350,7 @@ impl Policy {
     /// | `late` | `finish`, `drop`, `latest` |
     /// | `in-flight` | runs that may be in flight at once, 1 to 64 |
     /// | `retry` | how often a failed run is retried, 0 to 100 |
+    /// | `seed` | the seed of random numbers, a whole number ([`Policy::seed`]) |
     /// | `learn` | `no`, `watch`, `yes`, or a budget from `2%` to `20%` |
     /// | `no-replan`, `background-planning`, `replicas` | `yes`, `no` |
     /// | `max-predicted-power` | watts: `5` or `5W` |

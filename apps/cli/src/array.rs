@@ -1,10 +1,10 @@
 //! A tensor's value outside any device: type, shape, bytes.
 //!
 //! Invariant: the bytes are as many as type and shape need, little-endian in row-major order, types of
-//! less than a byte packed.
+//! less than a byte packed, strings as [`Literal`] stores them.
 
 use half::{bf16, f16};
-use polychip::DType;
+use polychip::{DType, Literal, Packed};
 
 /// A tensor's value.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +12,39 @@ pub(crate) struct Array {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: Vec<u8>,
+}
+
+impl Array {
+    /// An array of strings; `None` where one is too long or their number is not that of the shape.
+    pub(crate) fn of_strings<S: AsRef<str>>(shape: Vec<usize>, strings: &[S]) -> Option<Array> {
+        let literal = Literal::from_strings(strings)?;
+        (count(&shape)? == strings.len()).then(|| Array {
+            dtype: DType::String,
+            shape,
+            bytes: literal.bytes.to_vec(),
+        })
+    }
+
+    /// The elements of an array of strings.
+    pub(crate) fn strings(&self) -> Option<Vec<String>> {
+        let literal = Literal::new(self.dtype, self.shape.clone(), &self.bytes[..])?;
+        let strings = literal.strings().filter(|_| self.dtype == DType::String)?;
+        Some(strings.into_iter().map(str::to_owned).collect())
+    }
+
+    /// The tensor as sequences, optionals and strings cross the model's edge.
+    pub(crate) fn packed(&self) -> Option<Packed> {
+        Literal::new(self.dtype, self.shape.clone(), &self.bytes[..]).map(Packed::Tensor)
+    }
+
+    /// A tensor out of a packed value.
+    pub(crate) fn of_literal(literal: &Literal) -> Array {
+        Array {
+            dtype: literal.dtype,
+            shape: literal.shape.clone(),
+            bytes: literal.bytes.to_vec(),
+        }
+    }
 }
 
 /// Number of elements of a shape, or `None` where it is past all memory.
@@ -94,6 +127,27 @@ mod tests {
         assert_eq!(numbers(DType::I16, &[0xff, 0xff, 2, 0]), Some(vec![-1.0, 2.0]));
         assert_eq!(numbers(DType::Bool, &[1, 0]), Some(vec![1.0, 0.0]));
         assert_eq!(numbers(DType::String, &[]), None);
+    }
+
+    #[test]
+    fn strings_keep_their_text_and_shape() {
+        let texts = ["", "blue", "größer"];
+        let array = Array::of_strings(vec![3, 1], &texts).unwrap();
+        assert_eq!(
+            (array.dtype, array.strings().unwrap()),
+            (DType::String, texts.map(str::to_owned).to_vec())
+        );
+        assert_eq!(Array::of_strings(vec![2], &texts), None);
+        let Some(Packed::Tensor(literal)) = array.packed() else {
+            panic!("packed as one tensor");
+        };
+        assert_eq!(Array::of_literal(&literal), array);
+        let numbers = Array {
+            dtype: DType::U8,
+            shape: vec![1],
+            bytes: vec![1],
+        };
+        assert_eq!(numbers.strings(), None);
     }
 
     #[test]

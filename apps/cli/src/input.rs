@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use polychip::{DType, Model};
 use polychip_graph::Tensor;
 
@@ -18,7 +19,8 @@ use crate::{file, fill, npy, picture};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Inputs")]
 pub(crate) struct InputArguments {
-    /// Read an input from a .npy file of its type and shape, or from a .png picture for f32 [1,3,h,w]
+    /// Read an input from a .npy file of its type and shape, strings also from nested lists in a .json file, or f32
+    /// [1,3,h,w] from a .png picture
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
     pub(crate) inputs: Vec<(String, PathBuf)>,
     /// Generate inputs without a file from this seed: normally distributed floats, integers 0 or 1
@@ -30,7 +32,7 @@ pub(crate) struct InputArguments {
 fn assignment(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !file.is_empty() => Ok((name.to_owned(), file.into())),
-        _ => Err("write NAME=FILE.npy or NAME=FILE.png".into()),
+        _ => Err("write NAME=FILE.npy, NAME=FILE.json or NAME=FILE.png".into()),
     }
 }
 
@@ -156,8 +158,43 @@ fn array(path: &PathBuf, tensor: &Tensor) -> anyhow::Result<Array> {
             );
             picture::read(&bytes()?, dims.get(1).and_then(|dim| dim.known()).unwrap_or(3))
         }
-        _ => anyhow::bail!("inputs are .npy or .png files"),
+        Some("json") => {
+            anyhow::ensure!(
+                tensor.typed && tensor.ty.dtype == DType::String,
+                "only inputs of strings are read from JSON; this one is {}",
+                tensor.ty
+            );
+            strings(&serde_json::from_slice(&bytes()?)?)
+        }
+        _ => anyhow::bail!("inputs are .npy, .json or .png files"),
     }
+}
+
+/// Strings in nested lists, whose lengths are the shape.
+fn strings(value: &serde_json::Value) -> anyhow::Result<Array> {
+    let mut texts = Vec::new();
+    let shape = shape_of(value, &mut texts)?;
+    Array::of_strings(shape, &texts).context("holds a text that is too long")
+}
+
+fn shape_of<'a>(value: &'a serde_json::Value, texts: &mut Vec<&'a str>) -> anyhow::Result<Vec<usize>> {
+    let list = match value {
+        serde_json::Value::String(text) => {
+            texts.push(text);
+            return Ok(Vec::new());
+        }
+        serde_json::Value::Array(list) => list,
+        other => anyhow::bail!("holds {other}, which is neither a string nor a list of strings"),
+    };
+    let mut inner: Option<Vec<usize>> = None;
+    for item in list {
+        let shape = shape_of(item, texts)?;
+        anyhow::ensure!(
+            *inner.get_or_insert_with(|| shape.clone()) == shape,
+            "holds lists of different lengths, which have no shape"
+        );
+    }
+    Ok([vec![list.len()], inner.unwrap_or_default()].concat())
 }
 
 /// The model with the sizes that files have for dimensions that are only named.
@@ -229,5 +266,29 @@ mod tests {
         );
         assert!(assignment("image").is_err());
         assert!(assignment("image=").is_err());
+    }
+
+    #[test]
+    fn nested_lists_of_json_are_strings_of_a_shape() {
+        let of = |text: &str| strings(&serde_json::from_str(text).unwrap());
+        for (text, shape, texts) in [
+            (r#""one""#, &[][..], &["one"][..]),
+            (r#"["a", "b"]"#, &[2], &["a", "b"]),
+            (r#"[["a"], [""], ["ü"]]"#, &[3, 1], &["a", "", "ü"]),
+            ("[]", &[0], &[]),
+        ] {
+            let array = of(text).unwrap();
+            assert_eq!(
+                (&*array.shape, array.strings().unwrap()),
+                (shape, texts.iter().map(ToString::to_string).collect())
+            );
+        }
+        for (text, said) in [
+            (r#"[["a"], ["b", "c"]]"#, "different lengths"),
+            ("[1]", "holds 1, which is neither"),
+            (r#"["a", ["b"]]"#, "different lengths"),
+        ] {
+            assert!(of(text).unwrap_err().to_string().contains(said), "{text}");
+        }
     }
 }

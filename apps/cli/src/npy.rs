@@ -100,6 +100,13 @@ pub(crate) fn from_bits(array: Array, dtype: DType, shape: &[usize]) -> Array {
 pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Array> {
     let (header, data) = header::read(bytes).context("not a .npy file")?;
     let found = &header.kind;
+    if matches!(found.letter, 'U' | 'S') {
+        return strings(&header, data);
+    }
+    anyhow::ensure!(
+        found.letter != 'O',
+        "holds Python objects; save texts as an array of str: numpy.save(file, array.astype(str))"
+    );
     let Some(dtype) = dtype(found) else {
         anyhow::bail!("holds elements of type {found}, which is not a tensor type");
     };
@@ -131,6 +138,82 @@ pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Array> {
     Ok(Array { dtype, shape, bytes })
 }
 
+/// Texts of a fixed width, which end with zeros: of UTF-32 (`U`) or bytes of UTF-8 (`S`).
+fn strings(header: &header::Header, data: &[u8]) -> anyhow::Result<Array> {
+    let too_large = "has a shape too large for memory";
+    let sizes = header.shape.iter().map(|dim| usize::try_from(*dim).ok());
+    let shape: Vec<usize> = sizes.collect::<Option<_>>().context(too_large)?;
+    let (kind, is_wide) = (&header.kind, header.kind.letter == 'U');
+    let width = kind.bytes.checked_mul(if is_wide { size_of::<u32>() } else { 1 });
+    let width = width.context(too_large)?;
+    let elements = count(&shape).context(too_large)?;
+    anyhow::ensure!(width > 0 || elements == 0, "has texts of no width");
+    let wanted = elements.checked_mul(width).context(too_large)?;
+    anyhow::ensure!(
+        data.len() == wanted,
+        "is truncated or too long: {} bytes of data, but shape {shape:?} of {kind} needs {wanted}",
+        data.len()
+    );
+    let data = if header.is_fortran && shape.len() > 1 {
+        row_major(data, &shape)
+    } else {
+        data.to_vec()
+    };
+    let texts: anyhow::Result<Vec<String>> = (0..elements)
+        .map(|index| {
+            let text = &data[index * width..(index + 1) * width];
+            if is_wide {
+                wide_text(text, kind.is_big)
+            } else {
+                narrow_text(text)
+            }
+        })
+        .collect();
+    Array::of_strings(shape, &texts?).context(too_large)
+}
+
+fn wide_text(bytes: &[u8], is_big: bool) -> anyhow::Result<String> {
+    let codes = bytes.chunks_exact(size_of::<u32>()).map(|code| {
+        let code = [code[0], code[1], code[2], code[3]];
+        if is_big {
+            u32::from_be_bytes(code)
+        } else {
+            u32::from_le_bytes(code)
+        }
+    });
+    let text: Option<String> = codes.map(char::from_u32).collect();
+    let text = text.context("holds a text that is not Unicode")?;
+    Ok(text.trim_end_matches('\0').to_owned())
+}
+
+fn narrow_text(bytes: &[u8]) -> anyhow::Result<String> {
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    let text = std::str::from_utf8(&bytes[..end]).context("holds a text that is not UTF-8")?;
+    Ok(text.to_owned())
+}
+
+/// The file of an array of strings: NumPy's texts of the longest one's width.
+fn write_strings(array: &Array) -> anyhow::Result<Vec<u8>> {
+    let texts = array.strings().context("the strings do not fit their shape")?;
+    let width = texts
+        .iter()
+        .map(|text| text.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    let shape: Vec<u64> = array.shape.iter().map(|dim| *dim as u64).collect();
+    let mut file = header::write(&format!("<U{width}"), &shape);
+    for text in &texts {
+        let end = file.len() + width * size_of::<u32>();
+        file.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
+        file.resize(end, 0);
+    }
+    Ok(file)
+}
+
 /// Column-major bytes in row-major order.
 fn row_major(bytes: &[u8], shape: &[usize]) -> Vec<u8> {
     let total: usize = shape.iter().product();
@@ -160,8 +243,11 @@ fn row_major(bytes: &[u8], shape: &[usize]) -> Vec<u8> {
 /// The bytes of a file.
 ///
 /// # Errors
-/// The type is one of texts.
+/// NumPy has no way to hold the type.
 pub(crate) fn write(array: &Array) -> anyhow::Result<Vec<u8>> {
+    if array.dtype == DType::String {
+        return write_strings(array);
+    }
     let Some((descriptor, _)) = written_as(array.dtype) else {
         anyhow::bail!(
             "tensors of {} cannot be written to a .npy file",
@@ -231,14 +317,59 @@ mod tests {
             assert_eq!(from_bits(bits.clone(), dtype, &[5, 5]), bits);
             assert_eq!(from_bits(bits.clone(), DType::F32, &[3, 5]), bits);
         }
-        assert!(
-            write(&Array {
-                dtype: DType::String,
-                shape: vec![0],
-                bytes: vec![]
-            })
-            .is_err()
-        );
+    }
+
+    #[test]
+    fn strings_are_written_as_numpy_texts() {
+        for (shape, texts) in [
+            (vec![3, 1], &["red", "größer", ""][..]),
+            (vec![], &["a\nb"]),
+            (vec![0], &[]),
+        ] {
+            let array = Array::of_strings(shape, texts).unwrap();
+            assert_eq!(read(&write(&array).unwrap()).unwrap(), array);
+        }
+        let file = write(&Array::of_strings(vec![2], &["é", "abc"]).unwrap()).unwrap();
+        let expected = npyz::NpyFile::new(&*file).unwrap();
+        assert_eq!(expected.dtype(), npyz::DType::new_scalar("<U3".parse().unwrap()));
+        let texts: Vec<String> = expected.into_vec().unwrap();
+        assert_eq!(texts, ["é", "abc"]);
+    }
+
+    #[test]
+    fn texts_of_numpy_are_strings() {
+        let file = |kind: &str, shape: &[u64], data: &[u8]| {
+            let mut file = header::write(kind, shape);
+            file.extend_from_slice(data);
+            read(&file)
+        };
+        let strings = |array: Array| (array.shape.clone(), array.strings().unwrap());
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        // numpy.array([b"red", b"blue"])
+        let array = file("|S4", &[2], b"red\0blue").unwrap();
+        assert_eq!(strings(array), (vec![2], texts(&["red", "blue"])));
+        // numpy.array([["ab", "c"]], dtype=">U2")
+        let wide = "ab"
+            .chars()
+            .chain("c\0".chars())
+            .flat_map(|c| u32::from(c).to_be_bytes());
+        let array = file(">U2", &[1, 2], &wide.collect::<Vec<u8>>()).unwrap();
+        assert_eq!(strings(array), (vec![1, 2], texts(&["ab", "c"])));
+        for (kind, shape, data, said) in [
+            ("|S2", &[1][..], &b"\xff\xfe"[..], "not UTF-8"),
+            ("<U1", &[1], b"\xff\xff\xff\xff", "not Unicode"),
+            (
+                "<U1",
+                &[2],
+                b"a\0\0\0",
+                "4 bytes of data, but shape [2] of <U1 needs 8",
+            ),
+            ("<U0", &[9_000_000_000], b"", "texts of no width"),
+            ("|O", &[1], b"", "array.astype(str)"),
+        ] {
+            let error = file(kind, shape, data).unwrap_err().to_string();
+            assert!(error.contains(said), "{kind}: {error}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use polychip::{Report, Session};
+use polychip::{DType, Packed, Report, Session};
 use polychip_partitioner::Time;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,6 +27,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_secs(1);
 /// Values of an output that are shown.
 const SHOWN: usize = 6;
+/// Strings of an output that JSON holds.
+const LISTED: usize = 1000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -101,6 +103,8 @@ struct OutputLine {
     max: Option<f64>,
     /// Mean value; null if all are NaN or one is not finite.
     mean: Option<f64>,
+    /// The strings in row-major order, at most 1,000; null for numbers.
+    strings: Option<Vec<String>>,
     /// The file that it was written to, with `--save`.
     file: Option<String>,
     /// Difference of the file from the tensor, if any.
@@ -238,10 +242,17 @@ pub(crate) fn feed(session: &Session, given: &[InputData]) -> anyhow::Result<Vec
     for value in given {
         let mut input = session.input(&value.name)?;
         let spec = session.inputs().find(|spec| spec.name == value.name);
-        if spec.is_some_and(|spec| !spec.open.is_empty()) {
+        if spec.is_some_and(|spec| !spec.open.is_empty() && !spec.packed) {
             input.resize(&value.array.shape)?;
         }
-        input.write_bytes(&value.array.bytes)?;
+        match value
+            .array
+            .packed()
+            .filter(|_| value.array.dtype == DType::String)
+        {
+            Some(strings) => input.write_packed(&strings)?,
+            None => input.write_bytes(&value.array.bytes)?,
+        }
         inputs.push(input);
     }
     Ok(inputs)
@@ -271,18 +282,20 @@ pub(crate) fn run_once(session: &Session, given: &[InputData]) -> anyhow::Result
         let same = given
             .iter()
             .find(|given| graph.is_input(*id) && given.name == *name);
-        let array = match same {
-            Some(given) => given.array.clone(),
+        let is_packed = graph.tensor(*id).is_packed();
+        match same {
+            Some(given) => outputs.push((name.clone(), given.array.clone())),
+            None if is_packed => outputs.extend(unpacked(name, &done.at(index)?)?),
             None => {
                 let view = done.at(index)?;
-                Array {
+                let array = Array {
                     dtype: view.dtype(),
                     shape: view.shape().to_vec(),
                     bytes: view.bytes().to_vec(),
-                }
+                };
+                outputs.push((name.clone(), array));
             }
-        };
-        outputs.push((name.clone(), array));
+        }
     }
     let late_by = done.late_by();
     // the outputs hold the run's memory
@@ -295,6 +308,24 @@ pub(crate) fn run_once(session: &Session, given: &[InputData]) -> anyhow::Result
         took,
         late_by,
     })
+}
+
+/// The tensors of a packed output: strings, what an optional holds, or the elements of a sequence, which are
+/// named `NAME[0]` and so on.
+fn unpacked(name: &str, view: &polychip::OutputView<'_>) -> anyhow::Result<Vec<(String, Array)>> {
+    let packed = Packed::from_bytes(view.bytes());
+    Ok(
+        match packed.with_context(|| format!("output {name:?} is not readable"))? {
+            Packed::Nothing => Vec::new(),
+            Packed::Tensor(tensor) => vec![(name.to_owned(), Array::of_literal(&tensor))],
+            Packed::Sequence(tensors) => {
+                let named = tensors.iter().enumerate();
+                named
+                    .map(|(index, tensor)| (format!("{name}[{index}]"), Array::of_literal(tensor)))
+                    .collect()
+            }
+        },
+    )
 }
 
 /// The tensors that `--save` writes: outputs, and inputs that have no file yet.
@@ -358,6 +389,9 @@ fn output_line(name: &str, array: &Array, folder: Option<&Path>) -> OutputLine {
         min: values.iter().copied().reduce(f64::min).and_then(finite),
         max: values.iter().copied().reduce(f64::max).and_then(finite),
         mean: finite(mean),
+        strings: array
+            .strings()
+            .map(|strings| strings.into_iter().take(LISTED).collect()),
         file: folder.map(|folder| folder.join(file::name_of(name)).display().to_string()),
         note: folder.and_then(|_| npy::note(array.dtype)),
     }
@@ -371,6 +405,16 @@ fn summary(name: &str, array: &Array) -> String {
         .take(SHOWN)
         .map(|value| format!("{value:.5}"))
         .collect();
+    if let Some(strings) = array.strings() {
+        words = strings
+            .iter()
+            .take(SHOWN)
+            .map(|text| format!("{text:?}"))
+            .collect();
+        if strings.len() > SHOWN {
+            words.push("…".into());
+        }
+    }
     if array.dtype.is_int() || array.dtype == polychip::DType::Bool {
         words = values
             .iter()
@@ -391,9 +435,20 @@ fn summary(name: &str, array: &Array) -> String {
 
 #[cfg(test)]
 mod tests {
-    use polychip::DType;
-
     use super::*;
+
+    #[test]
+    fn strings_are_shown_as_text() {
+        let array = Array::of_strings(vec![2, 1], &["cat", "a \"b\""]).unwrap();
+        assert_eq!(summary("l", &array), r#"l: string [2, 1]: "cat" "a \"b\"""#);
+        let line = output_line("l", &array, Some(Path::new("out")));
+        assert_eq!((line.dtype, line.min, line.note), ("string", None, None));
+        assert_eq!(line.strings.unwrap(), ["cat", "a \"b\""]);
+        assert_eq!(line.file.as_deref(), Some("out/l.npy"));
+        let many = Array::of_strings(vec![7], &["x"; 7]).unwrap();
+        assert!(summary("l", &many).ends_with(" …"));
+        assert_eq!(output_line("l", &many, None).strings.unwrap().len(), 7);
+    }
 
     #[test]
     fn output_line_shows_its_figures() {

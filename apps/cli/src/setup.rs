@@ -111,6 +111,9 @@ pub(crate) struct SessionArguments {
     /// Fail if a device refuses its part or is lost permanently, instead of replanning without it
     #[arg(long)]
     pub(crate) no_replan: bool,
+    /// Seed of the random numbers of nodes without a seed of their own
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) learn: LearnArguments,
     /// Deadline of a run in milliseconds (`33` or `33ms`): the planner picks a plan predicted to meet it if there is
@@ -401,6 +404,7 @@ impl SessionArguments {
         policy
             .replan(!self.no_replan)
             .learn(self.learn.learn)
+            .seed(self.seed)
             .hang_timeout(PATIENCE)
     }
 

@@ -338,10 +338,6 @@ fn unknown(graph: &polychip_graph::Graph) -> Option<String> {
         if node.op == Op::Custom {
             return Some("the op is not known here".to_owned());
         }
-        let trains = node.inputs.get(2).copied().flatten();
-        if node.op == Op::Dropout && trains.is_some_and(|trains| !graph.tensor(trains).is_constant()) {
-            return Some("the run says whether it trains, and dropout in training is random".to_owned());
-        }
         node.bodies.iter().find_map(|body| unknown(&body.graph))
     })
 }

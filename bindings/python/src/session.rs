@@ -201,13 +201,23 @@ fn packed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Packed> {
     if value.is_none() {
         return Ok(Packed::Nothing);
     }
+    // of an array without elements, the lists do not say the shape
+    let mut empty = None;
     let value = match value.getattr_opt("tolist")? {
         // NumPy's arrays of strings
-        Some(to_list) if value.cast::<PyList>().is_err() => to_list.call0()?,
+        Some(to_list) if value.cast::<PyList>().is_err() => {
+            let shape: Vec<usize> = value.getattr("shape")?.extract()?;
+            empty = shape.contains(&0).then_some(shape);
+            to_list.call0()?
+        }
         _ => value.clone(),
     };
     let mut strings: Vec<String> = Vec::new();
-    if let Some(shape) = shape_of_strings(&value, &mut strings)? {
+    let shape = match empty {
+        Some(shape) => Some(shape),
+        None => shape_of_strings(&value, &mut strings)?,
+    };
+    if let Some(shape) = shape {
         let flat = Literal::from_strings(&strings);
         let words = format!("input {name:?}: a string is too long");
         let mut literal = flat.ok_or_else(|| BadInputError::new_err(words))?;
@@ -232,6 +242,13 @@ fn packed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Packed> {
 fn shape_of_strings(value: &Bound<'_, PyAny>, strings: &mut Vec<String>) -> PyResult<Option<Vec<usize>>> {
     if let Ok(string) = value.cast::<PyString>() {
         strings.push(string.to_str()?.to_owned());
+        return Ok(Some(Vec::new()));
+    }
+    // elements of NumPy's arrays of the type S
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        let text = std::str::from_utf8(bytes.as_bytes());
+        let text = text.map_err(|_| BadInputError::new_err("a string of bytes is not UTF-8"))?;
+        strings.push(text.to_owned());
         return Ok(Some(Vec::new()));
     }
     let Ok(list) = value.cast::<PyList>() else {

@@ -93,7 +93,36 @@ def test_strings_are_lists(runtime):
     session = runtime.load(text).session()
     words = [["a", "bä"], ["", "d"]]
     assert session.run({"x": words})["y"] == words
-    assert session.run({"x": numpy.array(words, object)})["y"] == words
+    for kind in (object, str):
+        assert session.run({"x": numpy.array(words, kind)})["y"] == words
+    plain = [["a", "bc"], ["", "d"]]
+    assert session.run({"x": numpy.array(plain, "S")})["y"] == plain
+
+
+def test_an_array_of_no_strings_keeps_its_shape(runtime):
+    text = model(
+        [helper.make_node("Shape", ["x"], ["y"])],
+        [value("x", ["n", 2], TensorProto.STRING)],
+        [value("y", [2], TensorProto.INT64)],
+    )
+    session = runtime.load(text).session()
+    assert session.run({"x": numpy.empty((0, 2), str)})["y"].tolist() == [0, 2]
+
+
+def test_random_numbers_follow_the_seed_and_the_run(runtime):
+    noise = model(
+        [helper.make_node("RandomNormalLike", ["x"], ["y"])], [value("x", [4, 5])], [value("y", [4, 5])]
+    )
+    x = {"x": numpy.zeros((4, 5), numpy.float32)}
+
+    def drawn(**policy):
+        session = runtime.load(noise).session(Policy(**policy))
+        return [session.run(x)["y"] for _ in range(2)]
+
+    first, second = drawn()
+    assert not numpy.array_equal(first, second)
+    numpy.testing.assert_array_equal(drawn(seed=0), [first, second])
+    assert not numpy.array_equal(drawn(seed=7)[0], first)
 
 
 def test_a_scalar_and_an_empty_tensor(runtime):

@@ -134,7 +134,7 @@ impl Graph {
     }
 
     /// The node in messages: its name and op, or its op and first output if it has no name.
-    pub(crate) fn describe(&self, node: &Node) -> String {
+    pub fn describe(&self, node: &Node) -> String {
         if !node.name.is_empty() {
             return format!("\"{}\" ({})", node.name, node.label());
         }

@@ -29,6 +29,7 @@ mod independence;
 mod infer;
 pub mod onnx;
 pub mod passes;
+pub mod random;
 mod tensor;
 pub mod text;
 mod verify;

@@ -29,6 +29,7 @@ mod norm;
 mod pool;
 mod program;
 mod quantise;
+mod random;
 mod recurrent;
 mod reduce;
 mod resize;

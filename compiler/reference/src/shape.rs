@@ -13,7 +13,7 @@ use polychip_ops::{Attr, AttrValue, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
 use crate::literal::{element, tensor_from_literal};
-use crate::row::{ANY, BOOL, FLOATS, INDEX, NUMBERS, NUMBERS_AND_BOOL, Row};
+use crate::row::{ANY, INDEX, NUMBERS, NUMBERS_AND_BOOL, Row};
 
 const I64: DTypes = DTypes::of(&[DType::I64]);
 
@@ -46,7 +46,6 @@ pub(crate) fn row(op: Op) -> Option<Row> {
         Op::Trilu => row(&[ANY, I64], trilu),
         Op::DepthToSpace | Op::SpaceToDepth => row(&[ANY], blocks),
         Op::ReverseSequence => row(&[ANY, I64], reverse_sequence),
-        Op::Dropout => row(&[FLOATS, FLOATS, BOOL], dropout),
         _ => None,
     }
 }
@@ -397,21 +396,4 @@ fn reverse_sequence(c: &Call<'_>) -> Outputs {
         axis(node.batch_axis)?,
         axis(node.time_axis)?,
     ))
-}
-
-fn dropout(c: &Call<'_>) -> Outputs {
-    let x = c.input(0)?;
-    let training = match c.optional(2) {
-        Some(t) => t.to_bools()?.first().copied().unwrap_or(false),
-        None => false,
-    };
-    let ratio = match c.optional(1) {
-        Some(t) => t.to_f64s()?.first().copied().unwrap_or(0.5),
-        None => 0.5,
-    };
-    if training && ratio != 0.0 {
-        return bad("dropout in training is random: ONNX fixes no generator");
-    }
-    let mask = Tensor::from_bools(x.shape().to_vec(), vec![true; x.len()])?;
-    Ok(vec![x.clone(), mask])
 }

@@ -37,9 +37,9 @@ fn class(op: Op) -> Result<fn(Op) -> Option<Row>, &'static str> {
         Hardmax | LogSoftmax | NegativeLogLikelihoodLoss | Softmax | SoftmaxCrossEntropyLoss => {
             crate::softmax::row
         }
-        CenterCropPad | Concat | Constant | ConstantOfShape | DepthToSpace | Dropout | Expand | EyeLike
-        | Flatten | Identity | Pad | Range | Reshape | ReverseSequence | Shape | Size | Slice
-        | SpaceToDepth | Split | Squeeze | Tile | Transpose | Trilu | Unsqueeze => crate::shape::row,
+        CenterCropPad | Concat | Constant | ConstantOfShape | DepthToSpace | Expand | EyeLike | Flatten
+        | Identity | Pad | Range | Reshape | ReverseSequence | Shape | Size | Slice | SpaceToDepth
+        | Split | Squeeze | Tile | Transpose | Trilu | Unsqueeze => crate::shape::row,
         Compress | Gather | GatherElements | GatherND | OneHot | Scatter | ScatterElements | ScatterND
         | TensorScatter => crate::gather::row,
         AffineGrid | GridSample | Resize | Upsample => crate::resize::row,
@@ -61,9 +61,8 @@ fn class(op: Op) -> Result<fn(Op) -> Option<Row>, &'static str> {
         | SequenceConstruct | SequenceEmpty | SequenceErase | SequenceInsert | SequenceLength
         | SplitToSequence => crate::sequence::row,
         Custom => return Err("a custom op is known to its own device only"),
-        Bernoulli | Multinomial | RandomNormal | RandomNormalLike | RandomUniform | RandomUniformLike => {
-            return Err("random values have no reference: ONNX fixes no generator");
-        }
+        Bernoulli | Dropout | Multinomial | RandomNormal | RandomNormalLike | RandomUniform
+        | RandomUniformLike => crate::random::row,
         If | Loop | Scan | SequenceMap => {
             return Err("a node with body graphs is not a single node's computation");
         }

@@ -80,7 +80,7 @@ pub fn without(op: Op) -> Option<&'static str> {
         | Op::RandomNormal
         | Op::RandomNormalLike
         | Op::RandomUniform
-        | Op::RandomUniformLike => "random values have no reference",
+        | Op::RandomUniformLike => "random values are of a session's run: its tests compare devices",
         Op::If | Op::Loop | Op::Scan => "tested in support/control-flow",
         Op::SequenceMap
         | Op::SequenceAt

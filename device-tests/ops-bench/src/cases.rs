@@ -74,7 +74,7 @@ pub(crate) fn without(op: Op) -> Option<&'static str> {
         | Op::RandomNormal
         | Op::RandomNormalLike
         | Op::RandomUniform
-        | Op::RandomUniformLike => "refused by our CPU: random values have no reference",
+        | Op::RandomUniformLike => "no two runtimes draw the same random numbers",
         Op::LabelEncoder | Op::TreeEnsemble | Op::TreeEnsembleRegressor => {
             "a tree wants training: whole models are timed (`cargo xtask trained --tabular`)"
         }

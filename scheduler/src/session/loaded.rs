@@ -146,16 +146,9 @@ impl LoadedPlan {
         times_ns: Option<&[u64]>,
         failed: Arc<AtomicBool>,
     ) -> Result<LoadedPlan> {
-        let devices = planned.devices();
+        let planned = Arc::new(planned);
         let (device_queues, threads) = (&shared.device_queues, policy.settings().threads);
-        let mut wiring = Wiring::new(
-            planned.graph(),
-            planned.plan(),
-            parts.clone(),
-            devices,
-            device_queues,
-            threads,
-        )?;
+        let mut wiring = Wiring::new(&planned, parts.clone(), device_queues, threads)?;
         if let Some(times_ns) = times_ns {
             wiring.count_on(times_ns);
         }
@@ -191,7 +184,7 @@ impl LoadedPlan {
                 policy.runs_in_flight() > 1,
             )),
             clock_hold_ns: held(&planned),
-            planned: Arc::new(planned),
+            planned,
             wiring,
             parts,
             footprint: Footprint::default(),

@@ -12,11 +12,12 @@ use polychip_host::Access;
 use polychip_ops::DType;
 
 use crate::error::Result;
+use crate::session::bindings::{own_hold, own_memory};
 use crate::session::buckets::Padding;
 use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
 use crate::session::wiring::OutputSource;
-use crate::tensor::{Hold, TensorMemory};
+use crate::tensor::Hold;
 
 /// The run's own copy of an input, padded to what its plan takes. Its memory is the slot's and is used again.
 pub(crate) fn pad(
@@ -26,17 +27,7 @@ pub(crate) fn pad(
     input: &Hold,
     padding: &Padding,
 ) -> Result<Hold> {
-    let wiring = &plan.wiring;
-    let kept = slot.padded[index].take();
-    // a run that was tried again elsewhere may have it still
-    let memory = match kept.filter(|memory| !memory.is_in_flight()) {
-        Some(memory) => memory,
-        None => {
-            let users = plan.input_users(index);
-            let spec = &wiring.inputs[index].spec;
-            Arc::new(TensorMemory::new(spec, true, plan.number, &users)?)
-        }
-    };
+    let memory = own_memory(plan, slot, index)?;
     {
         let source = input.read_input()?;
         let mut target = memory.access(Access::Write)?;
@@ -44,7 +35,7 @@ pub(crate) fn pad(
         padding.count.add_bytes(block.pad(&source, &mut target));
     }
     slot.padded[index] = Some(Arc::clone(&memory));
-    Ok(Hold::of_reader(&memory).expect("invariant: no run writes the slot's own copy"))
+    Ok(own_hold(&memory))
 }
 
 /// Cuts the outputs of a run that has gone well back to what is true: into the app's memory where it gave some, else

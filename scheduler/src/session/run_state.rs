@@ -20,7 +20,7 @@ use polychip_host::{Clock, Fence, MAX_RANK, Step, Submission, Timing};
 use smallvec::SmallVec;
 
 use crate::device_queue::PartFence;
-use crate::error::{Error, ErrorKind, Result, kind_of_host};
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::buckets::Padding;
 use crate::session::copy::Copy;
 use crate::session::in_flight_limit::Permit;
@@ -780,17 +780,5 @@ impl RunState {
             ended &= !goes_on;
         }
         ended
-    }
-}
-
-impl crate::session::wiring::PartWiring {
-    /// An error of this part. A bad argument means a bad input value, because shapes and types of ports
-    /// were checked before.
-    pub(crate) fn failed(&self, error: polychip_host::Error) -> Error {
-        let kind = match error.kind() {
-            polychip_host::ErrorKind::BadArgument => ErrorKind::BadInput,
-            kind => kind_of_host(kind),
-        };
-        Error::caused(kind, format!("part {}", self.id), error)
     }
 }

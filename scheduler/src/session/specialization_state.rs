@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventLog};
 use crate::planned::Planned;
 use crate::policy::Policy;
+use crate::session::bindings::run_input;
 use crate::session::buckets::Padding;
 use crate::session::deadline_miss::Lateness;
 use crate::session::govern::state::Governing;
@@ -177,7 +178,11 @@ impl Inner {
                 ));
             }
         }
+        let hidden = run_input(self.inputs.iter());
         for (index, wanted) in self.inputs.iter().enumerate() {
+            if hidden == Some(index) {
+                continue;
+            }
             let is_state = states.has_input(index);
             if let Some(input) = inputs.iter().find(|input| input.index == index) {
                 if is_state {

@@ -27,6 +27,7 @@ use crate::planned::{self, Planned};
 use crate::policy::Policy;
 use crate::precompiled::Precompiled;
 use crate::session::background::Background;
+use crate::session::bindings::run_input;
 use crate::session::buckets::{Buckets, Padding, Sizes};
 use crate::session::govern::watch::Watch;
 use crate::session::in_flight_limit::InFlightLimit;
@@ -146,9 +147,10 @@ impl Shapes {
         held: Option<SessionResources>,
     ) -> Shapes {
         let inner = &special.inner;
+        let seen = run_input(inner.inputs.iter()).unwrap_or(inner.inputs.len());
         Shapes {
             id,
-            inputs: inner.inputs.clone(),
+            inputs: inner.inputs[..seen].to_vec(),
             outputs: inner.outputs.clone(),
             states: Arc::default(),
             kind: Kind::Known(special),

@@ -17,14 +17,18 @@ use polychip_ops::Packed;
 use polychip_partitioner::{Goal, Plan};
 
 use crate::device_queue::{DeviceQueue, DeviceQueues};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::loaded_part::LoadedPart;
+use crate::planned::Planned;
+use crate::refusal;
 use crate::session::copy::Copied;
 use crate::tensor::TensorSpec;
 
 /// One part and what it waits for.
 pub(crate) struct PartWiring {
     pub(crate) id: String,
+    /// The plan, and its place there, for messages.
+    pub(crate) place: (Arc<Planned>, usize),
     pub(crate) device: usize,
     pub(crate) handle: Device,
     pub(crate) executable: Executable,
@@ -49,6 +53,22 @@ pub(crate) struct PartWiring {
     /// Of an admitted session: time from when a run is submitted to when this part is to be done, in nanoseconds;
     /// `u64::MAX`: it is due with its run.
     pub(crate) within_ns: AtomicU64,
+}
+
+impl PartWiring {
+    /// An error of this part. A bad argument means a bad input value, because shapes and types of ports
+    /// were checked before.
+    pub(crate) fn failed(&self, error: polychip_host::Error) -> Error {
+        let kind = match error.kind() {
+            polychip_host::ErrorKind::BadArgument => ErrorKind::BadInput,
+            kind => kind_of_host(kind),
+        };
+        let (planned, index) = &self.place;
+        let part = &planned.plan().parts[*index];
+        let node = refusal::node_words(planned.graph(), part, error.node());
+        let context = node.unwrap_or_else(|| format!("part {}", self.id));
+        Error::caused(kind, context, error)
+    }
 }
 
 /// An input whose true size an earlier part decides.
@@ -161,13 +181,12 @@ impl Wiring {
     }
 
     pub(crate) fn new(
-        graph: &Graph,
-        plan: &Plan,
+        planned: &Arc<Planned>,
         loaded: Vec<LoadedPart>,
-        devices: &[Device],
         device_queues: &DeviceQueues,
         threads: u32,
     ) -> Result<Wiring> {
+        let (graph, plan, devices) = (planned.graph(), planned.plan(), planned.devices());
         let writers: BTreeMap<TensorId, (usize, usize)> = plan
             .parts
             .iter()
@@ -200,6 +219,7 @@ impl Wiring {
                 .collect();
             parts.push(PartWiring {
                 id: described.id.clone(),
+                place: (Arc::clone(planned), index),
                 device: loaded.device.index(),
                 handle: devices[loaded.device.index()].clone(),
                 input_count,

@@ -27,6 +27,7 @@ mod governed;
 mod keys;
 mod learning;
 mod mixed_plans;
+mod random;
 mod recovery;
 mod replanning;
 mod replicas;

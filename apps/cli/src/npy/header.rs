@@ -26,8 +26,9 @@ pub(super) struct Header {
 pub(super) struct Kind {
     text: String,
     pub(super) is_big: bool,
-    /// `b` for truth values, `i`, `u`, `f`, `c`, and others that no tensor has.
+    /// `b` for truth values, `i`, `u`, `f`, `c`, `U` and `S` for texts, and others that no tensor has.
     pub(super) letter: char,
+    /// Size of an element; characters, of four bytes each, for `U`.
     pub(super) bytes: usize,
 }
 
@@ -43,11 +44,16 @@ impl Kind {
         let letter = rest.chars().next()?;
         // dates have a unit behind the size, which no tensor has
         let digits = rest.get(letter.len_utf8()..)?.split('[').next()?;
+        // references to objects have no size
+        let bytes = match (letter, digits) {
+            ('O', "") => 0,
+            _ => digits.parse().ok()?,
+        };
         Some(Kind {
             text: text.to_owned(),
             is_big: text.starts_with('>') || (cfg!(target_endian = "big") && !text.starts_with('<')),
             letter,
-            bytes: digits.parse().ok()?,
+            bytes,
         })
     }
 }

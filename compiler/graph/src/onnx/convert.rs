@@ -53,6 +53,12 @@ pub(super) fn convert(target: &mut Target<'_>, node: Node, version: i64) -> Resu
         node,
         version,
     };
+    if let Some(most) = crate::random::own_inputs(rewrite.node.op)
+        && rewrite.node.inputs.len() > most
+    {
+        let given = rewrite.node.inputs.len();
+        return Err(rewrite.malformed(&format!("has {given} inputs, the op takes at most {most}")));
+    }
     if version < 6 {
         first::five(&mut rewrite)?;
     }

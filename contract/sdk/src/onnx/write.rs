@@ -179,6 +179,21 @@ fn on_stored(op: Op) -> bool {
     matches!(op, Op::QuantizeLinear | Op::DequantizeLinear)
 }
 
+/// Whether a node draws random numbers.
+fn drawn(node: &NodeView<'_>) -> bool {
+    match node.op() {
+        Op::Bernoulli
+        | Op::Multinomial
+        | Op::RandomNormal
+        | Op::RandomNormalLike
+        | Op::RandomUniform
+        | Op::RandomUniformLike => true,
+        // its run, where it trains
+        Op::Dropout => node.inputs().nth(3).is_some(),
+        _ => false,
+    }
+}
+
 impl<'a> Writer<'a, '_> {
     /// The encoding of a port that stands as f32 in the model.
     fn faked<'v>(&self, tensor: &TensorView<'v>) -> Option<EncodingView<'v>> {
@@ -252,6 +267,10 @@ impl<'a> Writer<'a, '_> {
             return Err(at(Error::unsupported(format!(
                 "bodies and decompositions are nested deeper than {DEEPEST}"
             ))));
+        }
+        if drawn(node) {
+            let words = "random numbers are drawn by the session's generator, which other runtimes lack";
+            return Err(at(Error::unsupported(words)));
         }
         let result = match node.decomposition() {
             Some(inner) if (self.options.decompose)(node) => self.decomposed(wire, scope, node, &inner),

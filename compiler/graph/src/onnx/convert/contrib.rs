@@ -12,7 +12,6 @@ use polychip_ops::{Attr, Attributes, DType, Literal, Op, TensorType};
 
 use super::foreign::Foreign;
 use super::rewrite::Rewrite;
-use crate::infer::describe;
 use crate::onnx::target::Target;
 use crate::{Constant, Error, Node, Tensor, TensorId};
 
@@ -126,7 +125,7 @@ pub(in crate::onnx) fn of_one_cpu(target: &Target<'_>, node: &Node) -> Error {
     Error::unsupported(format!(
         "node {} is in a layout for one CPU: ONNX Runtime saved this model at its level ALL; save it again at the level \
          EXTENDED (graph_optimization_level = ORT_ENABLE_EXTENDED) or lower",
-        describe(target.graph, node)
+        target.graph.describe(node)
     ))
 }
 

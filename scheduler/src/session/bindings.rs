@@ -1,0 +1,103 @@
+//! What a run is given: the app's tensors, copies of padded inputs, and the run that random numbers are of.
+//!
+//! Invariant: a run has what it was given until it ends, also where it is tried again on another plan.
+
+use std::sync::Arc;
+
+use polychip_graph::random;
+use polychip_host::Access;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::buckets::Padding;
+use crate::session::loaded::LoadedPlan;
+use crate::session::padding;
+use crate::session::run_state::RunState;
+use crate::session::specialization_state::output_in_flight;
+use crate::tensor::{Hold, Input, Output, TensorMemory, TensorSpec};
+
+/// The place of the hidden input that says which run random numbers are of, where a model draws any.
+pub(crate) fn run_input<'a>(inputs: impl ExactSizeIterator<Item = &'a TensorSpec>) -> Option<usize> {
+    let last = inputs.enumerate().last();
+    last.filter(|(_, spec)| spec.name == random::RUN)
+        .map(|(index, _)| index)
+}
+
+/// Writes the session's seed and the number of the run where random numbers are drawn.
+pub(super) fn give_run(plan: &LoadedPlan, slot: &mut RunState, seed: u64, run: u64) -> Result<()> {
+    let Some(index) = run_input(plan.wiring.inputs.iter().map(|input| &input.spec)) else {
+        return Ok(());
+    };
+    let memory = own_memory(plan, slot, index)?;
+    {
+        let mut bytes = memory.access(Access::Write)?;
+        let (first, second) = bytes.split_at_mut(size_of::<u64>());
+        first.copy_from_slice(&seed.to_le_bytes());
+        second.copy_from_slice(&run.to_le_bytes());
+    }
+    slot.padded[index] = Some(Arc::clone(&memory));
+    slot.given.inputs.push((index, own_hold(&memory)));
+    Ok(())
+}
+
+/// The slot's own memory of an input, which later runs use again.
+pub(super) fn own_memory(plan: &LoadedPlan, slot: &mut RunState, index: usize) -> Result<Arc<TensorMemory>> {
+    let kept = slot.padded[index].take();
+    // a run that was tried again elsewhere may have it still
+    match kept.filter(|memory| !memory.is_in_flight()) {
+        Some(memory) => Ok(memory),
+        None => {
+            let users = plan.input_users(index);
+            let spec = &plan.wiring.inputs[index].spec;
+            Ok(Arc::new(TensorMemory::new(spec, true, plan.number, &users)?))
+        }
+    }
+}
+
+/// A hold on the slot's own memory.
+pub(super) fn own_hold(memory: &Arc<TensorMemory>) -> Hold {
+    Hold::of_reader(memory).expect("invariant: no run writes the slot's own copy")
+}
+
+/// Gives a slot what its run reads and writes: where the run is padded, copies of the inputs, and outputs to be cut into.
+pub(super) fn give(
+    plan: &LoadedPlan,
+    slot: &mut RunState,
+    inputs: &[&Input],
+    outputs: &[&Output],
+    padding: Option<Arc<Padding>>,
+) -> Result<()> {
+    let is_padded = |shapes: &[Option<Vec<usize>>], index: usize| shapes[index].is_some();
+    for input in inputs {
+        let own = Hold::of_reader(&input.memory).ok_or_else(|| input_in_flight(input))?;
+        let hold = match &padding {
+            Some(padding) if is_padded(&padding.shapes.inputs, input.index) => {
+                padding::pad(plan, slot, input.index, &own, padding)?
+            }
+            _ => own,
+        };
+        slot.given.inputs.push((input.index, hold));
+    }
+    for output in outputs {
+        // another thread was faster where there is none
+        let hold = Hold::alone(&output.memory).ok_or_else(|| output_in_flight(output))?;
+        let is_cut = |padding: &Arc<Padding>| is_padded(&padding.shapes.outputs, output.index);
+        if padding.as_ref().is_some_and(is_cut) {
+            slot.given.cut.push((output.index, hold))
+        } else {
+            slot.given.outputs.push((output.index, hold))
+        }
+    }
+    if let Some(padding) = &padding {
+        padding.count.add_run();
+    }
+    slot.given.padding = padding;
+    Ok(())
+}
+
+fn input_in_flight(input: &Input) -> Error {
+    let words = format!(
+        "input {:?}: a run in flight writes its memory, which it shares with an output; wait for that run first",
+        input.name()
+    );
+    Error::new(ErrorKind::InFlight, words)
+}
