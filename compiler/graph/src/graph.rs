@@ -55,6 +55,10 @@ pub struct Graph {
     /// Files that hold constants: the model itself first, as `""`, then external data by its location. Empty in body
     /// graphs, whose constants refer to the outermost graph's files.
     pub files: Vec<String>,
+    /// Inputs of the model that are constants here, because it has a default for them: name and declared type, in port order.
+    pub defaults: Vec<Tensor>,
+    /// What the importer has to tell about the model although it could read it.
+    pub warnings: Vec<String>,
     nodes: Vec<Option<Node>>,
     tensors: Vec<Tensor>,
     producers: Vec<Option<NodeId>>,

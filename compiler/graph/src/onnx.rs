@@ -13,6 +13,7 @@
 
 mod attribute;
 mod build;
+pub mod content;
 mod contrib;
 mod convert;
 mod external;

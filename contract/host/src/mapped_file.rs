@@ -3,8 +3,9 @@
 //! Invariants:
 //! 1. Returned bytes keep their mapping, or their owner, alive. Nothing is read or copied before it
 //!    is accessed.
-//! 2. External data is opened only inside the model's folder, after links are resolved. A model
-//!    without a folder has none.
+//! 2. External data is opened only inside the model's folder, or the folder of the file that the model is a link to, after
+//!    links are resolved: in a download cache, model and weights are links into one folder. A model without a folder has none.
+//! 3. A pipe or device is read to its end, once; it has no descriptor to map.
 //!
 //! A mapped file must not be truncated while it is in use: the system would end the process. Models
 //! are files that an app ships or a user names; they are not written while they run.
@@ -13,7 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -25,16 +26,17 @@ use polychip_graph::onnx::ExternalData;
 #[derive(Debug)]
 pub struct MappedFile {
     bytes: Bytes,
-    file: File,
+    /// None where it was read.
+    file: Option<File>,
 }
 
 impl MappedFile {
-    /// Maps a file for reading.
+    /// Maps a file for reading. What cannot be mapped (a pipe, a device, a file of the system without a size) is read to its end.
     ///
     /// # Errors
     /// The file cannot be opened or mapped, or is a folder.
     pub fn open(path: &Path) -> io::Result<MappedFile> {
-        let file = File::open(path)?;
+        let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::new(
@@ -42,17 +44,19 @@ impl MappedFile {
                 "is a folder, not a file",
             ));
         }
-        if metadata.len() == 0 {
+        if metadata.len() == 0 || !metadata.is_file() {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
             return Ok(MappedFile {
-                bytes: Bytes::new(),
-                file,
+                bytes: Bytes::from(bytes),
+                file: None,
             });
         }
         // SAFETY: the mapping is private and read-only; the module's header states what remains.
         let map = unsafe { Mmap::map(&file)? };
         Ok(MappedFile {
             bytes: Bytes::from_owner(map),
-            file,
+            file: Some(file),
         })
     }
 
@@ -68,12 +72,14 @@ impl MappedFile {
         #[cfg(unix)]
         {
             use std::os::fd::AsRawFd;
-            i64::from(self.file.as_raw_fd())
+            self.file
+                .as_ref()
+                .map_or(polychip_abi::POLYCHIP_NO_FD, |file| i64::from(file.as_raw_fd()))
         }
         #[cfg(not(unix))]
         {
             let _ = &self.file;
-            -1
+            polychip_abi::POLYCHIP_NO_FD
         }
     }
 }
@@ -83,9 +89,9 @@ fn read_at(bytes: &Bytes, file: Option<&MappedFile>, offset: usize, out: &mut [u
     let bytes = bytes.get(offset..).and_then(|rest| rest.get(..out.len()));
     let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
     #[cfg(unix)]
-    if let Some(mapped) = file {
+    if let Some(file) = file.and_then(|mapped| mapped.file.as_ref()) {
         use std::os::unix::fs::FileExt;
-        return mapped.file.read_exact_at(out, offset as u64);
+        return file.read_exact_at(out, offset as u64);
     }
     #[cfg(not(unix))]
     let _ = file;
@@ -100,6 +106,8 @@ pub struct ModelFolder {
     /// The file whose first byte is the model's first, where there is one.
     file: Option<MappedFile>,
     folder: Option<PathBuf>,
+    /// The folder of the file that the model is a link to, where it is another one.
+    resolved: Option<PathBuf>,
     external: Mutex<BTreeMap<String, MappedFile>>,
 }
 
@@ -114,7 +122,12 @@ impl ModelFolder {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
+        let target = model.canonicalize().ok();
+        let resolved = target
+            .and_then(|target| target.parent().map(Path::to_owned))
+            .filter(|resolved| folder.canonicalize().is_ok_and(|folder| folder != *resolved));
         Ok(ModelFolder {
+            resolved,
             bytes: mapped.bytes(),
             file: Some(mapped),
             folder: Some(folder),
@@ -129,6 +142,7 @@ impl ModelFolder {
             bytes,
             file: None,
             folder: None,
+            resolved: None,
             external: Mutex::default(),
         }
     }
@@ -155,12 +169,13 @@ impl ModelFolder {
         };
         let file = (offset == 0).then(|| MappedFile {
             bytes: bytes.clone(),
-            file,
+            file: Some(file),
         });
         Ok(ModelFolder {
             bytes,
             file,
             folder: None,
+            resolved: None,
             external: Mutex::default(),
         })
     }
@@ -224,22 +239,26 @@ impl ModelFolder {
         Ok(external.entry(name.to_owned()).or_insert(mapped).bytes.clone())
     }
 
-    /// Maps a file beside the model.
+    /// Maps a file beside the model, or beside the file that the model is a link to.
     ///
     /// # Errors
-    /// The file cannot be opened or mapped, it lies outside the model's folder once links are
-    /// resolved, or the model has no folder.
+    /// The file cannot be opened or mapped, it lies in neither folder once links are resolved, or the model has no
+    /// folder.
     pub fn open_external(&self, location: &str) -> io::Result<Bytes> {
         let folder = self.folder.as_ref().ok_or_else(|| {
             let words = "the model was given as bytes or an open file: it has no folder to look in";
             io::Error::new(io::ErrorKind::NotFound, words)
         })?;
         let folder = folder.canonicalize()?;
-        let path = folder.join(location).canonicalize()?;
-        if !path.starts_with(&folder) {
+        let path = match (folder.join(location).canonicalize(), &self.resolved) {
+            (Err(_), Some(resolved)) => resolved.join(location).canonicalize()?,
+            (path, _) => path?,
+        };
+        let is_beside = |folder: &Path| path.starts_with(folder);
+        if !is_beside(&folder) && !self.resolved.as_deref().is_some_and(is_beside) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "a link leads out of the model's folder",
+                "a link leads out of the model's folder, and not to the folder of the file that the model is a link to",
             ));
         }
         let mapped = MappedFile::open(&path)?;
@@ -290,6 +309,71 @@ mod tests {
                 "{descriptors:?}"
             );
         }
+    }
+
+    #[cfg(all(unix, not(miri)))] // Miri maps no files
+    #[test]
+    fn links_of_a_download_cache_lead_to_the_folder_of_the_models_file() {
+        use std::os::unix::fs::symlink;
+        let cache = tempfile::tempdir().unwrap();
+        let (blobs, snapshot) = (
+            cache.path().join("blobs"),
+            cache.path().join("snapshots/abc/onnx"),
+        );
+        for folder in [&blobs, &snapshot, &cache.path().join("other")] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        for (name, content) in [
+            ("blobs/m", "model"),
+            ("blobs/w", "weights"),
+            ("other/s", "secret"),
+        ] {
+            std::fs::write(cache.path().join(name), content).unwrap();
+        }
+        for (to, name) in [
+            ("blobs/m", "model.onnx"),
+            ("blobs/w", "w.bin"),
+            ("other/s", "s.bin"),
+        ] {
+            symlink(Path::new("../../..").join(to), snapshot.join(name)).unwrap();
+        }
+        let folder = ModelFolder::open(&snapshot.join("model.onnx")).unwrap();
+        assert_eq!(&folder.open_external("w.bin").unwrap()[..], b"weights");
+        // beside the model's file, without a link of its own
+        assert_eq!(&folder.open_external("w").unwrap()[..], b"weights");
+        for (location, kind) in [
+            ("s.bin", io::ErrorKind::PermissionDenied),
+            ("none.bin", io::ErrorKind::NotFound),
+        ] {
+            assert_eq!(folder.open_external(location).unwrap_err().kind(), kind);
+        }
+        // the folder of a link to a folder is the folder
+        symlink(&blobs, cache.path().join("linked")).unwrap();
+        let folder = ModelFolder::open(&cache.path().join("linked/m")).unwrap();
+        assert_eq!(&folder.open_external("w").unwrap()[..], b"weights");
+    }
+
+    #[cfg(all(unix, not(miri)))] // Miri opens no pipes
+    #[test]
+    fn pipes_are_read_to_their_end() {
+        use std::io::Write;
+        use std::os::fd::AsRawFd;
+        let (reader, mut writer) = io::pipe().unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        if !path.exists() {
+            return; // a system without such paths
+        }
+        let sent = std::thread::spawn(move || writer.write_all(&[7; 200_000]));
+        let model = ModelFolder::open(&path).unwrap();
+        sent.join().unwrap().unwrap();
+        assert_eq!(model.bytes().len(), 200_000);
+        let mut some = [0; 3];
+        model.read_at(199_997, &mut some).unwrap();
+        assert_eq!(some, [7; 3]);
+        assert_eq!(
+            model.descriptors(&[String::new()]),
+            [polychip_abi::POLYCHIP_NO_FD]
+        );
     }
 
     #[cfg(not(miri))] // Miri maps no files

@@ -148,6 +148,8 @@ fn renumber(graph: &mut Graph, order: &[NodeId]) -> Renumbering {
     };
     graph.name = std::mem::take(&mut old.name);
     graph.files = std::mem::take(&mut old.files);
+    graph.defaults = std::mem::take(&mut old.defaults);
+    graph.warnings = std::mem::take(&mut old.warnings);
     let mut tensors: Vec<Option<crate::Tensor>> = old.tensors.into_iter().map(Some).collect();
     let mut take = |id: TensorId, graph: &mut Graph, map: &mut Renumbering| -> TensorId {
         *map.tensors[id.index()].get_or_insert_with(|| {

@@ -19,7 +19,7 @@ use super::messages::{self, attribute_type as kind};
 use super::opsets::{self, Opsets, domain};
 use super::options::Options;
 use super::order;
-use super::target::Target;
+use super::target::{Target, trim};
 use super::types::{self, Declared};
 use super::weights;
 use crate::infer::{self, Values};
@@ -41,9 +41,9 @@ pub(super) struct Importer<'m> {
     /// Size names of the model's inputs.
     symbols: BTreeSet<Arc<str>>,
     nodes: usize,
-    node_limit: usize,
-    declared: bool,
-    keep_cached_attention: bool,
+    options: &'m Options,
+    /// Whether a run may be given what has a default: before IR version 4 a constant had to be listed as an input.
+    overridable: bool,
 }
 
 /// One graph under construction.
@@ -106,7 +106,12 @@ impl Level {
 }
 
 impl<'m> Importer<'m> {
-    pub(super) fn new(files: Files<'m>, functions: Functions<'m>, options: &Options) -> Importer<'m> {
+    pub(super) fn new(
+        files: Files<'m>,
+        functions: Functions<'m>,
+        options: &'m Options,
+        overridable: bool,
+    ) -> Importer<'m> {
         Importer {
             files,
             functions,
@@ -114,15 +119,14 @@ impl<'m> Importer<'m> {
             calls: Vec::new(),
             symbols: BTreeSet::new(),
             nodes: 0,
-            node_limit: options.node_limit,
-            declared: options.declared,
-            keep_cached_attention: options.keep_cached_attention,
+            options,
+            overridable,
         }
     }
 
     /// Builds the model's main graph.
     pub(super) fn model(mut self, graph: &messages::Graph, opsets: Rc<Opsets>) -> Result<Graph, Error> {
-        for input in &graph.input {
+        for input in graph.input.iter().filter(|_| self.options.linked) {
             let shape = types::declared(input)?
                 .ty
                 .and_then(|ty| ty.shape)
@@ -144,7 +148,7 @@ impl<'m> Importer<'m> {
         self.graph(graph, &[])?;
         let level = self.levels.pop().expect("invariant: the main graph's level");
         let mut graph = level.graph;
-        graph.files = self.files.into_names();
+        graph.files = self.files.into_names()?;
         graph.sort()?;
         crate::verify(&graph)?;
         Ok(graph)
@@ -171,31 +175,55 @@ impl<'m> Importer<'m> {
     fn graph(&mut self, message: &messages::Graph, passed: &[Option<DType>]) -> Result<(), Error> {
         for info in message.value_info.iter().chain(&message.output) {
             let mut declared = self.weakened(types::declared(info)?);
-            if let (false, Some(ty)) = (self.declared, &mut declared.ty) {
+            if let (false, Some(ty)) = (self.options.declared, &mut declared.ty) {
                 ty.shape = None;
             }
             let known = self.level().scope().declared.entry(info.name.clone());
             known.or_insert(declared);
         }
+        let is_outermost = self.levels.len() == 1;
+        let options = self.options;
+        let is_given = |name: &str| {
+            is_outermost && options.given.contains(name) && message.input.iter().any(|info| info.name == name)
+        };
         for tensor in &message.initializer {
-            let (ty, data) = weights::constant(tensor, &mut self.files)?;
-            self.constant(&tensor.name, ty, data)?;
+            if !is_given(&tensor.name) {
+                let (ty, data) = weights::constant(tensor, &mut self.files)?;
+                self.initializer(&tensor.name, ty, data)?;
+            }
         }
         for sparse in &message.sparse_initializer {
             let (name, ty, data) = weights::dense(sparse, &mut self.files)?;
-            self.constant(&name, ty, data)?;
+            if !is_given(&name) {
+                self.initializer(&name, ty, data)?;
+            }
         }
         for (index, info) in message.input.iter().enumerate() {
             // before IR version 4 initialisers were inputs too; later they are defaults of inputs
             let level = self.level();
             let defined = level.scope().names.get(&info.name).copied().flatten();
-            if defined.is_some_and(|id| level.graph.tensor(id).is_constant()) {
+            let constant = defined
+                .map(|id| level.graph.tensor(id))
+                .filter(|tensor| tensor.is_constant())
+                .map(|tensor| tensor.ty.clone());
+            if constant.is_some() && !(is_outermost && self.overridable) {
                 continue;
             }
             let mut declared = self.weakened(types::declared(info)?);
-            let shape = declared.ty.as_mut().and_then(|ty| ty.shape.as_mut());
-            if let (1, Some(shape)) = (self.levels.len(), shape) {
-                types::name_open(&info.name, shape);
+            if is_outermost && let Some(ty) = &mut declared.ty {
+                if ty.shape.is_none()
+                    && let Some(&rank) = self.options.ranks.get(&info.name)
+                {
+                    ty.shape = Some(vec![Dim::Unknown; rank]);
+                }
+                if let Some(shape) = &mut ty.shape {
+                    types::name_open(&info.name, shape);
+                }
+            }
+            if let Some(stored) = constant {
+                let ty = declared.ty.filter(|ty| ty.shape.is_some()).unwrap_or(stored);
+                self.level().graph.defaults.push(Tensor::new(&info.name, ty));
+                continue;
             }
             let mut tensor = match (passed.get(index).copied().flatten(), declared.ty) {
                 (Some(dtype), Some(ty)) if ty.dtype == dtype => Tensor::new(&info.name, ty),
@@ -259,6 +287,34 @@ impl<'m> Importer<'m> {
         Ok(id)
     }
 
+    /// Adds a constant of the model's list. Of two with one name the last counts, as in ONNX Runtime.
+    fn initializer(&mut self, name: &str, ty: TensorType, data: Constant) -> Result<(), Error> {
+        let level = self.level();
+        let before = level.scope().names.get(name).copied().flatten();
+        let Some(before) = before else {
+            return self.constant(name, ty, data).map(drop);
+        };
+        let tensor = level.graph.tensor_mut(before);
+        if tensor.ty != ty {
+            return Err(Error::malformed(format!(
+                "the initialiser \"{name}\" is defined twice, as {} and as {ty}",
+                tensor.ty
+            )));
+        }
+        let is_equal = tensor
+            .data
+            .as_ref()
+            .is_some_and(|known| known.bytes == data.bytes);
+        tensor.data = Some(data);
+        if !is_equal {
+            let words = format!(
+                "the initialiser \"{name}\" is defined twice with other values; the last one is used"
+            );
+            self.levels[0].graph.warnings.push(words);
+        }
+        Ok(())
+    }
+
     fn constant(&mut self, name: &str, ty: TensorType, data: Constant) -> Result<TensorId, Error> {
         let full = self.prefixed(name);
         self.define(name, Tensor::constant(full, ty, data))
@@ -299,10 +355,10 @@ impl<'m> Importer<'m> {
 
     fn node(&mut self, message: &messages::Node) -> Result<(), Error> {
         self.nodes += 1;
-        if self.nodes > self.node_limit {
+        if self.nodes > self.options.node_limit {
             return Err(Error::unsupported(format!(
                 "the model has more than {} nodes after functions are inlined",
-                self.node_limit
+                self.options.node_limit
             )));
         }
         let domain = domain(&message.domain);
@@ -359,7 +415,7 @@ impl<'m> Importer<'m> {
         }
         node.attributes = read.values;
         node.bodies = bodies;
-        let kept = self.keep_cached_attention && contrib::is_cached_attention(domain, &message.op_type);
+        let kept = self.options.keep_cached_attention && contrib::is_cached_attention(domain, &message.op_type);
         let mut target = self.target();
         if listed.is_some() {
             convert::convert(&mut target, node, version)
@@ -381,9 +437,7 @@ impl<'m> Importer<'m> {
                 })?
             });
         }
-        while inputs.last() == Some(&None) {
-            inputs.pop();
-        }
+        trim(&mut inputs);
         Ok(inputs)
     }
 
@@ -404,9 +458,7 @@ impl<'m> Importer<'m> {
             }
             outputs.push(Some(self.define(name, tensor)?));
         }
-        while outputs.last() == Some(&None) {
-            outputs.pop();
-        }
+        trim(&mut outputs);
         Ok(outputs)
     }
 

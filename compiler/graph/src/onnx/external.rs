@@ -11,6 +11,7 @@ use std::io;
 
 use bytes::Bytes;
 
+use super::content;
 use crate::Error;
 
 /// Opens the files that a model refers to.
@@ -44,6 +45,8 @@ pub(crate) struct Files<'a> {
     open: BTreeMap<String, (u32, Bytes)>,
     /// Locations in the order of opening; the model itself first.
     names: Vec<String>,
+    /// By location: the tensor that is the whole file, and its bytes, where one tensor alone is said to be in it.
+    whole: BTreeMap<String, Option<(String, u64)>>,
 }
 
 impl<'a> Files<'a> {
@@ -53,11 +56,47 @@ impl<'a> Files<'a> {
             model,
             open: BTreeMap::new(),
             names: vec![String::new()],
+            whole: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn into_names(self) -> Vec<String> {
-        self.names
+    /// The names of the files.
+    ///
+    /// # Errors
+    /// One tensor alone is in a file, to its end, and the file is longer than the tensor.
+    pub(crate) fn into_names(self) -> Result<Vec<String>, Error> {
+        for (location, whole) in &self.whole {
+            let size = self.open[location].1.len() as u64;
+            if let Some((tensor, expected)) = whole
+                && *expected != size
+            {
+                return Err(Error::external(
+                    format!(
+                        "tensor \"{tensor}\": external data file \"{location}\" has {size} bytes, but the tensor needs {expected}"
+                    ),
+                    None,
+                ));
+            }
+        }
+        Ok(self.names)
+    }
+
+    /// The content of a tensor of so many bytes, which the model puts at `offset` of a file, of `length` bytes or, where that
+    /// is not said, to the end.
+    pub(crate) fn tensor(
+        &mut self,
+        tensor: &str,
+        location: &str,
+        offset: u64,
+        length: Option<u64>,
+        expected: u64,
+    ) -> Result<(u32, Bytes), Error> {
+        let found = self.slice(tensor, location, offset, length.or(Some(expected)))?;
+        let whole = (length.is_none() && offset == 0).then(|| (tensor.to_owned(), expected));
+        // two tensors in a file: neither is the whole file
+        let first = !self.whole.contains_key(location);
+        self.whole.insert(location.to_owned(), whole.filter(|_| first));
+        Ok(found)
     }
 
     /// Offset of a slice in the model's own bytes, if it lies there.
@@ -85,6 +124,15 @@ impl<'a> Files<'a> {
                     Some(source),
                 )
             })?;
+            if let Some(what) = content::of(&bytes).filter(|what| what.is_certain) {
+                return Err(Error::external(
+                    format!(
+                        "tensor \"{tensor}\": external data file \"{location}\" is {}, not weights: {}",
+                        what.words, what.remedy
+                    ),
+                    None,
+                ));
+            }
             let index = u32::try_from(self.names.len()).expect("invariant: fewer than 2^32 files");
             self.names.push(location.to_owned());
             self.open.insert(location.to_owned(), (index, bytes));
@@ -97,14 +145,18 @@ impl<'a> Files<'a> {
         };
         match end {
             Some(end) if end <= size => Ok((*index, bytes.slice(offset as usize..end as usize))),
-            _ => Err(Error::external(
-                format!(
-                    "tensor \"{tensor}\": external data at {offset}, {} bytes, reaches beyond file \
-                     \"{location}\" of {size} bytes",
-                    length.map_or_else(|| "all".to_owned(), |length| length.to_string())
-                ),
-                None,
-            )),
+            _ => {
+                let what = content::of(bytes).map(|what| format!("; it is {}: {}", what.words, what.remedy));
+                Err(Error::external(
+                    format!(
+                        "tensor \"{tensor}\": external data at {offset}, {} bytes, reaches beyond file \
+                         \"{location}\" of {size} bytes{}",
+                        length.map_or_else(|| "all".to_owned(), |length| length.to_string()),
+                        what.unwrap_or_default()
+                    ),
+                    None,
+                ))
+            }
         }
     }
 }
@@ -187,6 +239,6 @@ mod tests {
             error.to_string().contains("\"none.bin\" cannot be opened"),
             "{error}"
         );
-        assert_eq!(files.into_names(), ["", "sub/w.bin"]);
+        assert_eq!(files.into_names().unwrap(), ["", "sub/w.bin"]);
     }
 }

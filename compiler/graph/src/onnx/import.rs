@@ -23,6 +23,9 @@ const IR_VERSIONS: std::ops::RangeInclusive<i64> = 1..=14;
 /// The first IR version that names opsets: before it, ops are those of opset 1.
 const NAMES_OPSETS: i64 = 3;
 
+/// The first IR version in which an initialiser that is listed as an input is a default: before it, each had to be listed.
+const HAS_DEFAULTS: i64 = 4;
+
 /// Reads a model. `bytes` should come from an owner (`Bytes::from_owner`) of mapped memory: weights
 /// are slices of it, and keep it alive.
 ///
@@ -77,6 +80,7 @@ fn read(mut model: Model, files: Files<'_>, options: &Options) -> Result<Graph, 
             version: 1,
         });
     }
+    let overridable = model.ir_version.is_some_and(|version| version >= HAS_DEFAULTS);
     let opsets = Rc::new(opsets(&model.opset_import, "the model")?);
     let mut functions = BTreeMap::new();
     for function in &model.functions {
@@ -92,7 +96,7 @@ fn read(mut model: Model, files: Files<'_>, options: &Options) -> Result<Graph, 
             )));
         }
     }
-    Importer::new(files, functions, options).model(&graph, opsets)
+    Importer::new(files, functions, options, overridable).model(&graph, opsets)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What a caller chooses of how a model is read.
 //!
-//! Invariant: no choice changes what a graph computes.
+//! Invariant: no choice changes what a graph computes for the same values of its inputs.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a model is read.
 #[derive(Clone, Debug)]
@@ -14,6 +16,13 @@ pub struct Options {
     /// Whether attention over a cache (`com.microsoft` GroupQueryAttention) is left as it is, for a caller that keeps the
     /// cache itself.
     pub keep_cached_attention: bool,
+    /// Whether equal size names of two inputs are believed to mean equal sizes. If not, each open size is named by its input
+    /// and axis, as `image.2`.
+    pub linked: bool,
+    /// Inputs whose default (an initialiser of the same name) is not used: they stay inputs.
+    pub given: BTreeSet<String>,
+    /// Ranks of inputs whose shape the model does not declare.
+    pub ranks: BTreeMap<String, usize>,
 }
 
 impl Default for Options {
@@ -22,6 +31,9 @@ impl Default for Options {
             node_limit: 1 << 18,
             declared: true,
             keep_cached_attention: false,
+            linked: true,
+            given: BTreeSet::new(),
+            ranks: BTreeMap::new(),
         }
     }
 }

@@ -9,6 +9,9 @@ use super::messages::{DimensionValue, Shape, TensorKind, Type, TypeValue, ValueI
 use super::weights;
 use crate::{Container, Error};
 
+/// What exporters write as the name of a size without a name: two of them are two sizes.
+const UNNAMED: [&str; 7] = ["", "?", "None", "none", "null", "-1", "*"];
+
 /// What a model declares of a value.
 #[derive(Clone, Debug)]
 pub(super) struct Declared {
@@ -76,8 +79,7 @@ fn tensor(kind: &TensorKind, what: &dyn Fn() -> String) -> Result<Option<TensorT
 fn shape(shape: &Shape) -> Vec<Dim> {
     let dim = |value: &Option<DimensionValue>| match value {
         Some(DimensionValue::Value(size)) => usize::try_from(*size).map_or(Dim::Unknown, Dim::Known),
-        // "?" is not a name: two of them are two sizes
-        Some(DimensionValue::Param(name)) if !matches!(name.as_str(), "" | "?") => Dim::symbol(name),
+        Some(DimensionValue::Param(name)) if !UNNAMED.contains(&name.as_str()) => Dim::symbol(name),
         _ => Dim::Unknown,
     };
     shape.dim.iter().map(|d| dim(&d.value)).collect()

@@ -152,7 +152,7 @@ fn external(tensor: &Tensor, expected: usize, files: &mut Files<'_>) -> Result<C
             _ => {}
         }
     }
-    let (file, bytes) = files.slice(name, location, offset, length.or(Some(expected as u64)))?;
+    let (file, bytes) = files.tensor(name, location, offset, length, expected as u64)?;
     Ok(Constant {
         bytes,
         file: Some(FileSlice { file, offset }),

@@ -160,15 +160,19 @@ impl Foreign<'_, '_> {
         }
     }
 
-    /// Gives the node's first output as codes of a scale and zero point.
-    fn quantised(&mut self, real: TensorId, scale: usize, zero: usize) -> Result<bool, Error> {
+    /// Gives the node's first output as codes of a scale and zero point; without a zero point, of the type of the codes in
+    /// slot `like`.
+    fn quantised(&mut self, real: TensorId, scale: usize, zero: usize, like: usize) -> Result<bool, Error> {
         let scale = self.single(self.input(scale), "y.scale")?;
         let zero = self.single(self.input(zero), "y.zero")?;
-        self.last(
-            Op::QuantizeLinear,
-            vec![Some(real), scale, zero],
-            Attributes::new(),
-        )
+        let codes = self.input(like).and_then(|codes| self.dtype(codes));
+        let attributes = match codes {
+            Some(dtype) if zero.is_none() => {
+                Attributes::new().with_int(Attr::OutputDtype, dtype.code().into())
+            }
+            _ => Attributes::new(),
+        };
+        self.last(Op::QuantizeLinear, vec![Some(real), scale, zero], attributes)
     }
 
     fn matmul(&mut self) -> Result<bool, Error> {
@@ -412,7 +416,7 @@ impl Foreign<'_, '_> {
         let a = self.dequantised([0, 1, 2], None, "a")?;
         let b = self.dequantised([3, 4, 5], None, "b")?;
         let real = self.step(op, &[a, b], "real")?;
-        self.quantised(real, 6, 7)
+        self.quantised(real, 6, 7, 0)
     }
 
     fn unary(&mut self, op: Op, attributes: &[&str]) -> Result<bool, Error> {
@@ -430,14 +434,14 @@ impl Foreign<'_, '_> {
         let x = self.dequantised([0, 1, 2], None, "x")?;
         if !channels_last {
             let real = self.0.step(op, &[x], "real", attributes)?;
-            return self.quantised(real, 3, 4);
+            return self.quantised(real, 3, 4, 0);
         }
         let first = self.channels_first(x, "x.first")?.unwrap_or(x);
         let real = self.0.step(op, &[first], "real.first", attributes)?;
         let rank = rank.unwrap_or(3) as i64;
         let perm: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
         let real = self.permuted(real, &perm, "real")?;
-        self.quantised(real, 3, 4)
+        self.quantised(real, 3, 4, 0)
     }
 
     fn concat(&mut self) -> Result<bool, Error> {
@@ -451,7 +455,7 @@ impl Foreign<'_, '_> {
         }
         let attributes = Attributes::new().with_int(Attr::Axis, axis);
         let real = self.0.step(Op::Concat, &parts, "real", attributes)?;
-        self.quantised(real, 0, 1)
+        self.quantised(real, 0, 1, 2)
     }
 
     fn quantised_gemm(&mut self) -> Result<bool, Error> {
@@ -477,7 +481,7 @@ impl Foreign<'_, '_> {
             return self.last(Op::Gemm, inputs, attributes);
         }
         let real = self.node(Op::Gemm, inputs, "real", attributes)?;
-        self.quantised(real, 7, 8)
+        self.quantised(real, 7, 8, 0)
     }
 
     fn dynamic_matmul(&mut self) -> Result<bool, Error> {
@@ -573,9 +577,6 @@ impl Foreign<'_, '_> {
             let weights = self.step(Op::Mul, &[centred, wide[1]], &format!("{role}.real"))?;
             let turn = Attributes::new().with_ints(Attr::Perm, &[0, 2, 1]);
             inputs[place] = Some(self.0.step(Op::Transpose, &[weights], role, turn)?);
-        }
-        while inputs.last() == Some(&None) {
-            inputs.pop();
         }
         let outputs = self.0.node.outputs.clone();
         let node = Node::new(Op::LSTM, inputs, outputs).named(self.0.node.name.clone());

@@ -4,6 +4,7 @@ mod bodies;
 mod constants;
 mod damage;
 mod functions;
+mod given;
 
 use bytes::Bytes;
 use polychip_ops::{DType, Dim, Op};

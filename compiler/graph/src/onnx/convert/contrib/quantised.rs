@@ -29,7 +29,7 @@ impl Foreign<'_, '_> {
             let along = Attributes::new().with_int(Attr::Axis, axis);
             self.with(Op::Softmax, &[x], along, "real")?
         };
-        self.quantised(real, 3, 4)
+        self.quantised(real, 3, 4, 0)
     }
 
     pub(super) fn quantised_mean(&mut self) -> Result<bool, Error> {
@@ -45,7 +45,7 @@ impl Foreign<'_, '_> {
             }
             ref axes => self.reduced(Op::ReduceMean, x, axes, keep, "real")?,
         };
-        self.quantised(real, 3, 4)
+        self.quantised(real, 3, 4, 0)
     }
 
     pub(super) fn quantised_where(&mut self) -> Result<bool, Error> {
@@ -55,7 +55,7 @@ impl Foreign<'_, '_> {
         let x = self.dequantised([1, 2, 3], None, "x")?;
         let y = self.dequantised([4, 5, 6], None, "y")?;
         let real = self.step(Op::Where, &[self.0.input(0)?, x, y], "real")?;
-        self.quantised(real, 7, 8)
+        self.quantised(real, 7, 8, 1)
     }
 
     pub(super) fn quantised_conv(&mut self) -> Result<bool, Error> {
