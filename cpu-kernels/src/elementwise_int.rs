@@ -334,8 +334,27 @@ pub fn not(isa: Isa, y: &mut [u8], x: &[u8]) {
     map(isa, y, x, |x| u8::from(x == 0));
 }
 
+/// Elements that are selected by their bits.
+pub trait Bits: Copy {
+    /// `a` where the mask is not 0, else `b`, without a branch.
+    fn blend(mask: u8, a: Self, b: Self) -> Self;
+}
+
+macro_rules! bits {
+    ($($t:ty),*) => {
+        $(impl Bits for $t {
+            #[inline(always)]
+            fn blend(mask: u8, a: Self, b: Self) -> Self {
+                let all = <$t>::from(mask != 0).wrapping_neg();
+                (a & all) | (b & !all)
+            }
+        })*
+    };
+}
+bits!(u8, u16, u32, u64);
+
 /// `y[i] = a[i]` where `mask[i]` holds, else `b[i]`.
-pub fn select<T: Copy>(isa: Isa, y: &mut [T], mask: Row<'_, u8>, a: Row<'_, T>, b: Row<'_, T>) {
+pub fn select<T: Bits>(isa: Isa, y: &mut [T], mask: Row<'_, u8>, a: Row<'_, T>, b: Row<'_, T>) {
     let mask = match mask {
         Row::Many(mask) => mask,
         Row::One(mask) => {
@@ -356,7 +375,7 @@ struct Select<'a, T> {
     b: Row<'a, T>,
 }
 
-impl<T: Copy> Kernel for Select<'_, T> {
+impl<T: Bits> Kernel for Select<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
@@ -364,7 +383,7 @@ impl<T: Copy> Kernel for Select<'_, T> {
         macro_rules! each {
             ($operands:expr, $pattern:pat => ($a:expr, $b:expr)) => {
                 for ((y, &mask), $pattern) in y.iter_mut().zip(mask).zip($operands) {
-                    *y = if mask != 0 { $a } else { $b };
+                    *y = T::blend(mask, $a, $b);
                 }
             };
         }
@@ -374,7 +393,7 @@ impl<T: Copy> Kernel for Select<'_, T> {
             (Row::One(a), Row::Many(b)) => each!(b, &b => (a, b)),
             (Row::One(a), Row::One(b)) => {
                 for (y, &mask) in y.iter_mut().zip(mask) {
-                    *y = if mask != 0 { a } else { b };
+                    *y = T::blend(mask, a, b);
                 }
             }
         }

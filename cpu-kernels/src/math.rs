@@ -39,7 +39,12 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::F) -> S::F {
 #[inline(always)]
 pub(crate) fn exp_below_zero<S: Simd>(s: S, x: S::F) -> S::F {
     // -88 becomes 2^-127, whose exponent's bits are those of 0; NaN passes
-    let x = s.max(s.splat(-88.0), x);
+    exp_within(s, s.max(s.splat(-88.0), x))
+}
+
+/// `e^x` for `x` in [-88, 88]; below -87.3 it is 0.
+#[inline(always)]
+fn exp_within<S: Simd>(s: S, x: S::F) -> S::F {
     let n = s.round(s.mul(x, s.splat(std::f32::consts::LOG2_E)));
     let r = s.mul_add(n, s.splat(-0.693_359_4), x);
     let r = s.mul_add(n, s.splat(2.121_944_4e-4), r);
@@ -81,8 +86,9 @@ pub(crate) fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
     let a = s.abs(x);
     let z = s.mul(x, x);
     let small = s.mul_add(s.mul(polynomial(s, z, TANH), z), x, x);
-    let e = exp(s, s.add(a, a));
-    let large = s.sub(s.splat(1.0), s.div(s.splat(2.0), s.add(e, s.splat(1.0))));
+    // 1 - 2t / (1 + t) with t = e^-2a; from 10 on it rounds to 1; NaN passes
+    let t = exp_within(s, s.mul(s.min(s.splat(10.0), a), s.splat(-2.0)));
+    let large = s.sub(s.splat(1.0), s.div(s.add(t, t), s.add(t, s.splat(1.0))));
     s.select(s.lt(a, s.splat(0.625)), small, s.copysign(large, x))
 }
 
@@ -100,7 +106,7 @@ pub(crate) fn erf<S: Simd>(s: S, x: S::F) -> S::F {
     let small = s.mul(x, polynomial(s, z, ERF));
     // ln erfc on [0.95, 4]; beyond 4 the result rounds to 1
     let t = s.min(s.splat(4.0), a);
-    let large = s.sub(s.splat(1.0), exp(s, polynomial(s, t, LOG_ERFC)));
+    let large = s.sub(s.splat(1.0), exp_within(s, polynomial(s, t, LOG_ERFC)));
     s.select(s.lt(a, s.splat(0.95)), small, s.copysign(large, x))
 }
 

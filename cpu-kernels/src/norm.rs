@@ -2,7 +2,7 @@
 //!
 //! The variance is summed over differences from the mean, not as a difference of sums, so that it never cancels.
 //!
-//! Not here: normalisations over other dimensions (instance, group), which reshape or transpose to these.
+//! Not here: normalisations over other dimensions (group), which reshape or transpose to these.
 #![allow(unsafe_code)]
 
 use crate::elementwise::unary;
@@ -130,6 +130,7 @@ fn typed<E: Load>(
             sum: sum.as_ref().map_or(std::ptr::null_mut(), Parts::as_ptr),
             rounded: rounded.as_ref().map_or(std::ptr::null_mut(), Parts::as_ptr),
             output: output.as_ptr(),
+            planes: None,
         };
         if rounded.is_some() {
             bf16::enter(isa, &kernel);
@@ -152,6 +153,59 @@ struct Rows<E> {
     sum: *mut f32,
     rounded: *mut bf16,
     output: *mut E,
+    /// Factor and summand of a whole row, each row's after the one before, from the first again after so many.
+    planes: Option<([*const f32; 2], usize)>,
+}
+
+/// Normalises each plane of an image in ONNX order, then scales and shifts it by its channel's numbers: instance
+/// normalisation, in one pass over memory.
+///
+/// # Panics
+/// If a length does not fit the planes.
+pub fn norm_planes(
+    isa: Isa,
+    pool: &ThreadPool,
+    plane: usize,
+    epsilon: f32,
+    [scale, shift]: [&[f32]; 2],
+    input: &[f32],
+    output: &mut [f32],
+) {
+    let channels = scale.len();
+    assert_eq!(shift.len(), channels, "norm_planes: length of the shift");
+    assert_eq!(input.len(), output.len(), "norm_planes: lengths differ");
+    if output.is_empty() {
+        return;
+    }
+    assert!(
+        output.len().is_multiple_of(plane * channels),
+        "norm_planes: length of the data"
+    );
+    let planes = output.len() / plane;
+    let chunks = if output.len() < 8192 {
+        1
+    } else {
+        planes.min(pool.threads() * 4)
+    };
+    let numbers = [scale, shift].map(|numbers| Address(numbers.as_ptr()));
+    let input = Address(input.as_ptr());
+    let output = Parts::new(output);
+    pool.run(chunks, &|chunk| {
+        isa.run(&Rows::<f32> {
+            norm: Norm::Layer,
+            epsilon,
+            rows: share(planes, chunks, chunk, 1),
+            columns: plane,
+            scale: std::ptr::null(),
+            bias: std::ptr::null(),
+            residual: std::ptr::null(),
+            input: input.at(0),
+            sum: std::ptr::null_mut(),
+            rounded: std::ptr::null_mut(),
+            output: output.as_ptr(),
+            planes: Some(([numbers[0].at(0), numbers[1].at(0)], channels)),
+        });
+    });
 }
 
 /// Chains of additions side by side, which hide each other's latency.
@@ -236,7 +290,19 @@ impl<E: Load> Kernel for &Rows<E> {
                 zero
             };
             let square = self.total::<S, true>(s, offset, mean, inside);
-            let factor = s.splat(1.0 / (square / count + self.epsilon).sqrt());
+            let factor = 1.0 / (square / count + self.epsilon).sqrt();
+            if let Some(([scale, shift], channels)) = self.planes {
+                // SAFETY: there are as many numbers as channels.
+                let (scale, shift) = unsafe { (*scale.add(row % channels), *shift.add(row % channels)) };
+                let (scale, shift) = (s.splat(factor * scale), s.splat(shift));
+                for c in (0..n).step_by(S::LANES) {
+                    let y = s.mul_add(s.sub(self.value(s, offset, c), mean), scale, shift);
+                    // SAFETY: `n - c` values remain.
+                    unsafe { s.write(to.wrapping_add(c), y, n - c) };
+                }
+                continue;
+            }
+            let factor = s.splat(factor);
             for c in (0..n).step_by(S::LANES) {
                 let left = n - c;
                 let x = self.value(s, offset, c);
@@ -516,6 +582,31 @@ mod tests {
                     for (i, got) in got.iter().enumerate() {
                         let want = (input[i] * scale[i % n] + bias[i % n]).max(0.0);
                         assert!((got - want).abs() < 1e-6);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn planes_agree_with_f64() {
+        for isa in Isa::available() {
+            for (threads, channels, images, plane) in [(1, 3, 2, 1), (2, 5, 2, 37), (2, 4, 1, 4099)] {
+                let pool = ThreadPool::new(threads);
+                let x: Vec<f32> = (0..images * channels * plane)
+                    .map(|i| ((i * 7919) % 201) as f32 * 0.03 + 5.0)
+                    .collect();
+                let numbers: Vec<f32> = (0..channels).map(|c| c as f32 - 1.5).collect();
+                let mut y = vec![0.0; x.len()];
+                norm_planes(isa, &pool, plane, 1e-3, [&numbers, &numbers], &x, &mut y);
+                for (p, (x, y)) in x.chunks(plane).zip(y.chunks(plane)).enumerate() {
+                    let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / plane as f64;
+                    let squares = x.iter().map(|&x| (f64::from(x) - mean).powi(2));
+                    let factor = 1.0 / (squares.sum::<f64>() / plane as f64 + 1e-3).sqrt();
+                    let number = f64::from(numbers[p % channels]);
+                    for (&x, &y) in x.iter().zip(y) {
+                        let want = (f64::from(x) - mean) * factor * number + number;
+                        assert!((f64::from(y) - want).abs() < 2e-5, "{isa:?} {y} {want}");
                     }
                 }
             }

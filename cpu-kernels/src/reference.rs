@@ -23,6 +23,7 @@ pub mod forest;
 pub mod gather;
 pub mod index;
 pub mod label;
+pub mod list;
 pub mod matmul;
 pub mod minifloat;
 pub mod norm;
@@ -42,4 +43,5 @@ pub mod window;
 
 pub use element::Element;
 pub use error::{Error, Result};
+pub use list::List;
 pub use tensor::{Storage, Tensor, Wide};

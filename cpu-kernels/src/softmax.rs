@@ -127,7 +127,7 @@ fn run<A: Load, B: Load>(
 #[inline(always)]
 fn term<S: Simd>(s: S, x: S::F, max: S::F, log: bool) -> S::F {
     let x = s.sub(x, max);
-    if log { x } else { math::exp(s, x) }
+    if log { x } else { math::exp_below_zero(s, x) }
 }
 
 /// Contiguous rows.
@@ -149,9 +149,20 @@ impl<A: Load, B: Load> Kernel for &Rows<A, B> {
         for row in self.rows.clone() {
             let from = self.input.wrapping_add(row * n);
             let to = self.output.wrapping_add(row * n);
-            let mut largest = s.splat(f32::NEG_INFINITY);
-            for c in (0..whole).step_by(S::LANES) {
-                // SAFETY: the row has n values.
+            // four maxima, so that none waits for the one before
+            let mut largest = [s.splat(f32::NEG_INFINITY); 4];
+            let four = 4 * S::LANES;
+            let fours = whole / four * four;
+            for c in (0..fours).step_by(four) {
+                for (i, own) in largest.iter_mut().enumerate() {
+                    // SAFETY: the row has n values.
+                    *own = s.max(unsafe { s.read(from.add(c + i * S::LANES), S::LANES) }, *own);
+                }
+            }
+            let [a, b, c, d] = largest;
+            let mut largest = s.max(s.max(a, b), s.max(c, d));
+            for c in (fours..whole).step_by(S::LANES) {
+                // SAFETY: as above.
                 largest = s.max(unsafe { s.read(from.add(c), S::LANES) }, largest);
             }
             let mut max = s.max_lane(largest);
@@ -165,7 +176,7 @@ impl<A: Load, B: Load> Kernel for &Rows<A, B> {
             for c in (0..whole).step_by(S::LANES) {
                 // SAFETY: as above.
                 let x = s.sub(unsafe { s.read(from.add(c), S::LANES) }, shift);
-                let e = math::exp(s, x);
+                let e = math::exp_below_zero(s, x);
                 sums = s.add(sums, e);
                 if B::EXACT {
                     // SAFETY: as above.
@@ -175,7 +186,7 @@ impl<A: Load, B: Load> Kernel for &Rows<A, B> {
             if rest > 0 {
                 // SAFETY: `rest` values remain.
                 let x = s.sub(unsafe { s.read(from.add(whole), rest) }, shift);
-                let e = math::exp(s, x);
+                let e = math::exp_below_zero(s, x);
                 let mut lanes = [0.0f32; 64];
                 // SAFETY: the array is wider than a vector.
                 unsafe { s.store(lanes.as_mut_ptr(), e) };
@@ -239,7 +250,7 @@ impl<A: Load, B: Load> Kernel for &Columns<A, B> {
             for i in 0..self.axis {
                 // SAFETY: as above.
                 let x = s.sub(unsafe { s.read(from.add(i * self.inner), left) }, max);
-                let e = math::exp(s, x);
+                let e = math::exp_below_zero(s, x);
                 sum = s.add(sum, e);
                 if B::EXACT {
                     // SAFETY: as above.

@@ -19,6 +19,8 @@
 //!   floats. Scales of constants may be negative or zero. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
 //! - an If's condition is not constant; a body captures no constant, and no loop carries what it does not change;
 //! - a Cast reads a constant where `keep_halves` is asked for, or what it gives is beyond what folding may make;
+//! - no SequenceAt at a constant position, SequenceLength or ConcatFromSequence reads a sequence whose elements the graph
+//!   tells;
 //! - an Einsum of known ranks has two operands, whose labels are all in the other one or in the result, and no ellipsis, unless it
 //!   takes a diagonal or repeats an axis of length one;
 //! - `auto_pad` is written out as `pads` where sizes are known, but for ConvTranspose and with `ceil_mode`;
@@ -41,6 +43,7 @@ mod padding;
 mod pattern;
 mod quantise;
 mod recompose;
+mod sequence;
 
 /// Optional rewrites and limits of [`canonicalise`].
 #[derive(Clone, Debug)]
@@ -181,6 +184,7 @@ impl Pipeline<'_> {
             // equal nodes first, so that folding makes each constant once
             let mut changes = self.pass(graph, report, "duplicate", duplicate::run)?;
             changes += self.pass(graph, report, "fold", |graph| fold::run(graph, &folding))?;
+            changes += self.pass(graph, report, "sequence", sequence::run)?;
             changes += self.pass(graph, report, "branch", branch::run)?;
             let captures = self.pass(graph, report, "capture", capture::run)?;
             if captures > 0 {

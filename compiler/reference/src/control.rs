@@ -6,13 +6,14 @@
 //!
 //! Not here: graphs ([`crate::Program`] makes bodies of them).
 
+use std::sync::Arc;
+
 use polychip_cpu_kernels::reference::{Element, Error, Result, Tensor, index, shape};
 use polychip_ops::operator::Scan;
 use polychip_ops::{Attr, Attributes, Op};
 
 use crate::call::{Call, Outputs, bad};
 use crate::error::{EvaluateError, Reason};
-use crate::literal::{tensor_from_literal, tensor_to_literal};
 use crate::sequence;
 
 /// A body graph that a control-flow node runs.
@@ -184,19 +185,19 @@ fn map(c: &Call<'_>, run: &mut Run<'_>, find: &Find<'_, '_>) -> Outputs {
     let Some(Some(first)) = lists.first() else {
         return bad("the first input is no sequence");
     };
-    let rounds = first.len();
-    if let Some(other) = lists.iter().flatten().find(|list| list.len() != rounds) {
-        return bad(format!("sequences of {rounds} and {}", other.len()));
+    let rounds = first.tensors.len();
+    if let Some(other) = lists.iter().flatten().find(|list| list.tensors.len() != rounds) {
+        return bad(format!("sequences of {rounds} and {}", other.tensors.len()));
     }
     let mut gathered = vec![Vec::new(); body.outputs()];
     for round in 0..rounds {
         let passed = inputs.iter().zip(&lists).map(|(&input, list)| match list {
-            Some(list) => tensor_from_literal(&list[round]),
-            None => Ok(input.clone()),
+            Some(list) => Tensor::clone(&list.tensors[round]),
+            None => input.clone(),
         });
-        let outputs = run(Attr::Body, passed.collect::<Result<_>>()?)?;
+        let outputs = run(Attr::Body, passed.collect())?;
         for (list, output) in gathered.iter_mut().zip(outputs) {
-            list.push(tensor_to_literal(&output)?);
+            list.push(Arc::new(output));
         }
     }
     gathered.into_iter().map(sequence::gathered).collect()

@@ -50,4 +50,4 @@ pub use literal::{dtype, element, tensor_from_literal, tensor_to_literal};
 pub use ml::forest;
 pub use polychip_cpu_kernels::reference::Tensor;
 pub use program::{Program, node_supported};
-pub use sequence::{pack_tensor, unpack_tensor};
+pub use sequence::{edit_sequence, pack_tensor, unpack_tensor};

@@ -1,30 +1,35 @@
-//! Sequences and optionals, packed into bytes ([`Packed`]).
+//! Sequences and optionals: lists of tensors by reference, which pass ports packed into bytes ([`Packed`]).
 //!
 //! Invariants:
-//! 1. A sequence or optional is a `u8` vector here; what follows its own bytes in a larger one is not looked at.
+//! 1. A sequence or optional is a `u8` vector here; what follows its own bytes in a larger one is not looked at. A sequence
+//!    that an op makes is a list of tensors ([`List`]), whose bytes are made where something reads them.
 //! 2. The elements of a sequence are of one element type, whatever its origin.
 //!
 //! Not here: SequenceMap, which has a body (`control`).
 
-use polychip_cpu_kernels::reference::{Element, Result, Tensor, index, shape};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use polychip_cpu_kernels::reference::{Element, List, Result, Storage, Tensor, index, shape};
 use polychip_ops::operator::{ConcatFromSequence, SplitToSequence};
 use polychip_ops::{DType, DTypes, Literal, Op, Packed};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::literal::{element, tensor_from_literal, tensor_to_literal};
+use crate::error::EvaluateError;
+use crate::literal::{dtype, element, tensor_from_literal, tensor_to_literal};
 use crate::row::{ANY, INDEX, Row};
 
 const BYTES: DTypes = DTypes::of(&[DType::U8]);
 
 pub(crate) fn row(op: Op) -> Option<Row> {
     let (takes, run): (&'static [DTypes], fn(&Call<'_>) -> Outputs) = match op {
-        Op::SequenceEmpty => (&[], |_| one(packed(&Packed::Sequence(Vec::new())))),
+        Op::SequenceEmpty => (&[], |_| one(gathered(Vec::new()))),
         Op::SequenceConstruct => (&[ANY], construct),
         Op::SequenceAt => (&[BYTES, INDEX], at),
         Op::SequenceInsert => (&[BYTES, ANY, INDEX], insert),
         Op::SequenceErase => (&[BYTES, INDEX], erase),
         Op::SequenceLength => (&[BYTES], |c| {
-            let length = sequence(c.input(0)?)?.len() as i64;
+            let length = sequence(c.input(0)?)?.tensors.len() as i64;
             one(Tensor::from_i64s(Vec::new(), vec![length]))
         }),
         Op::SplitToSequence => (&[ANY, INDEX], split),
@@ -52,23 +57,71 @@ fn unpacked(tensor: &Tensor) -> Result<Packed> {
     }
 }
 
-/// The elements of a sequence.
-pub(crate) fn sequence(tensor: &Tensor) -> Result<Vec<Literal>> {
+/// The elements of a sequence, by reference.
+pub(crate) fn sequence(tensor: &Tensor) -> Result<Cow<'_, List>> {
+    if let Some(list) = tensor.list() {
+        return Ok(Cow::Borrowed(list));
+    }
     let Packed::Sequence(elements) = unpacked(tensor)? else {
         return bad("a sequence is wanted, the optional holds none");
     };
-    Ok(elements)
+    let tensors = elements
+        .iter()
+        .map(|literal| tensor_from_literal(literal).map(Arc::new));
+    listed(tensors.collect::<Result<_>>()?).map(Cow::Owned)
 }
 
 /// A sequence of tensors, which must be of one element type.
-pub(crate) fn gathered(elements: Vec<Literal>) -> Result<Tensor> {
-    if let Some(pair) = elements.windows(2).find(|pair| pair[0].dtype != pair[1].dtype) {
-        return bad(format!(
-            "a sequence of {} cannot hold {}",
-            pair[0].dtype, pair[1].dtype
-        ));
+pub(crate) fn gathered(tensors: Vec<Arc<Tensor>>) -> Result<Tensor> {
+    listed(tensors).map(Tensor::from_list)
+}
+
+fn listed(tensors: Vec<Arc<Tensor>>) -> Result<List> {
+    let mut byte_len = Packed::Sequence(Vec::new()).to_bytes().len();
+    for tensor in &tensors {
+        same_type(&tensors[0], tensor)?;
+        byte_len += packed_len(tensor)?;
     }
-    packed(&Packed::Sequence(elements))
+    Ok(List {
+        tensors,
+        byte_len,
+        pack,
+    })
+}
+
+fn same_type(one: &Tensor, other: &Tensor) -> Result<()> {
+    if one.element() == other.element() {
+        return Ok(());
+    }
+    bad(format!(
+        "a sequence of {} cannot hold {}",
+        dtype(one.element()),
+        dtype(other.element())
+    ))
+}
+
+/// The bytes that a sequence takes for this element.
+fn packed_len(tensor: &Tensor) -> Result<usize> {
+    let bytes = match tensor.data() {
+        Storage::String(texts) => {
+            let mut bytes = 0usize;
+            for text in texts {
+                if u32::try_from(text.len()).is_err() {
+                    return bad("the tensor does not fit a literal");
+                }
+                bytes += 4 + text.len();
+            }
+            bytes
+        }
+        _ => (tensor.len() * tensor.element().bits().unwrap_or(8)).div_ceil(8),
+    };
+    Ok(16 + 8 * tensor.rank() + bytes.next_multiple_of(8))
+}
+
+fn pack(tensors: &[Arc<Tensor>]) -> Vec<u8> {
+    let elements = tensors.iter().map(|tensor| tensor_to_literal(tensor));
+    let elements: Result<Vec<Literal>> = elements.collect();
+    Packed::Sequence(elements.expect("invariant: `packed_len` saw that elements fit literals")).to_bytes()
 }
 
 /// Where `position` points in a list in which the places `0..count` are allowed.
@@ -86,36 +139,82 @@ fn place(position: i64, length: usize, count: usize) -> Result<usize> {
 }
 
 fn construct(c: &Call<'_>) -> Outputs {
-    let elements = c.list(0)?.into_iter().map(tensor_to_literal);
-    one(gathered(elements.collect::<Result<_>>()?))
+    let elements = c.list(0)?.into_iter();
+    one(gathered(
+        elements.map(|tensor| Arc::new(tensor.clone())).collect(),
+    ))
 }
 
 fn at(c: &Call<'_>) -> Outputs {
-    let elements = sequence(c.input(0)?)?;
-    let at = place(c.scalar(1)?, elements.len(), elements.len())?;
-    one(tensor_from_literal(&elements[at]))
+    let sequence = sequence(c.input(0)?)?;
+    let length = sequence.tensors.len();
+    let at = place(c.scalar(1)?, length, length)?;
+    one(Ok(Tensor::clone(&sequence.tensors[at])))
 }
 
 fn insert(c: &Call<'_>) -> Outputs {
-    let mut elements = sequence(c.input(0)?)?;
-    let length = elements.len();
+    one(inserted(sequence(c.input(0)?)?.into_owned(), c))
+}
+
+fn inserted(mut sequence: List, c: &Call<'_>) -> Result<Tensor> {
+    let length = sequence.tensors.len();
     let at = match c.optional(2) {
         Some(_) => place(c.scalar(2)?, length, length + 1)?,
         None => length,
     };
-    elements.insert(at, tensor_to_literal(c.input(1)?)?);
-    one(gathered(elements))
+    let tensor = c.input(1)?;
+    if let Some(first) = sequence.tensors.first() {
+        same_type(first, tensor)?;
+    }
+    sequence.byte_len += packed_len(tensor)?;
+    sequence.tensors.insert(at, Arc::new(tensor.clone()));
+    Ok(Tensor::from_list(sequence))
 }
 
 fn erase(c: &Call<'_>) -> Outputs {
-    let mut elements = sequence(c.input(0)?)?;
+    one(erased(sequence(c.input(0)?)?.into_owned(), c))
+}
+
+fn erased(mut sequence: List, c: &Call<'_>) -> Result<Tensor> {
     let position = match c.optional(1) {
         Some(_) => c.scalar(1)?,
         None => -1,
     };
-    let at = place(position, elements.len(), elements.len())?;
-    elements.remove(at);
-    one(gathered(elements))
+    let length = sequence.tensors.len();
+    let at = place(position, length, length)?;
+    let tensor = sequence.tensors.remove(at);
+    sequence.byte_len -= packed_len(&tensor)?;
+    Ok(Tensor::from_list(sequence))
+}
+
+/// Computes a SequenceInsert or SequenceErase on a sequence that nothing else reads: no element is copied, and none
+/// counted. `inputs` holds the others after the first, which is not looked at.
+///
+/// # Errors
+/// If the node's inputs do not fit its op.
+pub fn edit_sequence(
+    op: Op,
+    sequence: Tensor,
+    inputs: &[Option<&Tensor>],
+) -> std::result::Result<Tensor, EvaluateError> {
+    let call = Call {
+        op,
+        attributes: &polychip_ops::Attributes::new(),
+        inputs,
+        packed: &[],
+        outputs: 1,
+    };
+    let edit = match op {
+        Op::SequenceInsert => inserted,
+        _ => erased,
+    };
+    let list = if sequence.list().is_some() {
+        Ok(sequence.into_list().expect("invariant: seen the line before"))
+    } else {
+        self::sequence(&sequence).map(Cow::into_owned)
+    };
+    list.and_then(|list| edit(list, &call))
+        .map_err(|why| EvaluateError::bad_input(op, why))
 }
 
 fn split(c: &Call<'_>) -> Outputs {
@@ -148,34 +247,34 @@ fn split(c: &Call<'_>) -> Outputs {
             dims.remove(axis);
             piece = piece.reshaped(dims)?;
         }
-        elements.push(tensor_to_literal(&piece)?);
+        elements.push(Arc::new(piece));
         start += size;
     }
     one(gathered(elements))
 }
 
 fn concat(c: &Call<'_>) -> Outputs {
-    let elements = sequence(c.input(0)?)?;
-    let mut tensors = elements
-        .iter()
-        .map(tensor_from_literal)
-        .collect::<Result<Vec<_>>>()?;
-    let Some(rank) = tensors.first().map(Tensor::rank) else {
+    let sequence = sequence(c.input(0)?)?;
+    let tensors = &sequence.tensors;
+    let Some(rank) = tensors.first().map(|tensor| tensor.rank()) else {
         return bad("a sequence of no tensors has no concatenation");
     };
     let node: ConcatFromSequence = c.typed()?;
-    let axis = if node.new_axis {
+    if node.new_axis {
         let axis = index::axis(node.axis, rank + 1)?;
-        for tensor in &mut tensors {
+        let mut longer = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
             let mut dims = tensor.shape().to_vec();
             dims.insert(axis.min(dims.len()), 1);
-            *tensor = tensor.reshaped(dims)?;
+            longer.push(tensor.reshaped(dims)?);
         }
-        axis
-    } else {
-        index::axis(node.axis, rank)?
-    };
-    one(shape::concat(&tensors.iter().collect::<Vec<_>>(), axis))
+        return one(shape::concat(&longer.iter().collect::<Vec<_>>(), axis));
+    }
+    let axis = index::axis(node.axis, rank)?;
+    one(shape::concat(
+        &tensors.iter().map(Arc::as_ref).collect::<Vec<_>>(),
+        axis,
+    ))
 }
 
 fn optional(c: &Call<'_>) -> Outputs {
@@ -190,14 +289,14 @@ fn optional(c: &Call<'_>) -> Outputs {
 fn has_element(c: &Call<'_>) -> Outputs {
     let has = match c.optional(0) {
         None => false,
-        Some(value) => !c.is_packed(0) || unpacked(value)? != Packed::Nothing,
+        Some(value) => !c.is_packed(0) || value.list().is_some() || unpacked(value)? != Packed::Nothing,
     };
     one(Tensor::from_bools(Vec::new(), vec![has]))
 }
 
 fn get_element(c: &Call<'_>) -> Outputs {
     let value = c.input(0)?;
-    if !c.is_packed(0) {
+    if !c.is_packed(0) || value.list().is_some() {
         return one(Ok(value.clone()));
     }
     match unpacked(value)? {

@@ -91,6 +91,9 @@ pub fn slice(x: &Tensor, runs: &[Run]) -> Result<Tensor> {
             "run {r:?} leaves a dim of {d}"
         );
     }
+    if runs.iter().all(|r| r.step == 1) && !shape.is_empty() {
+        return block(x, runs, shape);
+    }
     let mut from = Vec::with_capacity(super::tensor::elements(&shape)?);
     index::each(&shape, |c| {
         let at = c.iter().zip(runs).zip(x.shape()).fold(0, |at, ((&c, r), &d)| {
@@ -99,6 +102,31 @@ pub fn slice(x: &Tensor, runs: &[Run]) -> Result<Tensor> {
         from.push(at);
     });
     x.select(shape, &from)
+}
+
+/// A slice without steps: neighbours stay neighbours.
+fn block(x: &Tensor, runs: &[Run], shape: Vec<usize>) -> Result<Tensor> {
+    // the axes behind the last one that is cut are copied at once
+    let cut = (0..shape.len())
+        .rev()
+        .find(|&d| shape[d] != x.shape()[d])
+        .unwrap_or(0);
+    let (outer, len) = (&shape[..cut], index::product(&shape[cut..]));
+    let mut out = Tensor::zeros(x.element(), shape.clone())?;
+    if len == 0 {
+        return Ok(out);
+    }
+    let (mut at, mut done) = (0, Ok(()));
+    index::each(outer, |c| {
+        let place = c.iter().chain(&[0]).zip(runs).zip(x.shape());
+        let row = place.fold(0, |at, ((&c, r), &d)| at * d + r.start as usize + c);
+        let from = row * index::product(&x.shape()[cut + 1..]);
+        if done.is_ok() {
+            done = out.copy_run(at, x, from, len);
+        }
+        at += len;
+    });
+    done.map(|()| out)
 }
 
 /// What the slice `start:end:step` takes from a dim of `dim`: as numpy's, but that a start before the first element is

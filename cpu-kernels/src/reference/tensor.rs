@@ -1,13 +1,17 @@
 //! The tensor the reference kernels compute on: a shape and densely stored elements.
 //!
-//! Invariants: row-major and contiguous; the storage holds exactly the product of the shape.
+//! Invariants: row-major and contiguous; the storage holds exactly the product of the shape; clones share their elements
+//! until one of them is written.
 //! Not here: views and strides; kernels that rearrange data name the source element of each
 //! destination element ([`Tensor::select`]).
+
+use std::sync::Arc;
 
 use half::{bf16, f16};
 
 use super::element::Element;
 use super::error::{Result, require};
+use super::list::Data;
 use super::minifloat;
 
 /// The elements of a tensor, one vector per element type.
@@ -162,10 +166,16 @@ pub fn elements(shape: &[usize]) -> Result<usize> {
 /// let t = Tensor::from_f64s(Element::F16, vec![2], &[1.0, 0.1]).unwrap();
 /// assert_eq!(t.to_bytes(), [0x00, 0x3c, 0x66, 0x2e]);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Tensor {
-    shape: Vec<usize>,
-    data: Storage,
+    pub(super) shape: Vec<usize>,
+    pub(super) data: Data,
+}
+
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Self) -> bool {
+        self.shape == other.shape && self.data() == other.data()
+    }
 }
 
 impl Tensor {
@@ -182,7 +192,12 @@ impl Tensor {
         if data.is_empty() {
             elements(&shape)?;
         }
-        Ok(Self { shape, data })
+        Ok(Self::of(shape, data))
+    }
+
+    fn of(shape: Vec<usize>, data: Storage) -> Self {
+        let data = Data::Elements(Arc::new(data));
+        Self { shape, data }
     }
 
     /// The shape.
@@ -200,7 +215,10 @@ impl Tensor {
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.data.len()
+        match &self.data {
+            Data::Elements(storage) => storage.len(),
+            Data::List(_) => self.shape.iter().product(),
+        }
     }
 
     /// Whether there are no elements.
@@ -211,20 +229,23 @@ impl Tensor {
 
     /// The element type.
     #[must_use]
-    pub const fn element(&self) -> Element {
-        self.data.element()
+    pub fn element(&self) -> Element {
+        match &self.data {
+            Data::Elements(storage) => storage.element(),
+            Data::List(_) => Element::U8,
+        }
     }
 
     /// The elements.
     #[must_use]
-    pub const fn data(&self) -> &Storage {
-        &self.data
+    pub fn data(&self) -> &Storage {
+        self.data.storage()
     }
 
     /// The elements, owned.
     #[must_use]
     pub fn into_data(self) -> Storage {
-        self.data
+        self.data.into_storage()
     }
 
     /// A tensor whose elements are all zero, false or empty.
@@ -252,7 +273,7 @@ impl Tensor {
             Element::C128 => Storage::C128(vec![[0.0; 2]; n]),
             small => Storage::Code(small, vec![0; n]),
         };
-        Ok(Self { shape, data })
+        Ok(Self::of(shape, data))
     }
 
     /// Stores `values` as `element`: floats rounded once to nearest even (overflow is infinity where
@@ -368,7 +389,7 @@ impl Tensor {
         fn ints<T: Copy + Into<i128>>(v: &[T]) -> Wide {
             Wide::Int(v.iter().map(|&x| x.into()).collect())
         }
-        match &self.data {
+        match self.data() {
             Storage::F32(v) => Wide::Float(v.iter().map(|&x| f64::from(x)).collect()),
             Storage::F64(v) => Wide::Float(v.clone()),
             Storage::F16(v) => Wide::Float(v.iter().map(|&x| f64::from(x)).collect()),
@@ -434,7 +455,7 @@ impl Tensor {
             "integers wanted, {:?} seen",
             self.element()
         );
-        if let Storage::I64(v) = &self.data {
+        if let Storage::I64(v) = self.data() {
             return Ok(v.clone());
         }
         Ok(self.to_i128s()?.into_iter().map(|v| v as i64).collect())
@@ -445,7 +466,7 @@ impl Tensor {
     /// # Errors
     /// If they are not bools.
     pub fn to_bools(&self) -> Result<Vec<bool>> {
-        match &self.data {
+        match self.data() {
             Storage::Bool(v) => Ok(v.clone()),
             _ => super::error::refuse!("bools wanted, {:?} seen", self.element()),
         }
@@ -456,7 +477,7 @@ impl Tensor {
     /// # Errors
     /// If they are not strings.
     pub fn strings(&self) -> Result<&[String]> {
-        match &self.data {
+        match self.data() {
             Storage::String(v) => Ok(v),
             _ => super::error::refuse!("strings wanted, {:?} seen", self.element()),
         }
@@ -467,7 +488,21 @@ impl Tensor {
     /// # Errors
     /// If the shape holds another number of elements.
     pub fn reshaped(&self, shape: Vec<usize>) -> Result<Self> {
-        Self::new(shape, self.data.clone())
+        require!(
+            count(&shape) == Some(self.len()),
+            "shape {shape:?} needs another number of elements than {}",
+            self.len()
+        );
+        if self.is_empty() {
+            elements(&shape)?;
+        }
+        Ok(match &self.data {
+            Data::Elements(_) => Self {
+                shape,
+                data: self.data.clone(),
+            },
+            Data::List(_) => Self::of(shape, self.data().clone()),
+        })
     }
 
     /// A tensor of `shape` whose element `i` is this one's element `from[i]`.
@@ -479,7 +514,7 @@ impl Tensor {
         if let Some(&bad) = from.iter().find(|&&i| i >= n) {
             super::error::refuse!("element {bad} is outside a tensor of {n}");
         }
-        let data = map_vec!(&self.data, v => pick(v, from));
+        let data = map_vec!(self.data(), v => pick(v, from));
         Self::new(shape, data)
     }
 
@@ -499,7 +534,7 @@ impl Tensor {
     pub fn copy_run(&mut self, at: usize, from: &Self, from_at: usize, len: usize) -> Result<()> {
         macro_rules! copy {
             ($($variant:ident),*) => {
-                match (&mut self.data, &from.data) {
+                match (self.data.storage_mut(), from.data()) {
                     $((Storage::$variant(to), Storage::$variant(from)) => {
                         let to = at.checked_add(len).and_then(|end| to.get_mut(at..end));
                         let from = from_at.checked_add(len).and_then(|end| from.get(from_at..end));
@@ -527,6 +562,42 @@ impl Tensor {
         copy!(
             F32, F64, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64, Bool, String, C64, C128
         )
+    }
+
+    /// The tensor with more elements behind its own, in a shape of as many; without a copy of its own where no clone has
+    /// them and its memory has room, which grows by factors.
+    ///
+    /// # Errors
+    /// If the shape holds another number of elements, or they are no numbers of whole bytes.
+    pub fn append(self, shape: Vec<usize>, pieces: &[&[u8]]) -> Result<Self> {
+        let mut data = self.data.into_storage();
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        macro_rules! append {
+            ($($variant:ident: $t:ty),*) => {
+                match &mut data {
+                    $(Storage::$variant(own) => {
+                        own.reserve(bytes / size_of::<$t>());
+                        for &piece in pieces { match bytemuck::try_cast_slice::<u8, $t>(piece) {
+                            Ok(piece) if cfg!(target_endian = "little") => own.extend_from_slice(piece),
+                            _ => own.extend(
+                                piece
+                                    .chunks_exact(size_of::<$t>())
+                                    .map(|c| <$t>::from_le_bytes(c.try_into().expect("invariant: exact chunks"))),
+                            ),
+                        } }
+                    },)*
+                    Storage::Bool(own) => for piece in pieces {
+                        own.extend(piece.iter().map(|&b| b != 0));
+                    },
+                    _ => super::error::refuse!("{:?} elements are not appended to", data.element()),
+                }
+            };
+        }
+        append!(
+            F32: f32, F64: f64, F16: f16, BF16: bf16, I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32,
+            I64: i64, U64: u64
+        );
+        Self::new(shape, data)
     }
 
     /// A tensor from little-endian bytes, sub-byte elements packed with the first in the lowest bits,
@@ -583,7 +654,7 @@ impl Tensor {
         if cfg!(target_endian = "big") {
             return None;
         }
-        match &self.data {
+        match self.data() {
             Storage::F32(v) => Some(bytemuck::cast_slice(v)),
             Storage::F64(v) => Some(bytemuck::cast_slice(v)),
             Storage::F16(v) => Some(bytemuck::cast_slice(v)),
@@ -607,7 +678,7 @@ impl Tensor {
         if cfg!(target_endian = "big") {
             return None;
         }
-        match &mut self.data {
+        match self.data.storage_mut() {
             Storage::F32(v) => Some(bytemuck::cast_slice_mut(v)),
             Storage::F64(v) => Some(bytemuck::cast_slice_mut(v)),
             Storage::F16(v) => Some(bytemuck::cast_slice_mut(v)),
@@ -640,7 +711,7 @@ impl Tensor {
                     .into_flattened()
             };
         }
-        match &self.data {
+        match self.data() {
             Storage::F32(v) => le!(v),
             Storage::F64(v) => le!(v),
             Storage::F16(v) => le!(v),
@@ -709,49 +780,4 @@ fn pack(bits: usize, codes: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_round_trip_for_every_element_type() {
-        for element in Element::ALL {
-            let Some(bits) = element.bits() else { continue };
-            let bytes: Vec<u8> = (0..(6 * bits).div_ceil(8))
-                .map(|i| {
-                    if element == Element::Bool {
-                        (i % 2) as u8
-                    } else {
-                        (i * 37 + 1) as u8
-                    }
-                })
-                .collect();
-            let mut bytes = bytes;
-            if (6 * bits) % 8 != 0 {
-                *bytes.last_mut().unwrap() &= (1u8 << ((6 * bits) % 8)) - 1;
-            }
-            let t = Tensor::from_bytes(element, vec![2, 3], &bytes).unwrap();
-            assert_eq!(t.to_bytes(), bytes, "{element:?}");
-            assert_eq!(t.element(), element);
-        }
-    }
-
-    #[test]
-    fn wrong_counts_are_refused() {
-        assert!(Tensor::from_bytes(Element::F32, vec![2], &[0; 7]).is_err());
-        assert!(Tensor::from_i64s(vec![2], vec![1]).is_err());
-        assert!(Tensor::zeros(Element::F32, vec![usize::MAX, 2]).is_err());
-        let t = Tensor::from_i64s(vec![2], vec![1, 2]).unwrap();
-        assert!(t.select(vec![1], &[2]).is_err());
-        assert!(t.clone().copy_run(1, &t, 0, 2).is_err());
-    }
-
-    #[test]
-    fn integers_wrap_and_floats_round_once() {
-        let t = Tensor::from_i128s(Element::U8, vec![2], &[257, -1]).unwrap();
-        assert_eq!(t.to_bytes(), [1, 255]);
-        // a tie in f16 with a little more far below: must go up, though f32 would lose the little
-        let v = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
-        let t = Tensor::from_f64s(Element::F16, vec![1], &[v]).unwrap();
-        assert_eq!(t.to_bytes(), 0x3c01u16.to_le_bytes());
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ use polychip_sdk::{
 use crate::arenas::{Arenas, Need};
 use crate::part::Part;
 use crate::pools::Pools;
-use crate::step::{Memory, Operands, Program, Slots, Step, tensor_from_bytes};
+use crate::step::{Memory, Operands, Program, Slots, Step, bytes_of, tensor_from_bytes};
 use crate::weights::{Packed, Weights};
 
 /// What a run works with, beside the arena.
@@ -296,8 +296,9 @@ impl CpuExecutable {
             let bytes = if strings {
                 polychip_reference::pack_tensor(&tensor)
                     .map_err(|error| Error::bad_argument(format!("output port {port}: {error}")))?
+                    .into()
             } else {
-                tensor.to_bytes()
+                bytes_of(&tensor)
             };
             let dims: Vec<i64> = if strings {
                 vec![bytes.len() as i64]

@@ -10,7 +10,8 @@
 //!
 //! From the bottom up: properties of a node or an encoding (`function`, `window`, `encoding`, `epilogue`, `precision`,
 //! `in_place`), the program builder (`builder`, `tensor_forms`, `steps`, `quantise`, `materialize`), the kernels of each op
-//! class (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), nodes lowered at run time (`dynamic_shapes`),
+//! class (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), nodes lowered at run time (`dynamic_shapes`) or computed on boxed tensors in
+//! place (`boxed`),
 //! the choice of a kernel (`fuse`, `dispatch`), and the last passes (`finish`, `dry_run`). A file imports only files below
 //! its own.
 //!
@@ -21,6 +22,7 @@ mod argreduce;
 mod attention;
 mod blocks;
 mod body;
+mod boxed;
 mod builder;
 mod cached;
 mod cast;
@@ -66,6 +68,7 @@ mod reduce;
 mod reference;
 mod resize;
 mod resize_axes;
+mod reverse;
 mod rotary;
 mod sample;
 mod scan;

@@ -20,7 +20,7 @@ mod nested;
 mod operands;
 
 pub(crate) use nested::Nested;
-pub(crate) use operands::{Given, Memory, Operands, Plain, Slots, Wanted, tensor_from_bytes};
+pub(crate) use operands::{Given, Memory, Operands, Plain, Slots, Wanted, bytes_of, tensor_from_bytes};
 
 /// Index of a value in [`Program::values`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,6 +90,8 @@ pub(crate) struct Step {
     pub(crate) may_share: Vec<usize>,
     /// The operand that the first result overwrites.
     pub(crate) shared: Option<usize>,
+    /// Boxed operands that nothing reads later, by bits.
+    pub(crate) last_reads: u64,
     /// What it does, as far as its time depends on it.
     pub(crate) work: Work,
     /// What the steps of its bodies do.

@@ -157,6 +157,47 @@ fn a_branch_that_cannot_run_is_no_error_where_another_can() {
 }
 
 #[test]
+fn pieces_and_concatenations_know_what_the_split_leaves() {
+    let source = r#"graph "g" {
+      input t0 "x": f32[6, n]
+      input t1 "i": i64[]
+      input t2 "sizes": i64[k]
+      const t3 "two": i64[] = [2]
+      const t4 "four": i64[] = [4]
+      const t5 "thirds": i64[3] = [2, 2, 2]
+      t6 "ones": untyped = SplitToSequence ""(t0) {axis: 0, keepdims: 0}
+      t7 "a": untyped = SequenceAt ""(t6, t1)
+      t8 "twos": untyped = SplitToSequence ""(t0, t3) {axis: 0}
+      t9 "b": untyped = SequenceAt ""(t8, t1)
+      t10 "fours": untyped = SplitToSequence ""(t0, t4) {axis: 0}
+      t11 "c": untyped = SequenceAt ""(t10, t1)
+      t12 "equal": untyped = SplitToSequence ""(t0, t5) {axis: -2}
+      t13 "d": untyped = SequenceAt ""(t12, t1)
+      t14 "any": untyped = SplitToSequence ""(t0, t2) {axis: 1}
+      t15 "e": untyped = SequenceAt ""(t14, t1)
+      t16 "f": untyped = ConcatFromSequence ""(t14) {axis: 1}
+      t17 "g": untyped = ConcatFromSequence ""(t8) {axis: 0, new_axis: 1}
+      output t7
+      output t9
+      output t11
+      output t13
+      output t15
+      output t16
+      output t17
+    }"#;
+    let found = [
+        "f32[n]",
+        "f32[2, n]",
+        "f32[?, n]",
+        "f32[2, n]",
+        "f32[6, ?]",
+        "f32[6, ?]",
+        "f32[?, 2, n]",
+    ];
+    assert_eq!(outputs(source), found);
+}
+
+#[test]
 fn sequences_know_their_elements() {
     let source = r#"graph "g" {
       input t0 "x": f32[2, 3]

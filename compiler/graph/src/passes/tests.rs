@@ -15,6 +15,7 @@ mod normalisation;
 mod products;
 mod quantised;
 mod roundings;
+mod sequences;
 
 use polychip_ops::Literal;
 

@@ -660,6 +660,7 @@ impl<'a> Lowering<'a> {
             writes: writes.iter().copied().chain(scratch).collect(),
             may_share: Vec::new(),
             shared: None,
+            last_reads: 0,
             work,
             within: Vec::new(),
             run,

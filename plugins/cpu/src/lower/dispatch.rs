@@ -13,8 +13,8 @@ use super::epilogue::FusedEpilogue;
 use super::{
     argreduce, attention, blocks, body, cached, cast, concat, control, conv, conv_transpose, cumulative,
     data_dependent, einsum, elementwise, elementwise_int, forest, gather, gemm_int, int4, int8, integers,
-    loss, matmul, movement, normalise, pool, recurrent, reduce, reference, resize, resize_axes, rotary,
-    sample, scan, scatter, selection, softmax, sort, statistics, window_max,
+    loss, matmul, movement, normalise, pool, recurrent, reduce, reference, resize, resize_axes,
+    reverse, rotary, sample, scan, scatter, selection, softmax, sort, statistics, window_max,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -26,7 +26,10 @@ pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> 
         return Ok(());
     }
     let done = l.all_known(node)
-        && (int8::lower(l, node, fused)? || by_class(l, node, fused)? || selection::lower(l, node)?);
+        && (int8::lower(l, node, fused)?
+            || by_class(l, node, fused)?
+            || reverse::lower(l, node)?
+            || selection::lower(l, node)?);
     if !done && node.bodies.is_empty() {
         if !data_dependent::lower(l, node)? {
             reference::lower(l, node)?;

@@ -10,7 +10,7 @@
 //! Not here: how the evaluator computes a node (`reference`), how a program runs inside a step (`step::nested`).
 #![allow(unsafe_code)]
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip_cpu_kernels::{AlignedVec, Isa};
@@ -26,9 +26,9 @@ use crate::weights::Weights;
 use crate::work::{Repeated, of_node};
 
 /// Most specializations that are cached per node.
-const MAX_CACHED: usize = 64;
+const MAX_CACHED: usize = 512;
 /// Most shapes that are remembered as seen per node.
-const MAX_SEEN: usize = 256;
+const MAX_SEEN: usize = 2048;
 /// Elements below which the evaluator ends before a cached program is found. The tests, which are small, lower all.
 const FEW_ELEMENTS: usize = if cfg!(test) { 1 } else { 4 << 10 };
 /// Elements of all operands below which not even the shapes of the results are inferred.
@@ -66,9 +66,11 @@ pub(super) struct DynamicNode {
 
 #[derive(Default)]
 struct SpecializationCache {
-    specializations: Vec<Specialization>,
-    /// Hashes of keys that were seen and not lowered, the most recent one last.
-    seen: VecDeque<u64>,
+    specializations: HashMap<Key, Specialization>,
+    /// Hashes of keys that were seen and not lowered.
+    seen: HashSet<u64>,
+    /// The same, the most recent one last.
+    seen_order: VecDeque<u64>,
     uses: u64,
     /// Whether shapes of the results depend on values of operands.
     by_values: bool,
@@ -77,7 +79,6 @@ struct SpecializationCache {
 
 /// The node, lowered for one key.
 struct Specialization {
-    key: Key,
     used: u64,
     /// None if no kernel covers it.
     compiled: Option<Arc<CompiledNode>>,
@@ -110,7 +111,12 @@ impl DynamicNode {
             let t = &l.part.tensors[t];
             t.plain && !t.packed && t.encoding.is_none() && t.dtype.byte_width().is_some()
         };
-        if l.all_known(node) || !node.bodies.is_empty() || !tensors.into_iter().all(plain) {
+        // the evaluator shares the elements of an operand that has another shape
+        let views = matches!(
+            node.op,
+            Op::Reshape | Op::Squeeze | Op::Unsqueeze | Op::Flatten | Op::Identity
+        );
+        if views || l.all_known(node) || !node.bodies.is_empty() || !tensors.into_iter().all(plain) {
             return None;
         }
         let (part, inputs) = isolated(l.part, node);
@@ -431,7 +437,7 @@ impl SpecializationCache {
     fn find(&mut self, key: &Key) -> Option<Option<Arc<CompiledNode>>> {
         self.uses += 1;
         let uses = self.uses;
-        let entry = self.specializations.iter_mut().find(|entry| entry.key == *key)?;
+        let entry = self.specializations.get_mut(key)?;
         entry.used = uses;
         Some(entry.compiled.clone())
     }
@@ -442,29 +448,27 @@ impl SpecializationCache {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let hash = hasher.finish();
-        if self.seen.contains(&hash) {
+        if !self.seen.insert(hash) {
             return true;
         }
-        if self.seen.len() == MAX_SEEN {
-            self.seen.pop_front();
+        self.seen_order.push_back(hash);
+        if self.seen_order.len() > MAX_SEEN
+            && let Some(oldest) = self.seen_order.pop_front()
+        {
+            self.seen.remove(&oldest);
         }
-        self.seen.push_back(hash);
         false
     }
 
     fn insert(&mut self, key: Key, compiled: Option<Arc<CompiledNode>>) {
         if self.specializations.len() == MAX_CACHED {
-            let oldest = self
-                .specializations
-                .iter()
-                .enumerate()
-                .min_by_key(|(_, entry)| entry.used);
-            if let Some((oldest, _)) = oldest {
-                self.specializations.swap_remove(oldest);
+            let oldest = self.specializations.iter().min_by_key(|(_, entry)| entry.used);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.specializations.remove(&oldest);
             }
         }
         let used = self.uses;
-        self.specializations.push(Specialization { key, used, compiled });
+        self.specializations.insert(key, Specialization { used, compiled });
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
         ports.push(value);
     }
     share(&mut l);
+    mark_last_reads(&mut l, &ports);
     let (arena_bytes, arena_bound) = place(&mut l)?;
     Ok(Program {
         values: l.values,
@@ -225,6 +226,39 @@ fn share(l: &mut Lowering<'_>) {
     }
     for value in &mut l.values {
         value.allocation = AllocationId(root(&merged, value.allocation.0));
+    }
+}
+
+/// Tells each step which boxed operands it may take, because no step reads them later and no port gives them.
+fn mark_last_reads(l: &mut Lowering<'_>, ports: &[PortUse]) {
+    let lives = lives(l);
+    let of = |value: ValueId| l.values[value.0 as usize].allocation.0 as usize;
+    let outputs = &ports[l.part.inputs.len()..];
+    let mut is_given = vec![false; l.allocations.len()];
+    for port in outputs {
+        is_given[of(port.value)] = true;
+    }
+    let mut marks = Vec::with_capacity(l.steps.len());
+    for (index, step) in l.steps.iter().enumerate() {
+        let mut mark = 0u64;
+        for (read, &value) in step.reads.iter().enumerate().take(u64::BITS as usize) {
+            let allocation = of(value);
+            let once = step
+                .reads
+                .iter()
+                .filter(|&&other| of(other) == allocation)
+                .count()
+                == 1;
+            let is_last = lives[allocation].is_some_and(|(_, last)| last == index);
+            let is_boxed = matches!(l.allocations[allocation].home, Home::Slot(_));
+            if is_boxed && is_last && once && !is_given[allocation] {
+                mark |= 1 << read;
+            }
+        }
+        marks.push(mark);
+    }
+    for (step, mark) in l.steps.iter_mut().zip(marks) {
+        step.last_reads = mark;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Gather of whole slices along an axis, and Where.
 
 use polychip_cpu_kernels::Isa;
-use polychip_cpu_kernels::elementwise_int::{Row, select};
+use polychip_cpu_kernels::elementwise_int::{Bits, Row, select};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::operator::Along;
 use polychip_ops::{DType, Op, axis, broadcast};
@@ -233,7 +233,7 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
-fn each<T: Plain>(o: &mut Operands<'_>, isa: Isa, out: &[usize], strides: &[Vec<usize>]) {
+fn each<T: Plain + Bits>(o: &mut Operands<'_>, isa: Isa, out: &[usize], strides: &[Vec<usize>]) {
     let (mask, a, b) = (o.read::<u8>(0), o.read::<T>(1), o.read::<T>(2));
     let last = out.len() - 1;
     let row = out[last];

@@ -244,6 +244,24 @@ fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>, epsilon: f3
     }
     let (rows, columns) = (n * groups, c / groups * spatial);
     let input = l.rows(x)?;
+    if groups == c {
+        let (scale, bias) = (l.rows(scale)?, l.rows(bias)?);
+        let output = l.write_rows(y)?;
+        let isa = l.isa;
+        l.step(
+            "norm",
+            &[input, scale, bias],
+            &[output],
+            None,
+            Box::new(move |o| {
+                let (x, numbers) = (o.read(0), [o.read(1), o.read(2)]);
+                kernel::norm_planes(isa, o.pool, spatial, epsilon, numbers, x, o.write(0));
+                Ok(())
+            }),
+        )
+        .is(Class::Normalise);
+        return Ok(true);
+    }
     let normal = l.fresh(DType::F32, dims.clone())?;
     let isa = l.isa;
     l.step(

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use polychip_sdk::{Error, ErrorKind, Result};
 
+use super::boxed;
 use super::builder::Lowering;
 use super::dynamic_shapes::DynamicNode;
 use crate::part::Node;
@@ -46,12 +47,21 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     let expected = dynamic.as_ref().and_then(|dynamic| dynamic.expected(l));
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
     let work = of_node(l.part, node);
+    // where the result has an address, kernels for its size are no slower
+    let is_boxed = node.output(0).is_some_and(|t| !l.is_known(t)) && results == [0];
+    let result = node.output(0).map(|t| l.dtype(t));
+    let copied = result.filter(|_| is_boxed && boxed::covers(l, node));
     let step = l.step(
         node.op.name(),
         &reads,
         &writes,
         None,
         Box::new(move |o| {
+            if let Some(dtype) = copied
+                && boxed::run(o, op, &attributes, dtype, &places)?
+            {
+                return Ok(());
+            }
             if let Some(dynamic) = &dynamic
                 && dynamic.run(o)?
             {

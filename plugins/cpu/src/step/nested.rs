@@ -11,7 +11,7 @@
 use polychip_ops::DType;
 use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 
-use super::operands::{Given, Memory, Operands, Wanted, tensor_from_bytes};
+use super::operands::{Given, Memory, Operands, Wanted, bytes_of, tensor_from_bytes};
 use super::{Program, Value};
 use crate::arena::ALIGN;
 use crate::weights::Packed;
@@ -134,7 +134,7 @@ impl Operands<'_> {
                     if dtype != value.dtype || Some(tensor.shape()) != value.shape.as_deref() {
                         return Err(mismatch("an input", dtype, tensor.shape(), value));
                     }
-                    let bytes = tensor.to_bytes();
+                    let bytes = bytes_of(&tensor);
                     let mut memory = AlignedBytes::zeroed(bytes.len(), ALIGN)?;
                     memory[..bytes.len()].copy_from_slice(&bytes);
                     address = (memory.as_ptr().cast_mut(), bytes.len());
@@ -208,7 +208,7 @@ impl Operands<'_> {
                         Wanted::Boxed(target) => *target = Some(tensor),
                         Wanted::Memory(target, dtype, dims) => {
                             let element = polychip_reference::dtype(tensor.element());
-                            let bytes = tensor.to_bytes();
+                            let bytes = bytes_of(&tensor);
                             if element != dtype || tensor.shape() != dims || bytes.len() != target.len() {
                                 return Err(Error::bad_argument(format!(
                                     "a body gives {}{:?}, the model says {}{dims:?}",

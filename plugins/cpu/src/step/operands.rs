@@ -312,6 +312,18 @@ impl<'a> Operands<'a> {
         }
     }
 
+    /// Operand `i` out of its place, where it is boxed and nothing reads it later.
+    pub(crate) fn take(&mut self, i: usize) -> Option<Tensor> {
+        if self.step.last_reads >> i & 1 == 0 {
+            return None;
+        }
+        let value = self.value(self.step.reads[i]);
+        match &self.program.allocations[value.allocation.0 as usize].home {
+            Home::Slot(slot) => self.slots[*slot].take(),
+            _ => None,
+        }
+    }
+
     /// Stores a boxed tensor as result `i`.
     pub(crate) fn store(&mut self, i: usize, tensor: Tensor) -> Result<()> {
         let value = self.value(self.step.writes[i]);
@@ -332,7 +344,7 @@ impl<'a> Operands<'a> {
                         ),
                     ));
                 }
-                let bytes = tensor.to_bytes();
+                let bytes = bytes_of(&tensor);
                 let target = self.write::<u8>(i);
                 if bytes.len() != target.len() {
                     return Err(Error::new(
@@ -344,6 +356,14 @@ impl<'a> Operands<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// The bytes of a boxed tensor, where they lie if they lie so.
+pub(crate) fn bytes_of(tensor: &Tensor) -> Cow<'_, [u8]> {
+    match tensor.bytes() {
+        Some(bytes) => Cow::Borrowed(bytes),
+        None => Cow::Owned(tensor.to_bytes()),
     }
 }
 

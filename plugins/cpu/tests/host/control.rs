@@ -217,3 +217,89 @@ fn scan_carries_state_and_stacks() {
     assert_eq!(found[1].1, [-151.0, -324.0, -184.0, -412.0, -199.0, -464.0]);
     assert_eq!(found[2].1, [5.0, 6.0, 3.0, 4.0, 1.0, 2.0]);
 }
+
+/// States that grow at their end, at their front and along the last axis, and readers of one beside its growth.
+#[test]
+fn growing_states_keep_what_is_read_beside_them() {
+    let source = r#"graph "g" {
+      input t0 "n": i64[]
+      input t1 "x": f32[2]
+      input t2 "column": f32[2, 1]
+      const t3 "yes": bool[] = [1]
+      const t4 "axes": i64[1] = [0]
+      t5 "end": untyped, t6 "front": untyped, t7 "wide": untyped, t8 "sums": untyped = Loop ""(t0, t3, t1, t1, t2)
+        body body(t1 -> t5, t2 -> t6, t4 -> t7) "b" {
+          input t0 "i": i64[]
+          input t1 "c": bool[]
+          input t2 "e": untyped
+          input t3 "f": untyped
+          input t4 "w": untyped
+          input t5 "x": f32[2]
+          input t6 "column": f32[2, 1]
+          input t7 "axes": i64[1]
+          t8 "longer": untyped = Concat ""(t2, t5) {axis: 0}
+          t9 "twice": untyped = Concat ""(t2, t2) {axis: 0}
+          t10 "before": untyped = Concat ""(t5, t3) {axis: 0}
+          t11 "wider": untyped = Concat ""(t4, t6) {axis: 1}
+          t12 "sum": untyped = ReduceSum ""(t9, t7) {keepdims: 0}
+          t13 "more": untyped = Identity ""(t1)
+          output t13
+          output t8
+          output t10
+          output t11
+          output t12
+        }
+      output t5
+      output t6
+      output t7
+      output t8
+    }"#;
+    let inputs = [integer(3), floats(&[1.0, 2.0]), floats(&[5.0, 6.0])];
+    for _ in 0..2 {
+        let found = run(source, &inputs);
+        let list = [1.0, 2.0].repeat(4);
+        assert_eq!(found[0], (vec![8], list.clone()));
+        assert_eq!(found[1], (vec![8], list));
+        assert_eq!(found[2], (vec![2, 4], [[5.0; 4], [6.0; 4]].concat()));
+        assert_eq!(found[3], (vec![3], vec![6.0, 12.0, 18.0]));
+    }
+}
+
+/// A sequence that a loop fills and one that it reads, and an element that a round takes out.
+#[test]
+fn loops_fill_and_read_sequences() {
+    let source = r#"graph "g" {
+      input t0 "x": f32[3, 2]
+      input t1 "n": i64[]
+      const t2 "yes": bool[] = [1]
+      t3 "rows": untyped = SplitToSequence ""(t0) {axis: 0, keepdims: 1}
+      t4 "none": untyped = SequenceEmpty ""()
+      t5 "all": untyped, t6 "sum": untyped = Loop ""(t1, t2, t4, t0)
+        body body(t3 -> t4) "b" {
+          input t0 "i": i64[]
+          input t1 "c": bool[]
+          input t2 "s": untyped
+          input t3 "sum": f32[3, 2]
+          input t4 "rows": untyped
+          const t5 "first": i64[] = [0]
+          t6 "row": untyped = SequenceAt ""(t4, t0)
+          t7 "one": untyped = SequenceInsert ""(t2, t6)
+          t8 "two": untyped = SequenceInsert ""(t7, t6, t5)
+          t9 "erased": untyped = SequenceErase ""(t8)
+          t10 "next": f32[3, 2] = Add ""(t3, t6)
+          t11 "more": untyped = Identity ""(t1)
+          output t11
+          output t9
+          output t10
+        }
+      t7 "y": untyped = ConcatFromSequence ""(t5) {axis: 0}
+      output t7
+      output t6
+    }"#;
+    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let found = run(source, &[floats(&x), integer(3)]);
+    // each round puts its row in front
+    assert_eq!(found[0], (vec![3, 2], vec![5.0, 6.0, 3.0, 4.0, 1.0, 2.0]));
+    let sums: Vec<f32> = x.iter().enumerate().map(|(i, x)| x + [9.0, 12.0][i % 2]).collect();
+    assert_eq!(found[1].1, sums);
+}
