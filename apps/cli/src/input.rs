@@ -13,14 +13,15 @@ use polychip_graph::Tensor;
 
 use crate::array::Array;
 use crate::exit::{bad_input, usage};
-use crate::{file, fill, npy, picture};
+use crate::media::{self, MediaArguments};
+use crate::{file, fill, npy};
 
 /// Where the inputs come from.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Inputs")]
 pub(crate) struct InputArguments {
-    /// Read an input from a .npy file of its type and shape, strings also from nested lists in a .json file, or f32
-    /// [1,3,h,w] from a .png picture
+    /// Read an input from a .npy file of its type and shape; strings also from nested lists in a .json file; or from a .png
+    /// or .jpg picture, a .wav or a .txt file
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
     pub(crate) inputs: Vec<(String, PathBuf)>,
     /// Generate inputs without a file from this seed: normally distributed floats, integers 0 or 1
@@ -56,6 +57,15 @@ impl InputArguments {
 
     /// Reads or generates every input of the model. Also returns the model with sizes from the files.
     pub(crate) fn read(&self, model: &Model) -> anyhow::Result<(Model, Vec<InputData>)> {
+        self.read_by(model, &MediaArguments::default())
+    }
+
+    /// Like [`InputArguments::read`], with pictures and sound as these options say.
+    pub(crate) fn read_by(
+        &self,
+        model: &Model,
+        media: &MediaArguments,
+    ) -> anyhow::Result<(Model, Vec<InputData>)> {
         let mut arrays: BTreeMap<&str, (Array, &PathBuf)> = BTreeMap::new();
         for (name, path) in &self.inputs {
             if arrays.contains_key(&**name) {
@@ -64,7 +74,7 @@ impl InputArguments {
             let Some(id) = model.graph().input_named(name) else {
                 return Err(no_input(model, name));
             };
-            let array = array(path, model.graph().tensor(id))
+            let array = array(path, model.graph().tensor(id), media)
                 .map_err(|error| bad_input(format!("input {name:?}: {}: {error:#}", path.display())))?;
             arrays.insert(name, (array, path));
         }
@@ -142,31 +152,25 @@ fn wanted(tensor: &Tensor) -> anyhow::Result<(DType, Vec<usize>)> {
 }
 
 /// Reads a file as the value of an input.
-fn array(path: &PathBuf, tensor: &Tensor) -> anyhow::Result<Array> {
+fn array(path: &PathBuf, tensor: &Tensor, media: &MediaArguments) -> anyhow::Result<Array> {
+    let bytes = std::fs::read(path)?;
+    if let Some(array) = media::read(path, &bytes, tensor, media)? {
+        return Ok(array);
+    }
     let extension = path
         .extension()
         .map(|extension| extension.to_string_lossy().to_lowercase());
-    let bytes = || std::fs::read(path);
     match extension.as_deref() {
-        Some("npy") => npy::read(&bytes()?),
-        Some("png") => {
-            let dims = tensor.ty.shape.as_deref().unwrap_or_default();
-            anyhow::ensure!(
-                tensor.ty.dtype == DType::F32 && (dims.len() == 4 || tensor.ty.shape.is_none()),
-                "a picture needs an input of f32 [1, 3, h, w]; this one is {}",
-                tensor.ty
-            );
-            picture::read(&bytes()?, dims.get(1).and_then(|dim| dim.known()).unwrap_or(3))
-        }
+        Some("npy") => npy::read(&bytes),
         Some("json") => {
             anyhow::ensure!(
                 tensor.typed && tensor.ty.dtype == DType::String,
                 "only inputs of strings are read from JSON; this one is {}",
                 tensor.ty
             );
-            strings(&serde_json::from_slice(&bytes()?)?)
+            strings(&serde_json::from_slice(&bytes)?)
         }
-        _ => anyhow::bail!("inputs are .npy, .json or .png files"),
+        _ => anyhow::bail!("inputs are .npy, .json, .png, .jpg, .wav or .txt files"),
     }
 }
 

@@ -18,6 +18,7 @@
 
 mod array;
 mod bench;
+mod boxes;
 mod compare;
 mod completions;
 mod defaults;
@@ -39,6 +40,7 @@ mod limits;
 mod load;
 mod log;
 mod measure;
+mod media;
 #[cfg(feature = "monitor")]
 mod monitor;
 mod npy;
@@ -57,9 +59,11 @@ mod run;
 mod schema;
 mod serve_sim;
 mod setup;
+mod sound;
 mod stop;
 mod trace;
 mod vendor_output;
+mod words;
 
 use std::ffi::OsString;
 

@@ -13,9 +13,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::array::{Array, numbers};
+use crate::boxes::{Detection, boxes};
 use crate::exit::bad_input;
 use crate::input::{InputArguments, InputData, labels};
 use crate::label::{Top, top};
+use crate::media::MediaArguments;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{BucketArguments, ModelArguments, Precision, SessionArguments};
@@ -38,9 +40,18 @@ pub(crate) struct Arguments {
     buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
+    #[command(flatten)]
+    media: MediaArguments,
     /// Read class labels from this file, one a line, and print the label of the highest value
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     labels: Option<PathBuf>,
+    /// Print the K highest values of each row, by label or number
+    #[arg(long, value_name = "K", help_heading = "Outputs", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+    /// Print a detector's boxes with at least this score, by label or class number; 0.25 without a number
+    #[arg(long, value_name = "SCORE", help_heading = "Outputs", num_args = 0..=1, default_missing_value = "0.25",
+        value_parser = crate::media::number, conflicts_with = "top")]
+    boxes: Option<f64>,
     /// Write NAME.npy for each output and each generated input to this folder
     #[arg(long, value_name = "DIR", help_heading = "Outputs")]
     save: Option<PathBuf>,
@@ -63,8 +74,10 @@ pub(crate) struct RunOutput {
     inputs: Vec<InputLine>,
     /// The outputs in the model's order.
     outputs: Vec<OutputLine>,
-    /// The label of the highest value of each row, with `--labels`.
+    /// The labels of the highest values of each row, with `--labels` or `--top`.
     labels: Option<Vec<Top>>,
+    /// The boxes of a detector, with `--boxes`.
+    boxes: Option<Vec<Detection>>,
     /// Time from submit to the outputs, of this first run, in nanoseconds.
     first_run_ns: u64,
     /// Lateness of this first run in nanoseconds, up to its last part; null if in time or without a deadline.
@@ -120,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     let runtime = arguments.session.runtime()?;
     let model = arguments.model.load(&runtime)?;
-    let (model, given) = arguments.inputs.read(&model)?;
+    let (model, given) = arguments.inputs.read_by(&model, &arguments.media)?;
     let session = if arguments.buckets.buckets.is_empty() {
         arguments.session.session(&runtime, &model)?
     } else {
@@ -147,7 +160,12 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             .end()
             .write(&arguments.model.model.display().to_string(), path)?;
     }
-    let labels = labels.map(|labels| top(&outputs, &labels)).transpose()?;
+    let found = arguments.boxes.map(|least| boxes(&outputs, labels.as_deref(), least));
+    let found = found.transpose()?;
+    let most = arguments.top.map(|most| most as usize);
+    let wanted = found.is_none() && (labels.is_some() || most.is_some());
+    let labels = wanted.then(|| top(&outputs, labels.as_deref(), most.unwrap_or(1)));
+    let labels = labels.transpose()?;
     if let Some(folder) = &arguments.save {
         save(folder, &given, &outputs)?;
     }
@@ -171,6 +189,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 .map(|(name, array)| output_line(name, array, folder))
                 .collect(),
             labels,
+            boxes: found,
             first_run_ns: u64::try_from(first_run.as_nanos()).unwrap_or(u64::MAX),
             late_ns: late_by.map(|late| u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)),
             deviation,
@@ -178,9 +197,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         });
     }
     let mut text = String::new();
-    match &labels {
-        Some(tops) => tops.iter().for_each(|top| text.push_str(&format!("{top}\n"))),
-        None => outputs
+    match (&labels, &found) {
+        (Some(tops), _) => tops.iter().for_each(|top| text.push_str(&format!("{top}\n"))),
+        (None, Some(found)) if found.is_empty() => text.push_str("no boxes\n"),
+        (None, Some(found)) => found.iter().for_each(|found| text.push_str(&format!("{found}\n"))),
+        (None, None) => outputs
             .iter()
             .for_each(|(name, array)| text.push_str(&format!("{}\n", summary(name, array)))),
     }

@@ -1,5 +1,5 @@
-//! Reader for GGUF files, version 3: metadata, a table of tensors, and the tensors' blocks in
-//! place.
+//! Reader for GGUF files, versions 2 and 3: metadata, a table of tensors, and the tensors' blocks in
+//! place. A model may be split into several files.
 //!
 //! Invariants:
 //! 1. No tensor is copied: its bytes are a slice of the file.
@@ -8,14 +8,14 @@
 //! 3. Allocations while reading are bounded by the bytes that exist, never by a count that the file
 //!    states.
 //!
-//! Not here: the meaning of keys (`config`, `tokenizer`, `template`), big-endian files, split
-//! files.
+//! Not here: the meaning of keys (`config`, `tokenizer`, `template`), big-endian files.
 //!
 //! Start with [`Gguf::open`].
 
 mod cursor;
 pub mod limits;
 mod read;
+mod split;
 mod tensor;
 mod tensor_type;
 mod value;
@@ -76,32 +76,36 @@ pub(crate) struct External {
 }
 
 impl Gguf {
-    /// Maps a file and validates it. The file must not change while it is in use.
+    /// Maps a file and validates it. The file must not change while it is in use. Of a model that is
+    /// split (`NAME-00001-of-00003.gguf`), `path` is the first file, and all are mapped.
     ///
     /// # Errors
-    /// The file cannot be mapped or is malformed.
+    /// The file cannot be mapped or is malformed; or the model is split and this is not its first
+    /// file, or another is missing.
     pub fn open(path: &Path) -> Result<Gguf> {
         let folder = ModelFolder::open(path).map_err(|source| Error::file(path, source))?;
-        Gguf::of(folder)
+        Gguf::of(folder, Some(path))
     }
 
     /// Validates a file in memory.
     ///
     /// # Errors
-    /// The bytes are not a GGUF file of version 3, are truncated or contradictory, or hold a tensor
-    /// of an unsupported type.
+    /// The bytes are not a GGUF file of version 2 or 3, are truncated or contradictory, hold a
+    /// tensor of an unsupported type, or are one of a split model's files.
     pub fn read(bytes: Bytes) -> Result<Gguf> {
-        Gguf::of(ModelFolder::of_bytes(bytes))
+        Gguf::of(ModelFolder::of_bytes(bytes), None)
     }
 
-    fn of(folder: ModelFolder) -> Result<Gguf> {
+    fn of(folder: ModelFolder, path: Option<&Path>) -> Result<Gguf> {
         let bytes = folder.bytes();
-        let contents = Arc::new(read::read(&bytes)?);
+        let mut contents = read::read(&bytes)?;
         let name = Some(String::new());
+        let mut pieces = vec![Piece { name, bytes }];
+        split::add(&folder, path, &mut contents, &mut pieces)?;
         Ok(Gguf {
-            pieces: [Piece { name, bytes }].into(),
+            pieces: pieces.into(),
             folder: Arc::new(folder),
-            contents,
+            contents: Arc::new(contents),
             is_checkpoint: false,
         })
     }
@@ -289,8 +293,8 @@ impl Gguf {
         Some(entry.tensor(name, &self.pieces))
     }
 
-    /// The files that hold tensors: only the model's own, or those of a folder after the keys made
-    /// from it.
+    /// The files that hold tensors: the model's own, with the others of a split model behind it; or
+    /// those of a folder after the keys made from it.
     #[must_use]
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces

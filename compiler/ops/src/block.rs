@@ -8,8 +8,11 @@
 
 mod dequantize;
 mod parts;
+mod widen;
 
-pub use parts::{Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0, scale_and_minimum};
+pub use parts::{
+    IQ4_NL, IQ4_VALUES, IQ4_XS, MXFP4, MXFP4_VALUES, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, scale_and_minimum,
+};
 
 use std::fmt;
 
@@ -32,17 +35,38 @@ pub enum BlockLayout {
     Q5_K = codes::POLYCHIP_BLOCKS_Q5_K,
     /// 256 values in 210 bytes: 16 groups with scales of 8 bits, 6 bits each around 32.
     Q6_K = codes::POLYCHIP_BLOCKS_Q6_K,
+    /// 32 values in 22 bytes: a scale and 5 bits each around 16.
+    Q5_0 = codes::POLYCHIP_BLOCKS_Q5_0,
+    /// 32 values in 24 bytes: a scale, a minimum and 5 bits each.
+    Q5_1 = codes::POLYCHIP_BLOCKS_Q5_1,
+    /// 256 values in 84 bytes: 16 groups with scales and minima of 4 bits, 2 bits each.
+    Q2_K = codes::POLYCHIP_BLOCKS_Q2_K,
+    /// 256 values in 110 bytes: 16 groups with scales of 6 bits, 3 bits each around 4.
+    Q3_K = codes::POLYCHIP_BLOCKS_Q3_K,
+    /// 32 values in 18 bytes: a scale and 4 bits each, which index a table of 16 values.
+    IQ4_NL = codes::POLYCHIP_BLOCKS_IQ4_NL,
+    /// 256 values in 136 bytes: 8 groups with scales of 6 bits, 4 bits each as in IQ4_NL.
+    IQ4_XS = codes::POLYCHIP_BLOCKS_IQ4_XS,
+    /// 32 values in 17 bytes: a power of two and floats of 4 bits each.
+    MXFP4 = codes::POLYCHIP_BLOCKS_MXFP4,
 }
 
 impl BlockLayout {
     /// All of them.
-    pub const ALL: [BlockLayout; 6] = [
+    pub const ALL: [BlockLayout; 13] = [
         BlockLayout::Q4_0,
         BlockLayout::Q4_1,
         BlockLayout::Q8_0,
         BlockLayout::Q4_K,
         BlockLayout::Q5_K,
         BlockLayout::Q6_K,
+        BlockLayout::Q5_0,
+        BlockLayout::Q5_1,
+        BlockLayout::Q2_K,
+        BlockLayout::Q3_K,
+        BlockLayout::IQ4_NL,
+        BlockLayout::IQ4_XS,
+        BlockLayout::MXFP4,
     ];
 
     /// The code of the plugin ABI.
@@ -64,14 +88,32 @@ impl BlockLayout {
             BlockLayout::Q4_K => "q4_k",
             BlockLayout::Q5_K => "q5_k",
             BlockLayout::Q6_K => "q6_k",
+            BlockLayout::Q5_0 => "q5_0",
+            BlockLayout::Q5_1 => "q5_1",
+            BlockLayout::Q2_K => "q2_k",
+            BlockLayout::Q3_K => "q3_k",
+            BlockLayout::IQ4_NL => "iq4_nl",
+            BlockLayout::IQ4_XS => "iq4_xs",
+            BlockLayout::MXFP4 => "mxfp4",
         }
     }
 
     /// Values of a block.
     pub const fn elements(self) -> usize {
         match self {
-            BlockLayout::Q4_0 | BlockLayout::Q4_1 | BlockLayout::Q8_0 => 32,
-            BlockLayout::Q4_K | BlockLayout::Q5_K | BlockLayout::Q6_K => 256,
+            BlockLayout::Q4_0
+            | BlockLayout::Q4_1
+            | BlockLayout::Q8_0
+            | BlockLayout::Q5_0
+            | BlockLayout::Q5_1
+            | BlockLayout::IQ4_NL
+            | BlockLayout::MXFP4 => 32,
+            BlockLayout::Q4_K
+            | BlockLayout::Q5_K
+            | BlockLayout::Q6_K
+            | BlockLayout::Q2_K
+            | BlockLayout::Q3_K
+            | BlockLayout::IQ4_XS => 256,
         }
     }
 
@@ -84,6 +126,13 @@ impl BlockLayout {
             BlockLayout::Q4_K => 144,
             BlockLayout::Q5_K => 176,
             BlockLayout::Q6_K => 210,
+            BlockLayout::Q5_0 => 22,
+            BlockLayout::Q5_1 => 24,
+            BlockLayout::Q2_K => 84,
+            BlockLayout::Q3_K => 110,
+            BlockLayout::IQ4_NL => 18,
+            BlockLayout::IQ4_XS => 136,
+            BlockLayout::MXFP4 => 17,
         }
     }
 

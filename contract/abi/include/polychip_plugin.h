@@ -800,6 +800,48 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // - f16 `d`.
 #define POLYCHIP_BLOCKS_Q6_K 6
 
+// 22 bytes for 32 values: f16 `d`, 4 bytes whose bit i is the fifth bit of value i, 16 bytes as in
+// Q4_0. Value: (q - 16) d. This layout and those below since 1.3.
+#define POLYCHIP_BLOCKS_Q5_0 7
+
+// 24 bytes for 32 values: f16 `d`, f16 `m`, then as Q5_0. Value: q d + m.
+#define POLYCHIP_BLOCKS_Q5_1 8
+
+// 84 bytes for 256 values in 16 groups. Value: q d s - dmin m.
+//
+// - 16 bytes with a scale `s` in the low half and a minimum `m` in the high half.
+// - 64 bytes of 2 bits, 32 for 128 values each: bits 2k and 2k + 1 of byte i belong to value
+//   32 k + i.
+// - f16 `d`, f16 `dmin`.
+#define POLYCHIP_BLOCKS_Q2_K 9
+
+// 110 bytes for 256 values in 16 groups. Value: (q - 4) d (s - 32).
+//
+// - 32 bytes with third bits: bit k of byte i belongs to value 32 k + i.
+// - 64 bytes with the two low bits, as in Q2_K.
+// - 12 bytes with a scale `s` of 6 bits per group. For group g < 8: the low half of byte g; for
+//   the others: the high half of byte g - 8. Bits 2k and 2k + 1 of byte 8 + g % 4, where k is
+//   g / 4, are above them.
+// - f16 `d`.
+#define POLYCHIP_BLOCKS_Q3_K 10
+
+// 18 bytes for 32 values: as Q4_0, where `q` is an index into -127, -104, -83, -65, -49, -35, -22,
+// -10, 1, 13, 25, 38, 53, 69, 89, 113, a table `t`. Value: t(q) d.
+#define POLYCHIP_BLOCKS_IQ4_NL 11
+
+// 136 bytes for 256 values in 8 groups, with the table of IQ4_NL. Value: t(q) d (s - 32).
+//
+// - f16 `d`.
+// - 2 bytes with the two high bits of scales `s`, from the lowest bits on, and 4 bytes with their
+//   low halves, two a byte, low half first.
+// - 128 bytes, 16 per group as in Q4_0.
+#define POLYCHIP_BLOCKS_IQ4_XS 12
+
+// 17 bytes for 32 values: a byte `e`, 16 bytes as in Q4_0, where `q` is an index into 0, 1, 2, 3,
+// 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12, a table `t`. Value: t(q) times 2 to the power of
+// e - 128.
+#define POLYCHIP_BLOCKS_MXFP4 13
+
 // The call succeeded.
 #define POLYCHIP_STATUS_OK 0
 
@@ -1618,7 +1660,8 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 //   `preemption_bound_ns`, `switch_ns`.
 // - 1.2 appends constants in blocks (`POLYCHIP_ENCODING_BLOCKS`, `block_layout`) and the times of
 //   a run's steps (`POLYCHIP_SUBMIT_STEPS`, `fence_steps`).
-#define POLYCHIP_ABI_MINOR 2
+// - 1.3 appends layouts of such blocks (`POLYCHIP_BLOCKS_Q5_0` and those after it).
+#define POLYCHIP_ABI_MINOR 3
 
 // `temperature_mc` holds a value.
 #define POLYCHIP_TELEMETRY_TEMPERATURE 1

@@ -50,6 +50,41 @@ pub const POLYCHIP_BLOCKS_Q5_K: u32 = 5;
 /// - 16 signed scales `s`, each for 16 values.
 /// - f16 `d`.
 pub const POLYCHIP_BLOCKS_Q6_K: u32 = 6;
+/// 22 bytes for 32 values: f16 `d`, 4 bytes whose bit i is the fifth bit of value i, 16 bytes as in
+/// Q4_0. Value: (q - 16) d. This layout and those below since 1.3.
+pub const POLYCHIP_BLOCKS_Q5_0: u32 = 7;
+/// 24 bytes for 32 values: f16 `d`, f16 `m`, then as Q5_0. Value: q d + m.
+pub const POLYCHIP_BLOCKS_Q5_1: u32 = 8;
+/// 84 bytes for 256 values in 16 groups. Value: q d s - dmin m.
+///
+/// - 16 bytes with a scale `s` in the low half and a minimum `m` in the high half.
+/// - 64 bytes of 2 bits, 32 for 128 values each: bits 2k and 2k + 1 of byte i belong to value
+///   32 k + i.
+/// - f16 `d`, f16 `dmin`.
+pub const POLYCHIP_BLOCKS_Q2_K: u32 = 9;
+/// 110 bytes for 256 values in 16 groups. Value: (q - 4) d (s - 32).
+///
+/// - 32 bytes with third bits: bit k of byte i belongs to value 32 k + i.
+/// - 64 bytes with the two low bits, as in Q2_K.
+/// - 12 bytes with a scale `s` of 6 bits per group. For group g < 8: the low half of byte g; for
+///   the others: the high half of byte g - 8. Bits 2k and 2k + 1 of byte 8 + g % 4, where k is
+///   g / 4, are above them.
+/// - f16 `d`.
+pub const POLYCHIP_BLOCKS_Q3_K: u32 = 10;
+/// 18 bytes for 32 values: as Q4_0, where `q` is an index into -127, -104, -83, -65, -49, -35, -22,
+/// -10, 1, 13, 25, 38, 53, 69, 89, 113, a table `t`. Value: t(q) d.
+pub const POLYCHIP_BLOCKS_IQ4_NL: u32 = 11;
+/// 136 bytes for 256 values in 8 groups, with the table of IQ4_NL. Value: t(q) d (s - 32).
+///
+/// - f16 `d`.
+/// - 2 bytes with the two high bits of scales `s`, from the lowest bits on, and 4 bytes with their
+///   low halves, two a byte, low half first.
+/// - 128 bytes, 16 per group as in Q4_0.
+pub const POLYCHIP_BLOCKS_IQ4_XS: u32 = 12;
+/// 17 bytes for 32 values: a byte `e`, 16 bytes as in Q4_0, where `q` is an index into 0, 1, 2, 3,
+/// 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12, a table `t`. Value: t(q) times 2 to the power of
+/// e - 128.
+pub const POLYCHIP_BLOCKS_MXFP4: u32 = 13;
 
 /// Scale and zero point of a quantised tensor.
 #[repr(C)]

@@ -163,12 +163,13 @@ impl FlatGraph {
 
     /// Lowest minor version of the contract that a plugin needs to read the graph.
     pub(crate) fn least_minor(&self) -> u32 {
-        let mut encodings = self.keep.encodings.iter().flatten();
-        if encodings.any(|encoding| encoding.kind == abi::POLYCHIP_ENCODING_BLOCKS) {
-            2
-        } else {
-            0
-        }
+        let encodings = self.keep.encodings.iter().flatten();
+        let blocks = encodings.filter(|encoding| encoding.kind == abi::POLYCHIP_ENCODING_BLOCKS);
+        let minor = |layout| if layout > abi::POLYCHIP_BLOCKS_Q6_K { 3 } else { 2 };
+        blocks
+            .map(|encoding| minor(encoding.block_layout))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Number of nodes.

@@ -18,6 +18,11 @@ import gguf
 import numpy as np
 
 KINDS = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q5_K", "Q6_K"]
+KINDS += ["Q5_0", "Q5_1", "Q2_K", "Q3_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
+
+# where the 16-bit floats of a block are; the others have two at the start
+SCALES = {"F32": [], "F16": [], "BF16": [], "MXFP4": [], "Q2_K": [80, 82], "Q3_K": [108], "Q6_K": [208]}
+SCALES.update(dict.fromkeys(["Q4_0", "Q5_0", "Q8_0", "IQ4_NL", "IQ4_XS"], [0]))
 
 TEXTS = [
     "",
@@ -75,8 +80,7 @@ def blocks():
         block, size = gguf.GGML_QUANT_SIZES[kind]
         count = {1: 64, 32: 6, 256: 3}[block]
         data = random.integers(0, 256, (count, size), dtype=np.uint8)
-        scales = {"F32": [], "F16": [], "BF16": [], "Q6_K": [208], "Q4_0": [0], "Q8_0": [0]}.get(name, [0, 2])
-        for at in scales:
+        for at in SCALES.get(name, [0, 2]):
             values = random.normal(0, 1, count) * 10.0 ** random.integers(-7, 4, count)
             data[:, at : at + 2] = values.astype(np.float16).reshape(-1, 1).view(np.uint8)
         if block == 1:

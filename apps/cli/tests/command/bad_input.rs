@@ -252,7 +252,22 @@ fn wrong_name_type_and_shape_of_an_input() {
             ),
             vec!["input \"x\"", "huge.npy"],
         ),
-        (format!("x={}", file("x.txt", b"1 2 3")), vec![".npy or .png"]),
+        (
+            format!("x={}", file("x.csv", b"1 2 3")),
+            vec![".npy, .png, .jpg, .wav or .txt files"],
+        ),
+        (
+            format!("x={}", file("x.txt", b"1 two 3")),
+            vec!["x.txt", "\"two\" is not a number of f32"],
+        ),
+        (
+            format!("x={}", file("x.jpg", b"<html>")),
+            vec!["x.jpg", "not a readable JPEG picture"],
+        ),
+        (
+            format!("x={}", file("x.wav", b"RIFF\0\0\0\0WAVEfmt ")),
+            vec!["x.wav", "not a readable WAV file"],
+        ),
         (
             "x=/nowhere/x.npy".to_owned(),
             vec!["/nowhere/x.npy", "No such file"],
@@ -309,8 +324,9 @@ fn mismatched_pictures_are_rejected() {
         &[&model, "--input", &large],
         3,
         &[
-            "input \"image\" expects f32 [1, 3, 96, 96]",
-            "held-out.png holds f32 [1, 3, ",
+            "input \"image\": ",
+            "held-out.png: the picture is ",
+            "the input takes 96 × 96; choose --resize",
         ],
     );
     let star = format!("image={}", shapes_file("pictures/star.png"));

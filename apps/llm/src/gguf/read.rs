@@ -12,7 +12,8 @@ use super::tensor_type::TensorType;
 use super::value::{Span, Value};
 use crate::{Error, Result};
 
-const VERSION: u32 = 3;
+/// Versions that are read. 3 differs from 2 only in that it may be big-endian, which is not supported; 1 counts with 4 bytes.
+const VERSIONS: std::ops::RangeInclusive<u32> = 2..=3;
 /// Alignment if `general.alignment` is missing, by the format's specification.
 const DEFAULT_ALIGNMENT: u32 = 32;
 /// Least bytes of a key with its value: two lengths, a type and one byte.
@@ -54,14 +55,14 @@ fn header(cursor: &mut Cursor<'_>) -> Result<(u64, u64)> {
         )));
     }
     let version = cursor.u32(&what)?;
-    if version.swap_bytes() == VERSION {
+    if VERSIONS.contains(&version.swap_bytes()) {
         return Err(Error::unsupported(
             "a big-endian GGUF file, which is not supported: convert the model to little-endian",
         ));
     }
-    if version != VERSION {
+    if !VERSIONS.contains(&version) {
         return Err(Error::unsupported(format!(
-            "GGUF version {version} is not supported, only version {VERSION}: convert the model again"
+            "GGUF version {version} is not supported, only versions 2 and 3: convert the model again"
         )));
     }
     let tensors = cursor.u64(&what)?;

@@ -27,6 +27,20 @@ pub enum TensorType {
     Q5_K,
     /// 256 weights: 16 groups with 8-bit scales, 6-bit values around 32.
     Q6_K,
+    /// 32 weights: a scale and 5-bit values around 16.
+    Q5_0,
+    /// 32 weights: a scale, a minimum and 5-bit values.
+    Q5_1,
+    /// 256 weights: 16 groups with 4-bit scales and minima, 2-bit values.
+    Q2_K,
+    /// 256 weights: 16 groups with 6-bit scales, 3-bit values around 4.
+    Q3_K,
+    /// 32 weights: a scale and 4-bit indices into a table of 16 values.
+    IQ4_NL,
+    /// 256 weights: 8 groups with 6-bit scales, indices as in IQ4_NL.
+    IQ4_XS,
+    /// 32 weights: a power of two and 4-bit floats.
+    MXFP4,
 }
 
 /// Names of ggml's types by number, without abandoned ones.
@@ -69,7 +83,7 @@ const NAMES: [(u32, &str); 34] = [
 
 impl TensorType {
     /// All supported types.
-    pub const ALL: [TensorType; 9] = [
+    pub const ALL: [TensorType; 16] = [
         TensorType::F32,
         TensorType::F16,
         TensorType::BF16,
@@ -79,6 +93,13 @@ impl TensorType {
         TensorType::Q4_K,
         TensorType::Q5_K,
         TensorType::Q6_K,
+        TensorType::Q5_0,
+        TensorType::Q5_1,
+        TensorType::Q2_K,
+        TensorType::Q3_K,
+        TensorType::IQ4_NL,
+        TensorType::IQ4_XS,
+        TensorType::MXFP4,
     ];
 
     /// Number of the type in files.
@@ -89,11 +110,18 @@ impl TensorType {
             TensorType::F16 => 1,
             TensorType::Q4_0 => 2,
             TensorType::Q4_1 => 3,
+            TensorType::Q5_0 => 6,
+            TensorType::Q5_1 => 7,
             TensorType::Q8_0 => 8,
+            TensorType::Q2_K => 10,
+            TensorType::Q3_K => 11,
             TensorType::Q4_K => 12,
             TensorType::Q5_K => 13,
             TensorType::Q6_K => 14,
+            TensorType::IQ4_NL => 20,
+            TensorType::IQ4_XS => 23,
             TensorType::BF16 => 30,
+            TensorType::MXFP4 => 39,
         }
     }
 
@@ -132,6 +160,13 @@ impl TensorType {
             TensorType::Q4_K => BlockLayout::Q4_K,
             TensorType::Q5_K => BlockLayout::Q5_K,
             TensorType::Q6_K => BlockLayout::Q6_K,
+            TensorType::Q5_0 => BlockLayout::Q5_0,
+            TensorType::Q5_1 => BlockLayout::Q5_1,
+            TensorType::Q2_K => BlockLayout::Q2_K,
+            TensorType::Q3_K => BlockLayout::Q3_K,
+            TensorType::IQ4_NL => BlockLayout::IQ4_NL,
+            TensorType::IQ4_XS => BlockLayout::IQ4_XS,
+            TensorType::MXFP4 => BlockLayout::MXFP4,
         })
     }
 

@@ -176,6 +176,13 @@ fn steps(kind: TensorType) -> f32 {
         TensorType::Q4_K => 63.0 * 15.0,
         TensorType::Q5_K => 63.0 * 31.0,
         TensorType::Q6_K => 128.0 * 32.0,
+        TensorType::Q5_0 => 16.0,
+        TensorType::Q5_1 => 31.0,
+        TensorType::Q2_K => 15.0 * 3.0,
+        TensorType::Q3_K => 32.0 * 4.0,
+        TensorType::IQ4_NL => 127.0,
+        TensorType::IQ4_XS => 32.0 * 127.0,
+        TensorType::MXFP4 => 12.0,
     }
 }
 
@@ -201,8 +208,19 @@ pub fn random_blocks(kind: TensorType, count: usize, random: &mut impl Rng) -> V
                     block[at..at + 2].copy_from_slice(&value.to_le_bytes());
                 };
                 match quantised {
-                    TensorType::Q4_0 | TensorType::Q8_0 => scale(0),
+                    TensorType::Q4_0
+                    | TensorType::Q5_0
+                    | TensorType::Q8_0
+                    | TensorType::IQ4_NL
+                    | TensorType::IQ4_XS => scale(0),
                     TensorType::Q6_K => scale(208),
+                    TensorType::Q3_K => scale(108),
+                    TensorType::Q2_K => {
+                        scale(80);
+                        scale(82);
+                    }
+                    // 2^-7 times at most 12, and less
+                    TensorType::MXFP4 => block[0] = 119 + block[0] % 3,
                     _ => {
                         scale(0);
                         scale(2);

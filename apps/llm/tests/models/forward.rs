@@ -1,6 +1,6 @@
 //! Logits of tiny models against plain loops in f64 over the dequantised weights, of every architecture and block type.
 
-use polychip::Policy;
+use polychip::{Policy, Precision};
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{Architecture, Config, Gguf, LanguageModel, Options, RopePairing, TokenId};
@@ -214,6 +214,51 @@ fn agrees(kind: TensorType, architecture: Architecture, tied: bool) {
 fn weight_types_match_plain_loops() {
     for kind in TensorType::ALL {
         agrees(kind, Architecture::Llama, true);
+    }
+}
+
+/// Block types against the same weights as plain floats, at exact precision.
+#[test]
+fn blocks_match_the_same_weights_as_floats() {
+    for kind in TensorType::ALL.into_iter().filter(|kind| !kind.is_float()) {
+        let tiny = TinyModel {
+            architecture: Architecture::Llama,
+            kind,
+            layers: 2,
+            tied: true,
+            seed: 9,
+        };
+        let blocks = Gguf::read(tiny.writer().finish().into()).unwrap();
+        let mut writer = TinyModel {
+            kind: TensorType::F32,
+            ..tiny
+        }
+        .writer();
+        let names: Vec<String> = blocks.tensors().map(|tensor| tensor.name().to_owned()).collect();
+        for name in names {
+            let tensor = blocks.tensor(&name).unwrap();
+            let mut values = vec![0.0f32; tensor.len()];
+            tensor.dequantize(0, &mut values);
+            writer.remove_tensor(&name);
+            let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            writer.tensor(&name, TensorType::F32, tensor.dims(), bytes);
+        }
+        let floats = Gguf::read(writer.finish().into()).unwrap();
+        let text = tokens(13, 250);
+        let logits = |file: Gguf| -> Vec<f32> {
+            let policy = Policy::latency().threads(1).precision(Precision::Exact);
+            let options = Options::new().policy(policy).capacity(32);
+            let model = LanguageModel::of("tiny", file, options).unwrap();
+            let mut sequence = model.sequence().unwrap();
+            let mut all = Vec::new();
+            sequence
+                .append_all(&text, |logits| all.extend_from_slice(logits))
+                .unwrap();
+            all
+        };
+        let wanted: Vec<f64> = logits(floats).into_iter().map(f64::from).collect();
+        let off = distance(&logits(blocks), &wanted);
+        assert!(off < 1e-3, "{kind} is {off} off its own weights as floats");
     }
 }
 

@@ -245,15 +245,18 @@ fn quantised(
     if !part.is_constant(b) || !shape.transposed_b || shape.own_b != 1 || shape.transposed_a {
         return Ok(false);
     }
-    let quants = match layout {
+    // blocks without a kernel are read as wider ones of the same values, or else decoded
+    let quants = match layout.wider().unwrap_or(layout) {
         BlockLayout::Q4_0 => Quants::Q4_0,
         BlockLayout::Q4_1 => Quants::Q4_1,
         BlockLayout::Q8_0 => Quants::Q8_0,
         BlockLayout::Q4_K => Quants::Q4_K,
         BlockLayout::Q5_K => Quants::Q5_K,
         BlockLayout::Q6_K => Quants::Q6_K,
+        _ => return Ok(false),
     };
     let row = quants.bytes(shape.k.into());
+    let stored = shape.k as usize / layout.elements() * layout.bytes();
     let (scalar, left) = (l.scalar(a)?, l.rows(a)?);
     let mut end = EpilogueBuilder::new();
     summand(l, &mut end, node, y)?;
@@ -271,10 +274,17 @@ fn quantised(
             epilogue: range.epilogue(&epilogue),
             tile: FIRST,
         };
+        let n = range.count() as usize;
         let pack = |l: &mut Lowering<'_>, bytes| {
             l.packed(bytes, || {
                 let bytes = part.tensors[b].bytes().unwrap_or_default();
-                Ok(range.of(&bytes, row as usize).into_owned())
+                let bytes = range.of(&bytes, stored);
+                if layout.wider().is_none() {
+                    return Ok(bytes.into_owned());
+                }
+                let mut wide = Vec::with_capacity(row as usize * n);
+                layout.widen(&bytes, &mut wide);
+                Ok(wide)
             })
         };
         columns_of(l, &gemm, left, pack, &ends)?;

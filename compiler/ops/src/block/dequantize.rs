@@ -3,7 +3,8 @@
 //! Products and sums are rounded one by one: no fused multiply-add.
 
 use super::BlockLayout;
-use super::parts::{Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0, scale_and_minimum};
+use super::parts::{Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_1, Q5_K, Q6_K, Q8_0, scale_and_minimum};
+use super::widen::for_each_group;
 
 /// Fills `out` with the values of `blocks`.
 pub(super) fn dequantize(layout: BlockLayout, blocks: &[u8], out: &mut [f32]) {
@@ -14,6 +15,17 @@ pub(super) fn dequantize(layout: BlockLayout, blocks: &[u8], out: &mut [f32]) {
         BlockLayout::Q4_K => each(blocks, out, q4_k),
         BlockLayout::Q5_K => each(blocks, out, q5_k),
         BlockLayout::Q6_K => each(blocks, out, q6_k),
+        BlockLayout::Q5_1 => each(blocks, out, q5_1),
+        BlockLayout::Q2_K => each(blocks, out, q2_k),
+        BlockLayout::Q3_K => each(blocks, out, q3_k),
+        BlockLayout::Q5_0 | BlockLayout::IQ4_NL | BlockLayout::IQ4_XS | BlockLayout::MXFP4 => {
+            let mut groups = out.as_chunks_mut::<32>().0.iter_mut();
+            for_each_group(layout, blocks, |scale, values| {
+                if let Some(out) = groups.next() {
+                    *out = values.map(|value| f32::from(value) * scale);
+                }
+            });
+        }
     }
 }
 
@@ -95,5 +107,33 @@ fn q6_k(block: &[u8; 210], out: &mut [f32; 256]) {
             let scale = scale * f32::from(block.scales[group * 2 + index / 16] as i8);
             *out = scale * f32::from(value as i8 - 32);
         }
+    }
+}
+
+fn q5_1(block: &[u8; 24], out: &mut [f32; 32]) {
+    let block = Q5_1::new(block);
+    let (scale, minimum) = (block.scale.to_f32(), block.minimum.to_f32());
+    for (index, out) in out.iter_mut().enumerate() {
+        let low = block.values[index % 16] >> (index / 16 * 4) & 15;
+        let value = low | ((block.high >> index & 1) as u8) << 4;
+        *out = f32::from(value) * scale + minimum;
+    }
+}
+
+fn q2_k(block: &[u8; 84], out: &mut [f32; 256]) {
+    let block = Q2_K::new(block);
+    let (scale, minimum) = (block.scale.to_f32(), block.minimum.to_f32());
+    for (index, out) in out.iter_mut().enumerate() {
+        let group = block.groups[index / 16];
+        let value = block.values[index / 128 * 32 + index % 32] >> (index / 32 % 4 * 2) & 3;
+        *out = scale * f32::from(group & 15) * f32::from(value) - minimum * f32::from(group >> 4);
+    }
+}
+
+fn q3_k(block: &[u8; 110], out: &mut [f32; 256]) {
+    let block = Q3_K::new(block);
+    let scale = block.scale.to_f32();
+    for (index, out) in out.iter_mut().enumerate() {
+        *out = scale * f32::from(block.factor(index / 16)) * f32::from(block.value(index));
     }
 }

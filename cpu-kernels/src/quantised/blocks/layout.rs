@@ -32,11 +32,15 @@ pub enum BlockLayout {
     U4,
     /// As U4, of 8 bits.
     U8,
+    /// As Q4_1, of 5 bits.
+    Q5_1,
+    /// 256 weights `q * (scale * s) - minimum * m` of 2 bits, `s` and `m` for each 16.
+    Q2_K,
 }
 
 impl BlockLayout {
     /// Every layout.
-    pub const ALL: [BlockLayout; 8] = [
+    pub const ALL: [BlockLayout; 10] = [
         BlockLayout::Q4_0,
         BlockLayout::Q4_1,
         BlockLayout::Q8_0,
@@ -45,16 +49,21 @@ impl BlockLayout {
         BlockLayout::Q6_K,
         BlockLayout::U4,
         BlockLayout::U8,
+        BlockLayout::Q5_1,
+        BlockLayout::Q2_K,
     ];
 
     /// Weights of a block.
     #[must_use]
     pub const fn elements(self) -> usize {
         match self {
-            BlockLayout::Q4_0 | BlockLayout::Q4_1 | BlockLayout::Q8_0 | BlockLayout::U4 | BlockLayout::U8 => {
-                32
-            }
-            BlockLayout::Q4_K | BlockLayout::Q5_K | BlockLayout::Q6_K => 256,
+            BlockLayout::Q4_0
+            | BlockLayout::Q4_1
+            | BlockLayout::Q5_1
+            | BlockLayout::Q8_0
+            | BlockLayout::U4
+            | BlockLayout::U8 => 32,
+            BlockLayout::Q2_K | BlockLayout::Q4_K | BlockLayout::Q5_K | BlockLayout::Q6_K => 256,
         }
     }
 
@@ -70,6 +79,8 @@ impl BlockLayout {
             BlockLayout::Q6_K => 210,
             BlockLayout::U4 => 21,
             BlockLayout::U8 => 37,
+            BlockLayout::Q5_1 => 24,
+            BlockLayout::Q2_K => 84,
         }
     }
 }
@@ -85,6 +96,8 @@ pub(super) const GROUP: usize = 32;
 pub(super) enum Start {
     /// Nothing.
     Zero,
+    /// Nothing; the two halves of a group have separate sums and minima.
+    Halves,
     /// 8.
     Eight,
     /// 32; the two halves of a group have separate sums.
@@ -97,8 +110,8 @@ pub(super) enum Start {
 pub(super) struct Factors<T> {
     /// The scale of each half of the group.
     pub(super) scales: [T; 2],
-    /// The term added to each weight.
-    pub(super) minimum: T,
+    /// The term added to each weight of the halves.
+    pub(super) minima: [T; 2],
 }
 
 /// The constants and decoding of a layout.
@@ -146,7 +159,7 @@ pub(super) trait Layout {
         let _ = (b, p, group);
         Factors {
             scales: [block[0]; 2],
-            minimum: block[1],
+            minima: [block[1]; 2],
         }
     }
 }
@@ -315,7 +328,7 @@ unsafe fn scales_and_minima<B: Bytes>(b: B, block: [F<B>; 2], p: *const u8, grou
     let scale = s.mul(block[0], row(2 * group));
     Factors {
         scales: [scale; 2],
-        minimum: s.neg(s.mul(block[1], row(2 * group + 1))),
+        minima: [s.neg(s.mul(block[1], row(2 * group + 1))); 2],
     }
 }
 
@@ -411,7 +424,61 @@ impl Layout for Q6K {
         }
         Factors {
             scales,
-            minimum: block[1],
+            minima: [block[1]; 2],
         }
+    }
+}
+
+pub(super) struct Q5_1;
+
+impl Layout for Q5_1 {
+    const LAYOUT: BlockLayout = BlockLayout::Q5_1;
+    const WORDS: usize = 5;
+    const SCALES: usize = 4;
+    const MOST: i32 = 31;
+    const START: Start = Start::Zero;
+    const MINIMA: bool = true;
+
+    #[inline(always)]
+    unsafe fn codes<B: Bytes>(b: B, p: *const u8) -> [I<B>; 8] {
+        // SAFETY: as the caller promises.
+        unsafe { Q5K::codes(b, p) }
+    }
+}
+
+pub(super) struct Q2K;
+
+impl Layout for Q2K {
+    const LAYOUT: BlockLayout = BlockLayout::Q2_K;
+    const WORDS: usize = 2;
+    const SCALES: usize = 20;
+    const MOST: i32 = 3;
+    const START: Start = Start::Halves;
+    const MINIMA: bool = true;
+
+    #[inline(always)]
+    unsafe fn codes<B: Bytes>(b: B, p: *const u8) -> [I<B>; 8] {
+        let s = b.simd();
+        let low = s.splat_i(0x0303_0303);
+        let mut codes = [low; 8];
+        for (half, codes) in codes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            // SAFETY: the caller promises two words; bits 2·v and 2·v+1 of each byte are a half's vector `v`.
+            let bits = unsafe { words(b, p, half) };
+            let planes = [bits, s.shr_i::<2>(bits), s.shr_i::<4>(bits), s.shr_i::<6>(bits)];
+            *codes = planes.map(|bits| s.and_i(bits, low));
+        }
+        codes
+    }
+    #[inline(always)]
+    unsafe fn factors<B: Bytes>(b: B, block: [F<B>; 2], p: *const u8, group: usize) -> Factors<F<B>> {
+        let (s, lanes) = (b.simd(), <B::S as Simd>::LANES);
+        let (mut scales, mut minima) = ([block[0]; 2], [block[1]; 2]);
+        for (half, (scale, minimum)) in scales.iter_mut().zip(&mut minima).enumerate() {
+            // SAFETY: the caller promises sixteen rows of bytes behind the two rows of 16 bits.
+            let bytes = unsafe { b.widen(p.add((4 + 2 * group + half) * lanes), lanes) };
+            *scale = s.mul(block[0], s.to_float(s.and_i(bytes, s.splat_i(15))));
+            *minimum = s.neg(s.mul(block[1], s.to_float(s.shr_i::<4>(bytes))));
+        }
+        Factors { scales, minima }
     }
 }

@@ -1,6 +1,6 @@
 //! Blocks of a file as panels.
 //!
-//! 1. Codes keep their bits: nibbles stay nibbles, fifth and sixth bits stay planes of bits. Only the scales of Q4_K and
+//! 1. Codes keep their bits: nibbles and pairs of bits stay such, fifth and sixth bits stay planes of bits. Only the scales of Q4_K and
 //!    Q5_K grow, from 6 bits to 8.
 //! 2. Columns that fill the last panel up are zeros.
 //!
@@ -35,6 +35,20 @@ fn codes(layout: BlockLayout, block: &[u8], group: usize) -> [u32; 8] {
         BlockLayout::Q8_0 => {
             for (w, to) in words.iter_mut().enumerate() {
                 *to = word(block, 2 + 4 * w) ^ 0x8080_8080;
+            }
+        }
+        BlockLayout::Q5_1 => {
+            words[..4].copy_from_slice(&[8, 12, 16, 20].map(|at| word(block, at)));
+            let fifth = |v: usize, j: usize| (word(block, 4) >> (4 * v + j) & 1) << (8 * j + v);
+            for v in 0..8 {
+                words[4] |= (0..4).fold(0, |all, j| all | fifth(v, j));
+            }
+        }
+        BlockLayout::Q2_K => {
+            let values = &block[16 + group / 4 * 32..];
+            for v in 0..8 {
+                let bits = word(values, 4 * v) >> (group % 4 * 2) & 0x0303_0303;
+                words[v / 4] |= bits << (2 * (v % 4));
             }
         }
         BlockLayout::U8 => {
@@ -84,7 +98,7 @@ fn scales(layout: BlockLayout, block: &[u8], lane: usize, lanes: usize, to: &mut
     };
     match layout {
         BlockLayout::Q4_0 | BlockLayout::Q8_0 => float(0, 0),
-        BlockLayout::Q4_1 => {
+        BlockLayout::Q4_1 | BlockLayout::Q5_1 => {
             float(0, 0);
             float(1, 2);
         }
@@ -95,6 +109,13 @@ fn scales(layout: BlockLayout, block: &[u8], lane: usize, lanes: usize, to: &mut
                 for (i, byte) in scale_and_minimum(&block[4..16], group).into_iter().enumerate() {
                     to[(4 + 2 * group + i) * lanes + lane] = byte;
                 }
+            }
+        }
+        BlockLayout::Q2_K => {
+            float(0, 80);
+            float(1, 82);
+            for (i, &byte) in block[..16].iter().enumerate() {
+                to[(4 + i) * lanes + lane] = byte;
             }
         }
         BlockLayout::Q6_K => {

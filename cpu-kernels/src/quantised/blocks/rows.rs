@@ -17,12 +17,14 @@ pub(super) const LINE: usize = 64;
 pub(super) const SCALE: usize = 8;
 /// The word with the scaled sum of the bytes.
 pub(super) const SUM: usize = 9;
-/// The word with -8 times the sum of the bytes, an integer as all that follow.
+/// The word with -8 times the sum of the bytes, an integer as those up to [`HALF_SUMS`].
 pub(super) const EIGHT: usize = 10;
 /// The word with the sum that starts where 128 is taken off codes, less what the instruction takes off.
 pub(super) const HALF: usize = 11;
 /// The words with -32 times the sum of each half of the bytes.
 pub(super) const THIRTY_TWO: usize = 12;
+/// The words with the scaled sum of each half of the bytes.
+pub(super) const HALF_SUMS: usize = 14;
 
 /// The most rows of a tile: as many as their sums fit the registers beside eight vectors of codes.
 const fn most_rows<B: Bytes>() -> usize {
@@ -161,8 +163,8 @@ unsafe fn round<B: Bytes>(b: B, x: *const f32, to: *mut u8) {
         (B::OFFSET - 128) * both,
         -32 * halves[0],
         -32 * halves[1],
-        0,
-        0,
+        float(scale * sums[0]),
+        float(scale * sums[1]),
     ];
     // SAFETY: the caller promises a line, of which the bytes are the first half.
     unsafe { to.add(GROUP).cast::<[i32; 8]>().write_unaligned(words) };

@@ -22,7 +22,8 @@ impl Random {
         let mut bytes: Vec<u8> = (0..count * layout.bytes()).map(|_| self.next() as u8).collect();
         let floats: &[usize] = match layout {
             BlockLayout::Q4_0 | BlockLayout::Q8_0 => &[0],
-            BlockLayout::Q4_1 | BlockLayout::Q4_K | BlockLayout::Q5_K => &[0, 2],
+            BlockLayout::Q4_1 | BlockLayout::Q5_1 | BlockLayout::Q4_K | BlockLayout::Q5_K => &[0, 2],
+            BlockLayout::Q2_K => &[80, 82],
             BlockLayout::Q6_K => &[208],
             BlockLayout::U4 | BlockLayout::U8 => &[],
         };
@@ -62,6 +63,15 @@ fn decode(layout: BlockLayout, block: &[u8]) -> Vec<f64> {
         match layout {
             BlockLayout::Q4_0 => (nibble(2, i) - 8.0) * float(0),
             BlockLayout::Q4_1 => nibble(4, i) * float(0) + float(2),
+            BlockLayout::Q5_1 => {
+                let fifth = f64::from(block[4 + i / 8] >> (i % 8) & 1);
+                (nibble(8, i) + 16.0 * fifth) * float(0) + float(2)
+            }
+            BlockLayout::Q2_K => {
+                let q = block[16 + i / 128 * 32 + within] >> (group % 4 * 2) & 3;
+                let both = block[i / 16];
+                f64::from(q) * float(80) * f64::from(both & 15) - float(82) * f64::from(both >> 4)
+            }
             BlockLayout::Q8_0 => f64::from(block[2 + i] as i8) * float(0),
             BlockLayout::Q4_K | BlockLayout::Q5_K => {
                 let five = layout == BlockLayout::Q5_K;

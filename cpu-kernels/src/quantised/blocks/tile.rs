@@ -4,7 +4,7 @@
 //! result does not depend on the rows beside it.
 
 use super::layout::{F, Factors, GROUP, Layout, Start};
-use super::rows::{EIGHT, HALF, LINE, SCALE, SUM, THIRTY_TWO, tile_at};
+use super::rows::{EIGHT, HALF, HALF_SUMS, LINE, SCALE, SUM, THIRTY_TWO, tile_at};
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes, I};
 use std::marker::PhantomData;
@@ -134,6 +134,13 @@ impl<W: Layout> Tiles<W> {
                             b.dot_codes::<4, 63>(start(THIRTY_TWO + 1), high, word(4)),
                         ]
                     }
+                    Start::Halves => {
+                        let ([low, high], zero) = (halves(codes), s.splat_i(0));
+                        [
+                            b.dot_codes::<4, 3>(zero, low, x),
+                            b.dot_codes::<4, 3>(zero, high, word(4)),
+                        ]
+                    }
                     Start::Zero => [dot::<B, W>(b, s.splat_i(0), codes, x); 2],
                     Start::Eight => [dot::<B, W>(b, start(EIGHT), codes, x); 2],
                     Start::Half => [dot::<B, W>(b, start(HALF), codes, x); 2],
@@ -186,7 +193,7 @@ impl<W: Layout> Tiles<W> {
             };
         }
         match W::START {
-            Start::Zero => {}
+            Start::Zero | Start::Halves => {}
             Start::Eight => start!(EIGHT),
             Start::Half => start!(HALF),
             Start::ThirtyTwo => start!(THIRTY_TWO),
@@ -196,15 +203,34 @@ impl<W: Layout> Tiles<W> {
             scale!(factors.scales[0]);
             start!(THIRTY_TWO + 1);
         }
+        if W::START == Start::Halves {
+            scale!(factors.scales[0]);
+            dots = [s.splat_i(0); MR];
+        }
         words!(4 5 6 7);
         scale!(factors.scales[1]);
         if W::MINIMA {
             for (r, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: the caller promises the line.
-                let all = s.splat(unsafe { line(r).wrapping_add(4 * SUM).cast::<f32>().read() });
-                *sum = s.mul_add(factors.minimum, all, *sum);
+                *sum = unsafe { Self::with_minima(b, *sum, factors, line(r)) };
             }
         }
+    }
+
+    /// `sum` and the minima times the sums of a row's bytes.
+    ///
+    /// # Safety
+    /// A line of [`LINE`] bytes is readable at `x`.
+    #[inline(always)]
+    unsafe fn with_minima<B: Bytes>(b: B, sum: F<B>, factors: &Factors<F<B>>, x: *const u8) -> F<B> {
+        let s = b.simd();
+        // SAFETY: the caller promises the line.
+        let float = |at: usize| s.splat(unsafe { x.wrapping_add(4 * at).cast::<f32>().read() });
+        if W::START == Start::Halves {
+            let sum = s.mul_add(factors.minima[0], float(HALF_SUMS), sum);
+            return s.mul_add(factors.minima[1], float(HALF_SUMS + 1), sum);
+        }
+        s.mul_add(factors.minima[0], float(SUM), sum)
     }
 
     /// `sum` and the dot products of a group's halves, or twice that of the group.
@@ -223,12 +249,13 @@ impl<W: Layout> Tiles<W> {
         // SAFETY: the caller promises the line.
         let float = |at: usize| s.splat(unsafe { x.wrapping_add(4 * at).cast::<f32>().read() });
         let mut sum = sum;
-        if W::START == Start::ThirtyTwo {
+        if matches!(W::START, Start::ThirtyTwo | Start::Halves) {
             sum = s.mul_add(s.to_float(dots[0]), s.mul(factors.scales[0], float(SCALE)), sum);
         }
         sum = s.mul_add(s.to_float(dots[1]), s.mul(factors.scales[1], float(SCALE)), sum);
         if W::MINIMA {
-            sum = s.mul_add(factors.minimum, float(SUM), sum);
+            // SAFETY: as above.
+            sum = unsafe { Self::with_minima(b, sum, factors, x) };
         }
         sum
     }

@@ -1,4 +1,4 @@
-//! Products with block-quantised constant weights, computed in that form: ggml's blocks, or 4- or 8-bit codes with separate
+//! Products with block-quantised constant weights, computed in that form: ggml's blocks (some in wider ones), or 4- or 8-bit codes with separate
 //! arrays of scales and zero points. Products of the same rows share a step, which rounds the rows and joins the threads once.
 //!
 //! Not here: block-quantised weights of other nodes (decoded, `matmul`), codes in blocks that are not multiples of 32 values
@@ -98,15 +98,37 @@ pub(super) fn goes_with(part: &Part, node: &Node, other: &Node) -> bool {
     }
 }
 
+/// The kernel's blocks that hold those of a layout without a change of any value: where it has none of the layout, wider ones.
 fn kernel_layout(layout: BlockLayout) -> quantised::BlockLayout {
     match layout {
         BlockLayout::Q4_0 => quantised::BlockLayout::Q4_0,
         BlockLayout::Q4_1 => quantised::BlockLayout::Q4_1,
-        BlockLayout::Q8_0 => quantised::BlockLayout::Q8_0,
+        BlockLayout::Q8_0 | BlockLayout::Q5_0 | BlockLayout::IQ4_NL => quantised::BlockLayout::Q8_0,
         BlockLayout::Q4_K => quantised::BlockLayout::Q4_K,
         BlockLayout::Q5_K => quantised::BlockLayout::Q5_K,
-        BlockLayout::Q6_K => quantised::BlockLayout::Q6_K,
+        BlockLayout::Q6_K | BlockLayout::Q3_K => quantised::BlockLayout::Q6_K,
+        BlockLayout::Q5_1 => quantised::BlockLayout::Q5_1,
+        BlockLayout::Q2_K => quantised::BlockLayout::Q2_K,
+        BlockLayout::IQ4_XS | BlockLayout::MXFP4 => quantised::BlockLayout::U8,
     }
+}
+
+/// Appends blocks as those of [`kernel_layout`]; `None` where they are such already.
+fn kernel_blocks(layout: BlockLayout, blocks: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    if layout.wider().is_some() {
+        layout.widen(blocks, out);
+        return Some(());
+    }
+    if kernel_layout(layout) != quantised::BlockLayout::U8 {
+        return None;
+    }
+    layout
+        .signed_bytes(blocks, |scale, bytes| {
+            out.extend(scale.to_le_bytes());
+            out.push(0x80);
+            out.extend(bytes.map(|byte| byte as u8 ^ 0x80));
+        })
+        .then_some(())
 }
 
 /// Lowers a product and those of one step with it.
@@ -134,13 +156,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
         let plan = if l.may_round { plan } else { plan.precise() };
         let recipe = Recipe::new("blocks").by((l.isa.code(), product.depth, product.columns));
         let recipe = match product.weights {
-            Weights::Blocks(_) => recipe,
+            Weights::Blocks(of) => recipe.by(of),
             Weights::NBits(nbits) => recipe.by((nbits, layout)),
         };
         let (packer, weights, recipe) = (plan.clone(), product.weights, recipe.of_shared(&source));
         reads.push(l.packed(vec![plan.packed_len()], recipe, move |packed| {
             match (weights, &source.constant) {
-                (Weights::Blocks(_), Some(constant)) => pack(&packer, constant, packed),
+                (Weights::Blocks(layout), Some(constant)) => pack(&packer, layout, constant, packed),
                 (Weights::NBits(nbits), _) => nbits.pack(&packer, &source, packed),
                 _ => {}
             }
@@ -180,12 +202,17 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
 }
 
 /// Packs ggml's blocks, some columns at a time.
-fn pack(packer: &BlockPlan, constant: &Constant, packed: &mut [f32]) {
+fn pack(packer: &BlockPlan, layout: BlockLayout, constant: &Constant, packed: &mut [f32]) {
     let panel = packer.panel_columns();
+    let column = packer.depth() / layout.elements() * layout.bytes();
     let panels = (Constant::BLOCK / (panel * packer.column_bytes())).max(1);
-    let mut first = 0;
-    constant.pieces(panels * panel * packer.column_bytes(), |columns| {
-        packer.pack_columns(first, columns, packed);
+    let (mut first, mut others) = (0, Vec::new());
+    constant.pieces(panels * panel * column, |columns| {
+        others.clear();
+        match kernel_blocks(layout, columns, &mut others) {
+            Some(()) => packer.pack_columns(first, &others, packed),
+            None => packer.pack_columns(first, columns, packed),
+        }
         first += panels * panel;
     });
 }

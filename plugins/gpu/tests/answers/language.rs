@@ -26,9 +26,13 @@ const F16: i64 = 10;
 fn blocks(net: &mut Net, layout: BlockLayout, rows: usize, depth: usize) -> TensorId {
     let (size, count) = (layout.bytes(), rows * depth / layout.elements());
     let scales: &[usize] = match layout {
-        BlockLayout::Q4_0 | BlockLayout::Q8_0 => &[0],
-        BlockLayout::Q4_1 | BlockLayout::Q4_K | BlockLayout::Q5_K => &[0, 2],
+        BlockLayout::Q4_0 | BlockLayout::Q8_0 | BlockLayout::Q5_0 => &[0],
+        BlockLayout::IQ4_NL | BlockLayout::IQ4_XS => &[0],
+        BlockLayout::Q4_1 | BlockLayout::Q5_1 | BlockLayout::Q4_K | BlockLayout::Q5_K => &[0, 2],
+        BlockLayout::Q2_K => &[80, 82],
+        BlockLayout::Q3_K => &[108],
         BlockLayout::Q6_K => &[208],
+        BlockLayout::MXFP4 => &[],
     };
     let mut bytes: Vec<u8> = (0..size * count)
         .map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3])
@@ -37,6 +41,10 @@ fn blocks(net: &mut Net, layout: BlockLayout, rows: usize, depth: usize) -> Tens
         for &at in scales {
             let scale = half::f16::from_f32(0.001 + 0.0001 * (index % 9) as f32);
             block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
+        }
+        if layout == BlockLayout::MXFP4 {
+            // 2^-8 to 2^-6
+            block[0] = 120 + (index % 3) as u8;
         }
     }
     let weights = net.constant(DType::U8, &[rows, depth], bytes);

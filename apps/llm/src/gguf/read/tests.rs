@@ -108,8 +108,8 @@ fn other_files_and_versions_are_refused_by_name() {
     );
     for (version, words) in [
         (1, "version 1"),
-        (2, "version 2"),
         (4, "version 4"),
+        (2_u32.swap_bytes(), "big-endian"),
         (3_u32.swap_bytes(), "big-endian"),
     ] {
         let mut writer = small();
@@ -121,6 +121,18 @@ fn other_files_and_versions_are_refused_by_name() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn version_2_reads_as_version_3() {
+    let mut writer = small();
+    let new = Gguf::read(writer.finish().into()).unwrap();
+    writer.version = 2;
+    let old = Gguf::read(writer.finish().into()).unwrap();
+    assert_eq!(old.text("name").unwrap(), new.text("name").unwrap());
+    let [old, new] = [&old, &new].map(|file| file.tensor("t").unwrap());
+    assert_eq!((old.kind(), old.dims()), (new.kind(), new.dims()));
+    assert_eq!(old.bytes(), new.bytes());
 }
 
 #[test]
