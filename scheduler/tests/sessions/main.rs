@@ -31,6 +31,7 @@ mod random;
 mod recovery;
 mod replanning;
 mod replicas;
+mod run_errors;
 mod sampling;
 mod shapes;
 mod slots;

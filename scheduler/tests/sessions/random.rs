@@ -39,7 +39,7 @@ const LOOPS: &str = r#"graph "loops" {
   const t2 "going": bool[] = [1]
   const t3 "none": f32[8] = [0, 0, 0, 0, 0, 0, 0, 0]
   t4 "last": f32[8], t5 "all": f32[3, 8] = Loop "loop"(t1, t2, t3)
-    body body() graph "round" {
+    body body() "round" {
       input t0 "round": i64[]
       input t1 "going": bool[]
       input t2 "sum": f32[8]
@@ -52,7 +52,7 @@ const LOOPS: &str = r#"graph "loops" {
       output t6
     }
   t6 "sum": f32[8], t7 "rows": f32[4, 8] = Scan "scan"(t3, t0) {num_scan_inputs: 1}
-    body body() graph "step" {
+    body body() "step" {
       input t0 "sum": f32[8]
       input t1 "row": f32[8]
       t2 "noise": f32[8] = RandomUniformLike "noise"(t1)

@@ -26,4 +26,5 @@ mod several;
 mod shapes;
 mod small;
 mod stable;
+mod strings;
 mod tool;
