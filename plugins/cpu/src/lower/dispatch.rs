@@ -13,8 +13,8 @@ use super::epilogue::FusedEpilogue;
 use super::{
     argreduce, attention, blocks, body, cached, cast, concat, control, conv, conv_transpose, cumulative,
     data_dependent, einsum, elementwise, elementwise_int, forest, gather, gemm_int, int4, int8, integers,
-    loss, matmul, movement, normalise, pool, recurrent, reduce, reference, resize, resize_axes,
-    reverse, rotary, sample, scan, scatter, selection, softmax, sort, statistics, window_max,
+    loss, matmul, movement, normalise, pool, recurrent, reduce, reference, resize, resize_axes, reverse,
+    rotary, sample, scan, scatter, selection, softmax, sort, statistics, window_max,
 };
 use crate::part::{Node, TensorIndex};
 

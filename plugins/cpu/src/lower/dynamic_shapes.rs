@@ -468,7 +468,8 @@ impl SpecializationCache {
             }
         }
         let used = self.uses;
-        self.specializations.insert(key, Specialization { used, compiled });
+        self.specializations
+            .insert(key, Specialization { used, compiled });
     }
 }
 

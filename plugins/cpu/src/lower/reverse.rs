@@ -112,7 +112,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let reads = [l.read(x, Layout::RowMajor, storage)?, l.rows(lengths)?];
     let result = l.write(y, Layout::RowMajor, storage)?;
     let elements = shape.iter().product();
-    let class = if reversal.row < 16 { Class::Select } else { Class::Copy };
+    let class = if reversal.row < 16 {
+        Class::Select
+    } else {
+        Class::Copy
+    };
     l.step(
         "reverse",
         &reads,

@@ -300,6 +300,10 @@ fn loops_fill_and_read_sequences() {
     let found = run(source, &[floats(&x), integer(3)]);
     // each round puts its row in front
     assert_eq!(found[0], (vec![3, 2], vec![5.0, 6.0, 3.0, 4.0, 1.0, 2.0]));
-    let sums: Vec<f32> = x.iter().enumerate().map(|(i, x)| x + [9.0, 12.0][i % 2]).collect();
+    let sums: Vec<f32> = x
+        .iter()
+        .enumerate()
+        .map(|(i, x)| x + [9.0, 12.0][i % 2])
+        .collect();
     assert_eq!(found[1].1, sums);
 }
