@@ -46,7 +46,7 @@ use run_state::RunState;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
 use specializations::{SessionResources, Shapes, Specialization};
 use standby_plan::StandbyPlan;
-use thermal_readmission::Cooling;
+use thermal_readmission::timer::ThermalTimer;
 
 mod admitted;
 pub(crate) mod arena;
@@ -143,7 +143,7 @@ impl Specialization {
             !standby.is_empty(),
             shared.host.clock().now_ns(),
         );
-        let cooling = Cooling::new(policy.temperature_limit(), is_watched, now_ns);
+        let thermal_timer = ThermalTimer::new(policy.temperature_limit(), is_watched, now_ns);
         let wiring = &plan.wiring;
         let cadence = plan.planned.cadence();
         let places = policy.runs_of_copies(plan.planned.plan().copies().count());
@@ -165,7 +165,7 @@ impl Specialization {
             old: Mutex::new(Vec::new()),
             runs: AtomicU64::new(0),
             latest: Arc::default(),
-            cooling,
+            thermal_timer,
             standby: Mutex::new(standby),
             places,
             pace: Pace::new(cadence),
@@ -755,7 +755,7 @@ fn give(
         let own = Hold::of_reader(&input.memory).ok_or_else(|| input_in_flight(input))?;
         let hold = match &padding {
             Some(padding) if is_padded(&padding.shapes.inputs, input.index) => {
-                padding::pad(plan, slot, input.index, &own, padding)?
+                plan.pad(slot, input.index, &own, padding)?
             }
             _ => own,
         };

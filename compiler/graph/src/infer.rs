@@ -11,6 +11,7 @@
 
 use polychip_ops::{self as ops, Dim, ErrorKind as Rule, InferInput, Inferred, Op, TensorType, Value};
 
+use crate::describe::describe;
 use crate::{Container, Error, Graph, Node, NodeId, TensorId};
 
 mod control;
@@ -55,18 +56,6 @@ pub(crate) fn infer_seeded(graph: &mut Graph, values: &mut Values) -> Result<(),
         node(graph, id, values)?;
     }
     Ok(())
-}
-
-/// What messages call a node.
-pub(crate) fn describe(graph: &Graph, node: &Node) -> String {
-    if !node.name.is_empty() {
-        return format!("\"{}\" ({})", node.name, node.label());
-    }
-    let output = node
-        .writes()
-        .next()
-        .map_or("", |tensor| graph.tensor(tensor).name.as_str());
-    format!("{} of \"{output}\"", node.label())
 }
 
 /// The known value of a tensor: of shape arithmetic, or of a small constant.

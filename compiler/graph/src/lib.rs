@@ -17,6 +17,7 @@
 pub mod arbitrary;
 mod bind;
 mod constant;
+mod describe;
 mod encoding;
 mod error;
 mod evaluate;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_ops::{Attr, DType, Op};
 
-use crate::infer::describe;
+use crate::describe::describe;
 use crate::{Container, Encoding, EncodingAxis, Error, Graph, Node, NodeId, Tensor, TensorId};
 
 /// Checks a graph and all graphs inside it.

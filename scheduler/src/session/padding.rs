@@ -13,29 +13,24 @@ use polychip_ops::DType;
 
 use crate::error::Result;
 use crate::session::buckets::Padding;
-use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
-use crate::session::wiring::OutputSource;
+use crate::session::wiring::{OutputSource, Wiring};
 use crate::tensor::{Hold, TensorMemory};
 
-/// The run's own copy of an input, padded to what its plan takes. Its memory is the slot's and is used again.
+/// The run's own copy of an input, padded to what its plan takes. Its memory is the slot's, from `allocate` for the first
+/// run, and is used again.
 pub(crate) fn pad(
-    plan: &LoadedPlan,
     slot: &mut RunState,
     index: usize,
     input: &Hold,
     padding: &Padding,
+    allocate: impl FnOnce() -> Result<TensorMemory>,
 ) -> Result<Hold> {
-    let wiring = &plan.wiring;
     let kept = slot.padded[index].take();
     // a run that was tried again elsewhere may have it still
     let memory = match kept.filter(|memory| !memory.is_in_flight()) {
         Some(memory) => memory,
-        None => {
-            let users = plan.input_users(index);
-            let spec = &wiring.inputs[index].spec;
-            Arc::new(TensorMemory::new(spec, true, plan.number, &users)?)
-        }
+        None => Arc::new(allocate()?),
     };
     {
         let source = input.read_input()?;
@@ -49,14 +44,14 @@ pub(crate) fn pad(
 
 /// Cuts the outputs of a run that has gone well back to what is true: into the app's memory where it gave some, else
 /// into the slot's.
-pub(crate) fn cut(plan: &LoadedPlan, slot: &mut RunState) -> Result<()> {
+pub(crate) fn cut(wiring: &Wiring, slot: &mut RunState) -> Result<()> {
     let Some(padding) = slot.given.padding.take() else {
         return Ok(());
     };
     for (index, shape) in padding.shapes.outputs.iter().enumerate() {
         slot.cut[index].clear();
         let Some(shape) = shape else { continue };
-        let output = &plan.wiring.outputs[index];
+        let output = &wiring.outputs[index];
         let block = Block::new(output.spec.dtype, shape, &output.spec.shape);
         let mut given = slot.given.cut.iter();
         let given = given.find(|(given, _)| *given == index).map(|(_, memory)| memory);

@@ -8,7 +8,8 @@
 use polychip_ops::operator::Scan;
 use polychip_ops::{DType, Dim, Inferred, Op, TensorType, Value};
 
-use super::{Values, assign, describe, value_of};
+use super::{Values, assign, value_of};
+use crate::describe::describe;
 use crate::{Container, Error, Graph, Node, NodeId, TensorId};
 
 /// What is known of a tensor that enters or leaves a body.

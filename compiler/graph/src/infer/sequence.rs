@@ -5,7 +5,7 @@
 use polychip_ops::operator::SequenceEmpty;
 use polychip_ops::{DType, Op, TensorType};
 
-use super::describe;
+use crate::describe::describe;
 use crate::{Container, Error, Graph, NodeId, Tensor, TensorId};
 
 /// Infers the node if it works on sequences or optionals; `false` where shape functions should.

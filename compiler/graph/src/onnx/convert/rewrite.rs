@@ -5,7 +5,7 @@
 
 use polychip_ops::{AttrKey, AttrValue, Attributes, DType, Literal, Op, TensorType};
 
-use crate::infer::describe;
+use crate::describe::describe;
 use crate::onnx::target::Target;
 use crate::{Error, Node, TensorId};
 
