@@ -326,19 +326,18 @@ fn weights(forest: &Forest) -> Option<Weights> {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
     use crate::reference::{Element, Tensor, forest::predict};
 
-    /// Numbers without a pattern.
-    struct Numbers(u64);
+    /// Random numbers that a seed repeats.
+    struct Numbers(ChaCha8Rng);
 
     impl Numbers {
         fn next(&mut self, below: usize) -> usize {
-            self.0 = self
-                .0
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            (self.0 >> 33) as usize % below
+            self.0.random_range(0..below)
         }
     }
 
@@ -353,7 +352,7 @@ mod tests {
 
     /// Trees over 5 features whose values are small integers, so that all tests meet equal values.
     fn forest(seed: u64, targets: usize, weights: usize) -> Forest {
-        let mut n = Numbers(seed);
+        let mut n = Numbers(ChaCha8Rng::seed_from_u64(seed));
         let mut made = Forest {
             branches: Vec::new(),
             leaves: Vec::new(),
@@ -410,7 +409,7 @@ mod tests {
                 let forest = forest(seed, targets, weights);
                 let compiled = CompiledForest::new(&forest).unwrap();
                 for rows in [1, 7, 8, 9, 70] {
-                    let mut n = Numbers(seed + 99);
+                    let mut n = Numbers(ChaCha8Rng::seed_from_u64(seed + 99));
                     let x: Vec<f64> = (0..rows * 5)
                         .map(|_| {
                             if n.next(10) == 0 {

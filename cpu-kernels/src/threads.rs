@@ -52,6 +52,7 @@ pub struct ThreadPool {
 }
 
 /// On a cache line of its own, so that claims do not slow the readers of other fields down.
+/// As crossbeam's `CachePadded`, which would be this crate's dependency for these two lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line<T>(T);

@@ -13,6 +13,7 @@
 
 mod candidates;
 mod matrix;
+mod numbers;
 mod pack;
 mod stage;
 mod truth;

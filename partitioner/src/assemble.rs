@@ -4,12 +4,13 @@
 //! choosing devices and parts; checking (`check` recomputes all of this in its own way).
 
 use crate::cost::{Cost, Provenance};
+use crate::crossing::Crossing;
 use crate::error::{Error, Repr};
 use crate::index::{DeviceIndex, PartIndex};
 use crate::instance::Inputs;
 use crate::link::LinkMode;
 use crate::part::{Part, part_id};
-use crate::plan::{Certificate, Crossing, PLAN_VERSION, Plan, Totals};
+use crate::plan::{Certificate, PLAN_VERSION, Plan, Totals};
 use crate::power::{EnergyProvenance, EnergyRange};
 use crate::unit::{Energy, Time};
 use polychip_graph::{NodeId, TensorId};

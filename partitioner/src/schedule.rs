@@ -9,10 +9,10 @@
 //! Invariants: a schedule follows from parts and crossings alone. Deliberately not here: finding
 //! good schedules (`makespan`); judging them (`check` has its own way).
 
+use crate::crossing::Crossing;
 use crate::error::{Error, Repr};
 use crate::index::DeviceIndex;
 use crate::part::Part;
-use crate::plan::Crossing;
 use crate::unit::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -45,7 +45,7 @@ use queue_grants::Terms;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
 use specializations::{SessionResources, Shapes, Specialization};
 use standby_plan::StandbyPlan;
-use thermal_readmission::Cooling;
+use thermal_readmission::timer::ThermalTimer;
 
 mod admitted;
 pub(crate) mod arena;
@@ -143,7 +143,7 @@ impl Specialization {
             !standby.is_empty(),
             shared.host.clock().now_ns(),
         );
-        let cooling = Cooling::new(policy.temperature_limit(), is_watched, now_ns);
+        let thermal_timer = ThermalTimer::new(policy.temperature_limit(), is_watched, now_ns);
         let wiring = &plan.wiring;
         let cadence = plan.planned.cadence();
         let places = policy.runs_of_copies(plan.planned.plan().copies().count());
@@ -165,7 +165,7 @@ impl Specialization {
             old: Mutex::new(Vec::new()),
             runs: AtomicU64::new(0),
             latest: Arc::default(),
-            cooling,
+            thermal_timer,
             standby: Mutex::new(standby),
             places,
             pace: Pace::new(cadence),

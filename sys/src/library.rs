@@ -208,6 +208,39 @@ impl Library {
     }
 }
 
+/// What plugins ask an opened library with these fields: its functions, its path, and whether it emulates the chip.
+#[cfg(any(feature = "neuron", feature = "nnrt"))]
+macro_rules! accessors {
+    ($symbols:ty, $emulates:literal) => {
+        /// The functions. Those that are required are there.
+        #[must_use]
+        pub fn symbols(&self) -> &'static $symbols {
+            self.symbols
+        }
+
+        #[doc = concat!("Whether it declares that it emulates the chip: it has the symbol `", $emulates, "`.")]
+        #[must_use]
+        pub fn says_it_emulates(&self) -> bool {
+            self.says_it_emulates
+        }
+
+        /// Whether it drives no chip: it declares so, or it is built for x86, which is the host build of an SDK.
+        #[must_use]
+        pub fn is_emulated(&self) -> bool {
+            $crate::library::emulates(self.says_it_emulates, std::env::consts::ARCH)
+        }
+
+        /// The file, or the name that the system's loader resolved.
+        #[must_use]
+        pub fn path(&self) -> &Path {
+            &self.path
+        }
+    };
+}
+
+#[cfg(any(feature = "neuron", feature = "nnrt"))]
+pub(crate) use accessors;
+
 /// Whether a library emulates a chip that only phones and boards have: it declares so, or it is built for x86, for
 /// which vendors make only simulators.
 #[cfg(any(feature = "neuron", feature = "nnrt", feature = "qnn"))]

@@ -14,6 +14,7 @@ mod binfmt;
 mod build;
 mod emulator;
 mod packages;
+mod program;
 mod results;
 mod unguarded;
 
@@ -27,8 +28,8 @@ use anyhow::{Result, bail};
 
 use crate::root::root;
 use binfmt::Starts;
-use build::Program;
 use emulator::{Emulator, End};
+use program::Program;
 use results::{Last, Results, Trial};
 
 pub(crate) use build::missing;

@@ -340,6 +340,7 @@ fn call(
     Ok(done.stdout)
 }
 
+/// As `polychip_profile::median`; `xtask` depends on no other package.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

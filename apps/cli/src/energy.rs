@@ -24,8 +24,8 @@ use crate::bench::Latency;
 use crate::exit::usage;
 use crate::input::InputArguments;
 use crate::output::Output;
-use crate::run::{PATIENCE, feed};
-use crate::setup::{ModelArguments, PlanArguments, Precision};
+use crate::run::feed;
+use crate::setup::{ModelArguments, PATIENCE, PlanArguments, Precision};
 use measure::Bench;
 
 /// Clocks and averages of sensors settle for so long before runs count, and before idle counts.

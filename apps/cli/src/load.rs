@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use polychip::Session;
 
 use crate::pace::Pacer;
-use crate::run::PATIENCE;
+use crate::setup::PATIENCE;
 
 /// Keeps so many runs in flight.
 pub(crate) struct Load<'a> {

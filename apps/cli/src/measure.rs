@@ -29,8 +29,8 @@ use crate::input::InputArguments;
 use crate::output::Output;
 use crate::pace::Pacer;
 use crate::progress::Progress;
-use crate::run::{PATIENCE, deviation, feed, run_once};
-use crate::setup::{ModelArguments, PlanArguments, Precision};
+use crate::run::{deviation, feed, run_once};
+use crate::setup::{ModelArguments, PATIENCE, PlanArguments, Precision};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -21,7 +21,8 @@ use serde::Serialize;
 
 use crate::input::InputData;
 use crate::progress::Progress;
-use crate::run::{PATIENCE, feed};
+use crate::run::feed;
+use crate::setup::PATIENCE;
 
 /// Rows that are printed; JSON has all.
 const ROWS: usize = 20;
@@ -209,7 +210,8 @@ pub(crate) struct OnReference {
     pub(crate) share: f64,
 }
 
-fn median(times: &mut [u64]) -> u64 {
+/// The median of times. `polychip_profile::median` is the runtime's, which the command does not see.
+pub(crate) fn median(times: &mut [u64]) -> u64 {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or(0)
 }

@@ -20,11 +20,9 @@ use crate::label::{Top, top};
 use crate::media::MediaArguments;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::{BucketArguments, ModelArguments, Precision, SessionArguments};
+use crate::setup::{BucketArguments, ModelArguments, PATIENCE, Precision, SessionArguments};
 use crate::{file, npy};
 
-/// How long a run may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 /// A run that takes less is run once more, so that the report has a figure of a warm run.
 const SHORT: Duration = Duration::from_secs(1);
 /// Values of an output that are shown.

@@ -13,8 +13,10 @@ use polychip::{Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtim
 use crate::exit::{bad_input, usage, warn};
 use crate::input::InputData;
 use crate::progress::Progress;
-use crate::run::PATIENCE;
 use crate::{file, plan, vendor_output};
+
+/// How long a run may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Plugin folders, settings and profiles.
 #[derive(Debug, Clone, clap::Args)]

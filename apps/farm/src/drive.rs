@@ -399,7 +399,7 @@ impl Shared<'_> {
             match hold::take(&self.boards[board.0].member.hold) {
                 Ok(held) => return Ok(Some(held)),
                 Err(_) if self.is_over() || !lock(&self.dispatch).may_come(board) => return Ok(None),
-                Err(hold::HoldError::InUse { words }) if waited < self.settings.busy => {
+                Err(hold::error::HoldError::InUse { words }) if waited < self.settings.busy => {
                     if waited.is_zero() {
                         self.trouble(board, &format!("{words}; waiting"));
                     }

@@ -1,5 +1,8 @@
 //! Exclusive use of a board.
 
+pub(crate) mod error;
+
+use self::error::HoldError;
 use crate::inventory::Hold;
 use crate::labgrid;
 use crate::lock::{Lock, LockError};
@@ -9,23 +12,6 @@ use crate::lock::{Lock, LockError};
 pub(crate) struct BoardHold {
     _lock: Option<Lock>,
     _place: Option<labgrid::Acquired>,
-}
-
-/// Why a board is not ours.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum HoldError {
-    /// Somebody else uses it.
-    #[error("{words}")]
-    InUse {
-        /// Who.
-        words: String,
-    },
-    /// It cannot be known.
-    #[error("{words}")]
-    Failed {
-        /// Why.
-        words: String,
-    },
 }
 
 /// Takes a board.

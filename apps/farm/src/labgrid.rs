@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use polychip_farm_record::{InventoryEntry, Limits};
 
-use crate::hold::HoldError;
+use crate::hold::error::HoldError;
 use crate::inventory::{Hold, Member};
 use crate::transport::process::{self, Stdin};
 use crate::transport::{Adb, Ssh, Transport};

@@ -1,14 +1,10 @@
-//! Request and result of an answer, and generation in one call.
+//! Request and result of an answer.
 //!
-//! Not here: the steps of an answer, which a caller may interleave with those of others
-//! (`generation`).
+//! Not here: generation, in one call or step by step (`generation`).
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crate::generation::{Generation, Step};
-use crate::sequence::Sequence;
-use crate::{Grammar, Result, Sampling, Speculated, Speculation, TokenId};
+use crate::{Grammar, Sampling, Speculated, Speculation, TokenId};
 
 /// Request for an answer.
 #[derive(Clone, Debug)]
@@ -91,65 +87,5 @@ impl Completion {
     pub fn decode_tokens_per_s(&self) -> Option<f64> {
         let later = self.tokens.len().checked_sub(1).filter(|later| *later > 0)?;
         Some(later as f64 / self.decode.as_secs_f64().max(1e-9))
-    }
-}
-
-impl Sequence {
-    /// Answers a prompt, which is the whole text so far; the part that the sequence has already
-    /// read is not read again. Calls `each` with each piece of text as soon as it is complete, and
-    /// stops if it returns `Break`.
-    ///
-    /// ```no_run
-    /// use std::ops::ControlFlow;
-    /// use polychip_llm::{Generate, LanguageModel, Options, Specials};
-    ///
-    /// let model = LanguageModel::open("model.gguf", Options::new())?;
-    /// let prompt = model.tokenizer().encode_prompt("Once upon a time", Specials::AsText)?;
-    /// let answer = model.sequence()?.generate(&prompt, &Generate::greedy(50), &mut |piece| {
-    ///     print!("{piece}");
-    ///     ControlFlow::Continue(())
-    /// })?;
-    /// # Ok::<(), polychip_llm::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The prompt is empty or does not fit the context, a setting is out of range, or a device
-    /// failed.
-    pub fn generate(
-        &mut self,
-        prompt: &[TokenId],
-        wanted: &Generate,
-        each: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<Completion> {
-        let mut generation = Generation::new(self, prompt, wanted)?;
-        loop {
-            match generation.step(usize::MAX)? {
-                Step::Read => {}
-                Step::Piece(piece) => {
-                    if !piece.is_empty() && each(&piece).is_break() {
-                        // it ends anyway
-                        let _ = each(&generation.cancel());
-                        break;
-                    }
-                }
-                Step::Finished(piece) => {
-                    if !piece.is_empty() {
-                        // it ends anyway
-                        let _ = each(&piece);
-                    }
-                    break;
-                }
-            }
-        }
-        Ok(generation.into_completion().1)
-    }
-
-    /// Keeps the part of `text` that the sequence has read and forgets the rest; returns the number
-    /// of kept tokens. The last token of `text` is always read again, for its logits.
-    pub(crate) fn reuse(&mut self, text: &[TokenId]) -> usize {
-        let same = self.shared(text);
-        let kept = same.min(text.len().saturating_sub(1));
-        self.truncate(kept);
-        kept
     }
 }

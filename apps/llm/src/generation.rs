@@ -11,6 +11,7 @@
 //!    not been read.
 
 use std::borrow::BorrowMut;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use crate::detokenizer::Pieces;
@@ -407,6 +408,66 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             decode: self.decode,
         };
         (self.sequence, answer)
+    }
+}
+
+impl Sequence {
+    /// Answers a prompt, which is the whole text so far; the part that the sequence has already
+    /// read is not read again. Calls `each` with each piece of text as soon as it is complete, and
+    /// stops if it returns `Break`.
+    ///
+    /// ```no_run
+    /// use std::ops::ControlFlow;
+    /// use polychip_llm::{Generate, LanguageModel, Options, Specials};
+    ///
+    /// let model = LanguageModel::open("model.gguf", Options::new())?;
+    /// let prompt = model.tokenizer().encode_prompt("Once upon a time", Specials::AsText)?;
+    /// let answer = model.sequence()?.generate(&prompt, &Generate::greedy(50), &mut |piece| {
+    ///     print!("{piece}");
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// # Ok::<(), polychip_llm::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The prompt is empty or does not fit the context, a setting is out of range, or a device
+    /// failed.
+    pub fn generate(
+        &mut self,
+        prompt: &[TokenId],
+        wanted: &Generate,
+        each: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Completion> {
+        let mut generation = Generation::new(self, prompt, wanted)?;
+        loop {
+            match generation.step(usize::MAX)? {
+                Step::Read => {}
+                Step::Piece(piece) => {
+                    if !piece.is_empty() && each(&piece).is_break() {
+                        // it ends anyway
+                        let _ = each(&generation.cancel());
+                        break;
+                    }
+                }
+                Step::Finished(piece) => {
+                    if !piece.is_empty() {
+                        // it ends anyway
+                        let _ = each(&piece);
+                    }
+                    break;
+                }
+            }
+        }
+        Ok(generation.into_completion().1)
+    }
+
+    /// Keeps the part of `text` that the sequence has read and forgets the rest; returns the number
+    /// of kept tokens. The last token of `text` is always read again, for its logits.
+    pub(crate) fn reuse(&mut self, text: &[TokenId]) -> usize {
+        let same = self.shared(text);
+        let kept = same.min(text.len().saturating_sub(1));
+        self.truncate(kept);
+        kept
     }
 }
 

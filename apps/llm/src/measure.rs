@@ -14,6 +14,9 @@
 //! 5. A device whose logits differ from the reference's is not used for that size, and the reason
 //!    is recorded.
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
 use crate::chunk::LADDER;
 use crate::model::LanguageModel;
 use crate::prefill_decode::judge::{distance, reference, tolerance};
@@ -51,14 +54,9 @@ const ENTRY_ROWS: usize = 128;
 
 /// A fixed pseudo-text of `count` tokens.
 fn tokens(model: &LanguageModel, count: usize) -> Vec<TokenId> {
-    let vocabulary = u64::from(model.sizes().vocabulary);
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    (0..count)
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            ((state >> 33) % vocabulary) as TokenId
-        })
-        .collect()
+    let vocabulary = model.sizes().vocabulary;
+    let mut numbers = ChaCha8Rng::seed_from_u64(0);
+    (0..count).map(|_| numbers.random_range(0..vocabulary)).collect()
 }
 
 /// Measures the devices that the model's policy allows.

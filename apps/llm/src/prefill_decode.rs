@@ -27,13 +27,15 @@ mod plan;
 mod report;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 pub use cost::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
-pub use plan::{Chunk, DecodeSegment, PhaseLimits, PhasePlan, Workload, plan};
+pub use plan::{Chunk, DecodeSegment, PhasePlan, plan};
 pub use report::{Move, PhaseReport, PhaseShare};
+pub use workload::{PhaseLimits, Workload};
 
 use crate::{Error, Result};
 use drift::Drift;

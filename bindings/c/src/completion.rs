@@ -60,6 +60,7 @@ struct Pool {
     work: Condvar,
 }
 
+/// Not a channel: a run is handed over only if a thread is idle, which the same lock counts.
 struct Queue {
     waiting: VecDeque<Watched>,
     /// Threads that wait for work.

@@ -1,10 +1,7 @@
 //! Failures of calls: a value inside the library, a caller-owned record outside.
 //!
-//! Invariants:
-//! 1. A record is written only if a call fails; its text ends with a zero byte.
-//! 2. Text that is too long is cut between two characters.
+//! Not here: writing the record (`entry`).
 
-#![allow(unsafe_code)]
 #![allow(non_camel_case_types, reason = "the name is that of the C header")]
 
 use std::ffi::c_char;
@@ -83,76 +80,9 @@ impl From<polychip::Error> for Failure {
     }
 }
 
-/// Writes text and a zero byte, cut between two characters where it does not fit. The bytes written, without the zero.
-fn put(text: &str, place: &mut [c_char]) -> usize {
-    let room = place.len().saturating_sub(1);
-    let len = text.floor_char_boundary(room.min(text.len()));
-    // a zero inside would end the text for C
-    let bytes = text.as_bytes()[..len].iter().map(|byte| match byte {
-        0 => b' ',
-        byte => *byte,
-    });
-    for (to, byte) in place.iter_mut().zip(bytes.chain([0])) {
-        *to = byte as c_char;
-    }
-    len
-}
-
-/// The caller's record, where it gave one.
-pub(crate) struct Record(*mut polychip_failure);
-
-impl Record {
-    /// # Safety
-    /// `record` is null, or points to a record whose `struct_size` is set, and which no other
-    /// thread uses until the call has returned.
-    ///
-    /// # Errors
-    /// Its size is not one of a record.
-    pub(crate) unsafe fn new(record: *mut polychip_failure) -> Result<Record> {
-        if record.is_null() {
-            return Ok(Record(record));
-        }
-        // SAFETY: the caller's promise: the size of a record that is not null is set.
-        let size = unsafe { (*record).struct_size };
-        crate::read::size::<polychip_failure>(size, "polychip_failure")?;
-        Ok(Record(record))
-    }
-
-    /// Fills the record in.
-    pub(crate) fn fill(&self, failure: &Failure) {
-        if self.0.is_null() {
-            return;
-        }
-        // SAFETY: the caller of `new` promised exclusive use, and the record's size covers all
-        // fields.
-        let record = unsafe { &mut *self.0 };
-        record.status = failure.status;
-        record.reserved = 0;
-        put(&failure.device, &mut record.device);
-        record.message_bytes = put(&failure.message, &mut record.message) as u32;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn text(place: &[c_char]) -> String {
-        let bytes: Vec<u8> = place.iter().map(|byte| *byte as u8).collect();
-        let end = bytes.iter().position(|byte| *byte == 0).expect("a zero byte");
-        String::from_utf8(bytes[..end].to_vec()).expect("UTF-8")
-    }
-
-    #[test]
-    fn text_is_cut_between_characters_and_zero_terminated() {
-        let mut place = [1; 8];
-        assert_eq!(put("kurz", &mut place), 4);
-        assert_eq!(text(&place), "kurz");
-        assert_eq!(put("äöüäöü", &mut place), 6);
-        assert_eq!(text(&place), "äöü");
-        assert_eq!(put("a\0b", &mut place), 3);
-        assert_eq!(text(&place), "a b");
-    }
 
     #[test]
     fn runtime_error_keeps_its_kind_and_message() {

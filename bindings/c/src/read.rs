@@ -9,6 +9,8 @@
 use std::ffi::{CStr, c_char};
 
 use crate::failure::{Failure, Result};
+#[cfg(unix)]
+use crate::status::POLYCHIP_ERROR_IO;
 
 /// More than any struct of this library will have; a larger size was not set.
 const MOST_STRUCT_BYTES: usize = 1 << 16;
@@ -79,6 +81,33 @@ pub(crate) unsafe fn sized<'a, T>(data: *const T, name: &str) -> Result<&'a T> {
     size::<T>(struct_size, name)?;
     // SAFETY: the caller's promise: it is as long as its size says, which is that of the struct at least.
     Ok(unsafe { &*data })
+}
+
+/// Duplicates the app's descriptor; the result refers to the same file.
+#[cfg(unix)]
+pub(crate) fn duplicated(descriptor: i32) -> Result<std::os::fd::OwnedFd> {
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    if descriptor < 0 {
+        return Err(Failure::argument(format!("descriptor {descriptor} is negative")));
+    }
+    // SAFETY: the call takes any number, and gives a new descriptor or -1.
+    let own = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
+    if own < 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(Failure::new(
+            POLYCHIP_ERROR_IO,
+            format!("descriptor {descriptor}: {error}"),
+        ));
+    }
+    // SAFETY: the descriptor was made just now, and no other code has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(own) })
+}
+
+/// There are no descriptors here.
+#[cfg(not(unix))]
+pub(crate) fn duplicated(_: i32) -> Result<std::fs::File> {
+    Err(Failure::argument("this system has no file descriptors"))
 }
 
 /// A place for a result.

@@ -21,6 +21,7 @@ mod model;
 mod outputs;
 mod plan;
 mod policy;
+mod pool;
 mod report;
 mod run;
 mod runtime;

@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::{self, TimedOutError};
-use crate::outputs::{self, OutputMemory, Pool};
+use crate::outputs;
+use crate::pool::{OutputMemory, Pool};
 
 /// Between two looks for signals, as Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);

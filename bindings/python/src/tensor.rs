@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::export::Form;
-use crate::outputs::{OutputMemory, Pool};
+use crate::pool::{OutputMemory, Pool};
 use crate::{dlpack, element};
 
 /// Storage of the elements of a tensor.

@@ -23,15 +23,13 @@ mod program;
 mod quantise;
 mod reduce;
 mod traits;
-mod vendor;
 mod weights;
 
-pub use builder::{Domain, Lower};
+pub use builder::{Domain, Lower, Vendor};
 pub use dispatch::offers;
 pub use info::{Info, infos};
 pub use program::{Kind, Operand, OperandId, Place, Program, Quant, Resampling, Role, Step, Type};
 pub use traits::{Stored, Stores, Traits};
-pub use vendor::Vendor;
 
 use crate::{Layout, Node, Outcome, Part};
 

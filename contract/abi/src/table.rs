@@ -456,3 +456,44 @@ pub struct polychip_plugin_table {
 }
 
 sized!(polychip_plugin_table);
+
+impl polychip_plugin_table {
+    /// The required calls that are null, by name.
+    #[must_use]
+    pub fn missing_calls(&self) -> Vec<&'static str> {
+        macro_rules! missing {
+            ($table:expr; $($call:ident),+ $(,)?) => {
+                [$((stringify!($call), $table.$call.is_none())),+]
+                    .into_iter()
+                    .filter_map(|(name, absent)| absent.then_some(name))
+                    .collect()
+            };
+        }
+        missing!(
+            self;
+            plugin_info,
+            create,
+            destroy,
+            device_count,
+            device_open,
+            device_info,
+            device_close,
+            query_support,
+            compile,
+            blob_bytes,
+            blob_destroy,
+            load,
+            executable_info,
+            port_info,
+            executable_destroy,
+            buffer_create,
+            buffer_import,
+            buffer_begin_access,
+            buffer_end_access,
+            buffer_destroy,
+            execute,
+            fence_wait,
+            fence_destroy,
+        )
+    }
+}

@@ -12,29 +12,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Memory, Shared, Storage};
-
-/// An address range owned by the app.
-pub(crate) struct ExternalMemory {
-    data: NonNull<u8>,
-    bytes: u64,
-    _owner: Box<dyn Any + Send + Sync>,
-}
-
-// SAFETY: the maker promised that the memory may be used from any thread; `Usage` keeps accesses apart.
-unsafe impl Send for ExternalMemory {}
-// SAFETY: as above.
-unsafe impl Sync for ExternalMemory {}
-
-impl ExternalMemory {
-    pub(crate) fn data(&self) -> *mut u8 {
-        self.data.as_ptr()
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
+use crate::memory::{Memory, Shared};
+use crate::storage::{ExternalMemory, Storage};
 
 impl Memory {
     /// Wraps the app's memory at this address, in place. Drops `owner` once nothing uses the
@@ -45,11 +24,8 @@ impl Memory {
     /// dropped. Nothing else touches them while a run uses them: an app fills an input before it
     /// submits the run, and reads an output after the run has ended.
     pub unsafe fn external(data: NonNull<u8>, bytes: u64, owner: impl Any + Send + Sync) -> Memory {
-        let external = ExternalMemory {
-            data,
-            bytes,
-            _owner: Box::new(owner),
-        };
+        // SAFETY: the caller's promise.
+        let external = unsafe { ExternalMemory::new(data, bytes, Box::new(owner)) };
         Memory {
             shared: Arc::new(Shared::at(Some(Storage::External(external)))),
             bytes,

@@ -37,6 +37,7 @@ mod port;
 mod retained_memory;
 mod run_resources;
 mod services;
+mod storage;
 mod submission;
 mod table;
 mod thermal;

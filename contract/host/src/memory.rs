@@ -15,6 +15,7 @@ use memmap2::{MmapMut, MmapRaw};
 use crate::device_info::DeviceInfo;
 use crate::dma_buf_source::DmaBufSource;
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Storage;
 
 /// Whether the system has anonymous files that devices can map.
 pub(crate) const HAS_FILES: bool = cfg!(any(target_os = "linux", target_os = "android"));
@@ -65,13 +66,6 @@ pub(crate) struct Shared {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) dma_buf: Option<std::os::fd::OwnedFd>,
     pub(crate) usage: Mutex<Usage>,
-}
-
-/// Storage of host memory.
-pub(crate) enum Storage {
-    Mapped(MmapRaw),
-    /// Memory owned by the app.
-    External(crate::external_memory::ExternalMemory),
 }
 
 #[derive(Default)]

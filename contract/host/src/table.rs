@@ -60,48 +60,12 @@ pub(crate) unsafe fn read(
         std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast::<u8>(), size.min(ours));
     }
     copy.struct_size = u32::try_from(ours).expect("invariant: a table is small");
-    let missing = missing_calls(&copy);
+    let missing = copy.missing_calls();
     if missing.is_empty() {
         Ok(copy)
     } else {
         Err(format!("its table lacks required calls: {}", missing.join(", ")))
     }
-}
-
-fn missing_calls(table: &abi::polychip_plugin_table) -> Vec<&'static str> {
-    macro_rules! missing {
-        ($($call:ident),+ $(,)?) => {
-            [$((stringify!($call), table.$call.is_none())),+]
-                .into_iter()
-                .filter_map(|(name, absent)| absent.then_some(name))
-                .collect()
-        };
-    }
-    missing!(
-        plugin_info,
-        create,
-        destroy,
-        device_count,
-        device_open,
-        device_info,
-        device_close,
-        query_support,
-        compile,
-        blob_bytes,
-        blob_destroy,
-        load,
-        executable_info,
-        port_info,
-        executable_destroy,
-        buffer_create,
-        buffer_import,
-        buffer_begin_access,
-        buffer_end_access,
-        buffer_destroy,
-        execute,
-        fence_wait,
-        fence_destroy,
-    )
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ mod memory;
 pub mod onnx;
 mod plugin;
 mod port;
+pub mod protobuf;
 mod queue;
 mod raw;
 mod run;

@@ -22,6 +22,9 @@
 //!    may need. The runner then polls, at most [`LONGEST_POLL`] apart.
 //! 6. A runner thread holds slots only for a run that waits for nothing else.
 //!
+//! Not a channel of crossbeam's: a runner takes the most urgent run that is ready, hosts take theirs
+//! out of the middle, and nothing may be allocated.
+//!
 //! Not here: the run itself, and when a wait computes it (`run`); the order of runs
 //! (`execution_slots`).
 

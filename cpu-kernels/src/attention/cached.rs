@@ -24,9 +24,10 @@ use crate::schedule::Scratch;
 use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, ThreadPool};
 use half::f16;
+pub(super) use many::unit_scratch;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
 use tile::Merge;
-pub(super) use tile::{MANY, Unit, scratch as unit_scratch};
+pub(super) use tile::{MANY, Unit};
 
 /// Multiplications below which a run is left to one thread (some microseconds).
 const ONE_THREAD: usize = 100_000;
@@ -220,7 +221,7 @@ impl CachedAttentionPlan {
     #[must_use]
     pub fn scratch_len(&self, pool: &ThreadPool) -> usize {
         let threads = pool.threads();
-        let own = tile::scratch(self.queries(), self.wide);
+        let own = unit_scratch(self.queries(), self.wide);
         Scratch::len(self.shared(threads), own, threads)
     }
 
@@ -280,7 +281,7 @@ impl CachedAttentionPlan {
         }
         let (threads, wide) = (pool.threads(), self.wide);
         let positions = past + rows;
-        let own = tile::scratch(self.queries(), wide);
+        let own = unit_scratch(self.queries(), wide);
         let scratch = Scratch::new(scratch, self.shared(threads), own, threads);
         // SAFETY: no chunk runs yet.
         let (rounded, partials) = unsafe { scratch.shared() }.split_at_mut(2 * new);

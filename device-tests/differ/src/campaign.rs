@@ -91,7 +91,7 @@ impl Campaign {
         }
         self.report.equal += 1;
         if self.plant
-            && let Some(finding) = planted::judged(self, index, drawn)?
+            && let Some(finding) = self.planted(index, drawn)?
         {
             self.report.planted += 1;
             self.report
@@ -99,6 +99,33 @@ impl Campaign {
                 .extend(finding.known.is_some().then_some(finding));
         }
         Ok(())
+    }
+
+    /// Plants a wrong value into our answer of a whole graph and of one of its nodes, alternately, and judges it as if we had
+    /// computed it. Returns none where the answer has no element, or where our own answer differs already.
+    ///
+    /// # Errors
+    /// The peer cannot be asked.
+    fn planted(&mut self, index: usize, drawn: &Drawn) -> Result<Option<Finding>> {
+        let turn = index / 2;
+        let keep = if index.is_multiple_of(2) && !drawn.nodes.is_empty() {
+            std::slice::from_ref(&drawn.nodes[turn % drawn.nodes.len()])
+        } else {
+            drawn.nodes.as_slice()
+        };
+        let Some(drawn) = self.peer.cut(index, keep, &[])? else {
+            return Ok(None);
+        };
+        let run = shrink::run(&self.ours, On::Cpu, &drawn)?;
+        let Some(mine) = planted::changed(&run.outputs, turn).filter(|_| run.difference.is_none()) else {
+            return Ok(None);
+        };
+        let Some(difference) = difference(&mine, &drawn.outputs()?) else {
+            return Ok(None);
+        };
+        let part = Part { drawn, difference };
+        self.judged(index, &part, Some(&mine), Some(&run.outputs))
+            .map(Some)
     }
 
     /// Takes in what a difference comes down to: a node, on ONNX Runtime's values or on our own, or several of which none differs.

@@ -2,47 +2,13 @@
 //!
 //! Invariant: a planted value differs by more than any rounding, in one element.
 
-use anyhow::Result;
 use polychip_ops::{DType, Literal};
 
-use crate::campaign::Campaign;
-use crate::ours::On;
-use crate::peer::{Drawn, Tensors};
-use crate::report::Finding;
-use crate::shrink::{self, Part};
-use crate::verdict::difference;
-
-/// Plants a wrong value into our answer of a whole graph and of one of its nodes, alternately, and judges it as if we had
-/// computed it. Returns none where the answer has no element, or where our own answer differs already.
-///
-/// # Errors
-/// The peer cannot be asked.
-pub(crate) fn judged(campaign: &mut Campaign, index: usize, drawn: &Drawn) -> Result<Option<Finding>> {
-    let turn = index / 2;
-    let keep = if index.is_multiple_of(2) && !drawn.nodes.is_empty() {
-        std::slice::from_ref(&drawn.nodes[turn % drawn.nodes.len()])
-    } else {
-        drawn.nodes.as_slice()
-    };
-    let Some(drawn) = campaign.peer.cut(index, keep, &[])? else {
-        return Ok(None);
-    };
-    let run = shrink::run(&campaign.ours, On::Cpu, &drawn)?;
-    let Some(mine) = changed(&run.outputs, turn).filter(|_| run.difference.is_none()) else {
-        return Ok(None);
-    };
-    let Some(difference) = difference(&mine, &drawn.outputs()?) else {
-        return Ok(None);
-    };
-    let part = Part { drawn, difference };
-    campaign
-        .judged(index, &part, Some(&mine), Some(&run.outputs))
-        .map(Some)
-}
+use crate::peer::Tensors;
 
 /// Tensors with one element changed: a float to what is largest in its tensor, at least to one, with the other sign, or to
 /// NaN every fourth time; an integer by one; a truth value to the other one.
-fn changed(tensors: &Tensors, turn: usize) -> Option<Tensors> {
+pub(crate) fn changed(tensors: &Tensors, turn: usize) -> Option<Tensors> {
     let (name, value) = tensors.iter().find(|(_, value)| !value.bytes.is_empty())?;
     let width = value.dtype.byte_width()?;
     let place = turn % (value.bytes.len() / width);
@@ -87,7 +53,7 @@ fn half(value: f64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::What;
+    use crate::verdict::{What, difference};
 
     #[test]
     fn planted_error_differs_in_one_element() {

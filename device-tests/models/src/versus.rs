@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use polychip_device_tests::process::Runner;
+use polychip_profile::median;
 use serde::Serialize;
 
 use crate::list::Entry;
@@ -117,14 +118,15 @@ fn turns(ours: &mut Runner, peer: &mut Runner, peer_loaded: Loaded, conditions: 
         }
     }
     let [mine, theirs] = times;
+    let middle = |mut times: Vec<u64>| median(&mut times, u64::cmp).unwrap_or(0);
     let mine = Side {
         load_ns: loaded.load_ns,
-        median_ns: median(mine),
+        median_ns: middle(mine),
         peak_bytes: ours.ask("peak")?,
     };
     let theirs = Side {
         load_ns: peer_loaded.load_ns,
-        median_ns: median(theirs),
+        median_ns: middle(theirs),
         peak_bytes: peer.ask("peak")?,
     };
     Ok(Pair {
@@ -133,9 +135,4 @@ fn turns(ours: &mut Runner, peer: &mut Runner, peer_loaded: Loaded, conditions: 
         outputs: ours.ask("check")?,
         reference: ours.ask("reference")?,
     })
-}
-
-fn median(mut times: Vec<u64>) -> u64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or(0)
 }

@@ -3,10 +3,9 @@
 //! Invariants:
 //! 1. A ratio to ONNX Runtime is ours over its, of medians of one interleaved run; the second is of the shortest runs.
 //! 2. A prediction's error factor is the larger of predicted over measured and its inverse.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // it is what this program is for
+#![allow(clippy::print_stdout)] // it is what this program is for
 
 use std::fmt;
-use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -31,18 +30,6 @@ pub(crate) struct Report {
 /// Prints a line.
 pub(crate) fn line(text: &str) {
     println!("{text}");
-}
-
-/// Says on a terminal which case is running; nothing where it was the last.
-pub(crate) fn progress(index: usize, all: usize, name: &str) {
-    if !std::io::stderr().is_terminal() {
-        return;
-    }
-    if all == 0 {
-        eprint!("\r\x1b[K");
-    } else {
-        eprint!("\r\x1b[K{index} of {all}: {name}");
-    }
 }
 
 impl Figures {

@@ -4,18 +4,19 @@
 //! 1. The first runs of a turn do not count: they find threads parked and caches cold, on both sides alike.
 //! 2. Where a case has a channels-last variant, each side gets the layout in which it is faster.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use polychip::Runtime;
+use polychip_profile::median;
 use serde::Serialize;
 
 use crate::cases::{Case, Size};
 use crate::model::{self, Files};
 use crate::ours::{Ours, Run, runtime};
 use crate::peer::Peer;
-use crate::report;
 
 /// How cases are run.
 #[derive(Debug, Clone)]
@@ -98,7 +99,7 @@ pub(crate) fn all(cases: &[Case], folder: &Path, conditions: &Conditions) -> Res
     let runtimes = runtimes.collect::<Result<Vec<_>>>()?;
     let mut rows = Vec::new();
     for (index, case) in cases.iter().enumerate() {
-        report::progress(index + 1, cases.len(), &case.name);
+        progress(index + 1, cases.len(), &case.name);
         let mut row = Row {
             name: case.name.clone(),
             size: case.size,
@@ -133,8 +134,21 @@ pub(crate) fn all(cases: &[Case], folder: &Path, conditions: &Conditions) -> Res
         }
         rows.push(row);
     }
-    report::progress(0, 0, "");
+    progress(0, 0, "");
     Ok(rows)
+}
+
+/// Says on a terminal which case is running; nothing where it was the last.
+#[expect(clippy::print_stderr, reason = "a line of progress on a terminal")]
+fn progress(index: usize, all: usize, name: &str) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    if all == 0 {
+        eprint!("\r\x1b[K");
+    } else {
+        eprint!("\r\x1b[K{index} of {all}: {name}");
+    }
 }
 
 /// The error of a model that ends ONNX Runtime's process.
@@ -211,7 +225,7 @@ impl Side {
     fn best(self) -> Times {
         let all = self.times.into_iter().enumerate().map(|(place, times)| Times {
             least_ns: times.iter().min().copied().unwrap_or(0),
-            median_ns: median(times),
+            median_ns: median_ns(times),
             channels_last: place == 1,
         });
         all.min_by_key(|times| times.median_ns)
@@ -219,9 +233,8 @@ impl Side {
     }
 }
 
-fn median(mut times: Vec<u64>) -> u64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or(0)
+fn median_ns(mut times: Vec<u64>) -> u64 {
+    median(&mut times, u64::cmp).unwrap_or(0)
 }
 
 /// A case with so many threads, and why ONNX Runtime does not run it.
@@ -267,7 +280,7 @@ fn one(
         threads,
         predicted_ns: ours[0].predicted_ns,
         provenance: ours[0].provenance,
-        own_median_ns: median(mine.times[0].clone()),
+        own_median_ns: median_ns(mine.times[0].clone()),
         least_spent_ns: least_spent,
         ours: mine.best(),
         peer: peer.map(|_| theirs.best()),

@@ -194,9 +194,7 @@ impl Way {
 }
 
 fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    polychip_profile::median(&mut values.to_vec(), f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 fn stem(file: &Path) -> String {

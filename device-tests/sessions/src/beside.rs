@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use polychip::{Policy, Runtime, Session};
+use polychip_profile::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -61,6 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     }
     let sides = files.iter().zip(alone).zip(at_once);
     let lines = sides.map(|((file, alone), at_once)| {
+        let median = |mut times: Vec<u64>| median(&mut times, u64::cmp).unwrap_or(0);
         let (alone, at_once) = (median(alone), median(at_once));
         format!(
             "{}: {:.3} ms alone, {:.3} ms at once: {:.2}",
@@ -89,9 +91,4 @@ fn runs(session: &Session, length: Duration, begin: &Barrier) -> Result<Vec<u64>
         times.push(u64::try_from(one.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
     Ok(times)
-}
-
-fn median(mut times: Vec<u64>) -> u64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or(0)
 }

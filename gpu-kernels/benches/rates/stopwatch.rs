@@ -249,6 +249,7 @@ impl Stopwatch {
     }
 }
 
+/// As `polychip_profile::median`; kernels depend on no other package of ours.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use super::wgsl::Numbers;
+use super::numbers::Numbers;
 use super::{Conv, Sizes};
 use crate::ImageLayout;
 

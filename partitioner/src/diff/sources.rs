@@ -9,9 +9,10 @@
 
 use super::pairs;
 use crate::cost::{Cost, Provenance};
+use crate::crossing::Crossing;
 use crate::index::DeviceIndex;
 use crate::objective::Goal;
-use crate::plan::{Crossing, Plan, together};
+use crate::plan::{Plan, together};
 use crate::record::Offer;
 use crate::schedule::Schedule;
 use crate::unit::{Energy, Time};

@@ -9,7 +9,7 @@
 //! Invariants: every raised bound is valid, so the sum is; the games follow from counts.
 //! Deliberately not here: graphs without cuts (`game` covers the whole run).
 
-use super::bound::{Block, cuts};
+use super::bound::{Between, Block, Case, cuts};
 use super::game::duel;
 use super::machine::{Machine, Read, Tensor};
 use crate::problem::{FORBIDDEN, add};
@@ -23,43 +23,6 @@ const WORK: usize = 60_000;
 
 /// Longer blocks are left to the game of the whole run.
 const LONGEST: usize = 160;
-
-/// A set of devices that do the work of a block.
-pub(super) struct Case {
-    pub(super) set: u32,
-    pub(super) value: u64,
-    /// Per device of the set, the least time before its first launch and after its last node.
-    pub(super) aside: Vec<u64>,
-    played: bool,
-}
-
-impl Case {
-    pub(super) fn new(set: u32, value: u64, aside: Vec<u64>) -> Self {
-        Self {
-            set,
-            value,
-            aside,
-            played: false,
-        }
-    }
-}
-
-/// A block between cuts on given devices.
-pub(super) struct Between {
-    pub(super) longest: u64,
-    pub(super) cases: Vec<Case>,
-}
-
-impl Between {
-    /// The case that bounds the time, and the time.
-    fn least(&self) -> (Option<usize>, u64) {
-        let cases = self.cases.iter().enumerate();
-        match cases.min_by_key(|(_, case)| case.value) {
-            Some((index, case)) => (Some(index), case.value.max(self.longest)),
-            None => (None, self.longest),
-        }
-    }
-}
 
 /// A block, and its bounds by the devices of its cuts.
 struct Leg<'m> {

@@ -11,7 +11,6 @@
 //! devices do it.
 //! Deliberately not here: the sum over all blocks, and better bounds of one (`blocks`).
 
-use super::blocks::{Between, Case};
 use super::game::way;
 use super::machine::Machine;
 use crate::problem::{FORBIDDEN, add};
@@ -61,7 +60,8 @@ fn relax_behind(machine: &Machine, from: usize, to: usize, behind: &mut [u64]) {
     }
 }
 
-/// Nodes that are predecessors or successors of every other node, ascending.
+/// Nodes that are predecessors or successors of every other node, ascending: two passes in topological order, where
+/// petgraph's dominators would need a graph of the machine and its reverse.
 pub(super) fn cuts(machine: &Machine) -> Vec<usize> {
     let nodes = machine.nodes;
     let first_reader = |node: usize| {
@@ -180,6 +180,43 @@ fn weighed_best(rows: &[u64], mut weights: Vec<u64>) -> u64 {
         }
     }
     u64::try_from(best / u128::from(SHARES)).unwrap_or(FORBIDDEN)
+}
+
+/// A set of devices that do the work of a block.
+pub(super) struct Case {
+    pub(super) set: u32,
+    pub(super) value: u64,
+    /// Per device of the set, the least time before its first launch and after its last node.
+    pub(super) aside: Vec<u64>,
+    pub(super) played: bool,
+}
+
+impl Case {
+    fn new(set: u32, value: u64, aside: Vec<u64>) -> Self {
+        Self {
+            set,
+            value,
+            aside,
+            played: false,
+        }
+    }
+}
+
+/// A block between cuts on given devices.
+pub(super) struct Between {
+    pub(super) longest: u64,
+    pub(super) cases: Vec<Case>,
+}
+
+impl Between {
+    /// The case that bounds the time, and the time.
+    pub(super) fn least(&self) -> (Option<usize>, u64) {
+        let cases = self.cases.iter().enumerate();
+        match cases.min_by_key(|(_, case)| case.value) {
+            Some((index, case)) => (Some(index), case.value.max(self.longest)),
+            None => (None, self.longest),
+        }
+    }
 }
 
 /// The nodes after one cut, up to and including the next.

@@ -8,7 +8,6 @@
 
 mod model;
 mod weights;
-mod wire;
 
 use std::io;
 use std::path::Path;

@@ -14,8 +14,8 @@ use polychip_sdk::{
 use crate::chip::{Gone, RunWork};
 use crate::fence::{End, NullFence};
 use crate::lower::Lowered;
-use crate::plugin::Shared;
 use crate::script::FaultKind;
+use crate::shared::Shared;
 use crate::telemetry::Work;
 
 /// A loaded part of a scripted device.

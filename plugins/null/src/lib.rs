@@ -28,6 +28,7 @@ mod pattern;
 mod plugin;
 mod record;
 mod script;
+mod shared;
 mod telemetry;
 mod work;
 

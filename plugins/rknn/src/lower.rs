@@ -15,7 +15,6 @@
 
 use polychip_lowering::vendor_compiler::{self, Hash};
 use polychip_ops::Op;
-use polychip_sdk::onnx::Release;
 use polychip_sdk::{
     AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, GraphView, LoadSource, LoadedFrom,
     LogLevel, MemoryKind, MemoryKinds, NodeView, Port, Result,
@@ -28,16 +27,10 @@ use crate::driver::{Context, Seen};
 use crate::settings::Caches;
 use crate::shared::Shared;
 use crate::telemetry;
-use crate::toolkit::MAGIC;
+use crate::toolkit::{MAGIC, READ};
 
 const MODEL: u32 = 1;
 const HASH: u32 = 2;
-
-/// What the toolkit reads at most.
-pub(crate) const READ: Release = Release {
-    opset: 19,
-    ir_version: 9,
-};
 
 /// Contents of a loaded blob.
 pub(crate) struct Part {

@@ -17,8 +17,8 @@ use polychip_sdk::onnx::{self, Options, Weights};
 use polychip_sdk::{Cost, ErrorKind, GraphView, LogLevel, NodeView, Result};
 
 use crate::caps;
-use crate::lower::READ;
 use crate::shared::Shared;
+use crate::toolkit::READ;
 use crate::toolkit::table::Row;
 
 /// How far two nets were off the one number that was fitted to them, and then some.

@@ -20,6 +20,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use polychip_lowering::vendor_compiler::{Child, Folder, read};
+use polychip_sdk::onnx::Release;
 use polychip_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,11 @@ const PREFIX: &str = "polychip-rknn-";
 const REMEDY: &str = "set python to a Python that has rknn-toolkit2 (or RKNN_PYTHON), or compiler";
 /// The program that a Python runs.
 const SCRIPT: &str = include_str!("toolkit/compile.py");
+/// What the toolkit reads at most.
+pub(crate) const READ: Release = Release {
+    opset: 19,
+    ir_version: 9,
+};
 /// Magic number of a compiled part.
 pub(crate) const MAGIC: &[u8] = b"RKNN";
 /// The longest answer, log and compiled part that are read, in bytes.

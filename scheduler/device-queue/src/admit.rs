@@ -15,8 +15,7 @@ use std::fmt;
 
 use crate::demand::{Failed, Hypothetical, Instant, Load, Subtask};
 use crate::error::Error;
-use crate::intermediate::Division;
-use crate::missing::due;
+use crate::intermediate::{Division, due};
 use crate::settings::Class;
 use crate::task::TaskSet;
 

@@ -59,6 +59,17 @@ impl Division {
     }
 }
 
+/// When subtasks are due: as the first division says, or with their task where its parts alone are too slow.
+pub(crate) fn due(set: &TaskSet) -> Vec<Vec<u64>> {
+    let tasks = set.tasks.iter().map(|task| {
+        Division::ALL[0].deadlines(task).unwrap_or_else(|| {
+            let due = task.sporadic().map_or(u64::MAX, |(_, deadline)| deadline);
+            vec![due; task.subtasks().count()]
+        })
+    });
+    tasks.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

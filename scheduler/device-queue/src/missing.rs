@@ -12,7 +12,7 @@
 //! time, and miss.
 
 use crate::admit::Reason;
-use crate::intermediate::Division;
+use crate::intermediate::due;
 use crate::simulate::{Arrival, Miss, Outcome, Pattern, Scenario, simulate, sporadic};
 use crate::task::TaskSet;
 
@@ -79,17 +79,6 @@ pub fn missing(set: &TaskSet, reason: &Reason) -> Missing {
         }
     }
     Missing::SufficientOnly
-}
-
-/// When subtasks are due: as the first division says, or with their task where its parts alone are too slow.
-pub(crate) fn due(set: &TaskSet) -> Vec<Vec<u64>> {
-    let tasks = set.tasks.iter().map(|task| {
-        Division::ALL[0].deadlines(task).unwrap_or_else(|| {
-            let due = task.sporadic().map_or(u64::MAX, |(_, deadline)| deadline);
-            vec![due; task.subtasks().count()]
-        })
-    });
-    tasks.collect()
 }
 
 /// A set on trial.

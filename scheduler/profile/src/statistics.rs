@@ -8,6 +8,7 @@
 //!
 //! Invariant: percentiles and ends of intervals are measured values; none is interpolated.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -41,6 +42,18 @@ impl Interval {
     pub fn is_below(&self, other: &Interval) -> bool {
         self.high_ns < other.low_ns
     }
+}
+
+/// The median, sorting the values by `order`: of an even number of values the larger of the two in
+/// the middle; `None` for no values.
+///
+/// ```
+/// assert_eq!(polychip_profile::median(&mut [4, 1, 3, 2], u64::cmp), Some(3));
+/// assert_eq!(polychip_profile::median(&mut [], f64::total_cmp), None);
+/// ```
+pub fn median<T: Copy>(values: &mut [T], order: impl Fn(&T, &T) -> Ordering) -> Option<T> {
+    values.sort_unstable_by(order);
+    values.get(values.len() / 2).copied()
 }
 
 /// The interval that holds the median with a confidence of at least 95 %, from sorted values in

@@ -4,6 +4,8 @@
 //! 1. It ends with the last clone of its session, after its current plan.
 //! 2. Each size is requested once, and planned in order of request.
 //!
+//! Not a channel: a size that waits is not asked for again, and callers wait for a size to be done.
+//!
 //! Not here: the planning and its result (`specializations`).
 
 use std::collections::VecDeque;
@@ -11,7 +13,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::session::buckets::Sizes;
-use crate::session::specializations::Open;
 
 /// The thread and what it was asked for.
 #[derive(Debug)]
@@ -64,16 +65,16 @@ impl Drop for PlannedSizes<'_> {
 }
 
 impl Background {
-    /// Starts the thread.
-    pub(crate) fn start(open: &Arc<Open>) -> std::io::Result<Background> {
-        let (asked, open) = (Arc::<Asked>::default(), Arc::clone(open));
+    /// Starts the thread, which calls `plan` with each of the requested sizes.
+    pub(crate) fn start(plan: impl Fn(&Sizes) + Send + 'static) -> std::io::Result<Background> {
+        let asked = Arc::<Asked>::default();
         let of_thread = Arc::clone(&asked);
         let thread = std::thread::Builder::new()
             .name("polychip-plan".into())
             .spawn(move || {
                 while let Some(sizes) = of_thread.next() {
                     let _finished = PlannedSizes(&of_thread);
-                    open.take_over(&sizes);
+                    plan(&sizes);
                 }
             })?;
         Ok(Background {

@@ -34,13 +34,13 @@ pub(super) fn give_run(plan: &LoadedPlan, slot: &mut RunState, seed: u64, run: u
         first.copy_from_slice(&seed.to_le_bytes());
         second.copy_from_slice(&run.to_le_bytes());
     }
-    slot.padded[index] = Some(Arc::clone(&memory));
-    slot.given.inputs.push((index, own_hold(&memory)));
+    let hold = keep(slot, index, &memory);
+    slot.given.inputs.push((index, hold));
     Ok(())
 }
 
 /// The slot's own memory of an input, which later runs use again.
-pub(super) fn own_memory(plan: &LoadedPlan, slot: &mut RunState, index: usize) -> Result<Arc<TensorMemory>> {
+fn own_memory(plan: &LoadedPlan, slot: &mut RunState, index: usize) -> Result<Arc<TensorMemory>> {
     let kept = slot.padded[index].take();
     // a run that was tried again elsewhere may have it still
     match kept.filter(|memory| !memory.is_in_flight()) {
@@ -53,8 +53,9 @@ pub(super) fn own_memory(plan: &LoadedPlan, slot: &mut RunState, index: usize) -
     }
 }
 
-/// A hold on the slot's own memory.
-pub(super) fn own_hold(memory: &Arc<TensorMemory>) -> Hold {
+/// Keeps the slot's own memory of an input for later runs, and holds it for this one.
+fn keep(slot: &mut RunState, index: usize, memory: &Arc<TensorMemory>) -> Hold {
+    slot.padded[index] = Some(Arc::clone(memory));
     Hold::of_reader(memory).expect("invariant: no run writes the slot's own copy")
 }
 
@@ -71,7 +72,9 @@ pub(super) fn give(
         let own = Hold::of_reader(&input.memory).ok_or_else(|| input_in_flight(input))?;
         let hold = match &padding {
             Some(padding) if is_padded(&padding.shapes.inputs, input.index) => {
-                padding::pad(plan, slot, input.index, &own, padding)?
+                let memory = own_memory(plan, slot, input.index)?;
+                padding::pad(&own, &memory, padding)?;
+                keep(slot, input.index, &memory)
             }
             _ => own,
         };

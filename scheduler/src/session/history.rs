@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polychip_host::Timing;
 
-use polychip_profile::{Cadence, KEPT};
+use polychip_profile::{Cadence, KEPT, median};
 
 /// Measured part times and run latencies.
 #[derive(Debug)]
@@ -215,19 +215,16 @@ impl History {
 
     /// Median time of a part in nanoseconds.
     pub(crate) fn part_median(&self, index: usize) -> Option<u64> {
-        median(self.part(index).map(|(ns, _)| ns))
+        median(
+            &mut self.part(index).map(|(ns, _)| ns).collect::<Vec<u64>>(),
+            u64::cmp,
+        )
     }
 
     /// Median latency of a run in nanoseconds, from submit to the end of the last part.
     pub(crate) fn latency_median(&self) -> Option<u64> {
-        median(self.latencies.values.iter().copied())
+        median(&mut self.latencies.values.to_vec(), u64::cmp)
     }
-}
-
-fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
-    let mut values: Vec<u64> = values.collect();
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

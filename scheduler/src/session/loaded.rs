@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
+use crate::session::buckets::Padding;
 use crate::session::compile::Loaded;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
@@ -28,6 +29,7 @@ use crate::session::run_driver::RunDriver;
 use crate::session::run_state::{Progress, RunBindings, RunState};
 use crate::session::wiring::{self, OutputSource, PartWiring, Wiring};
 use crate::shared::Shared;
+use crate::tensor::{Hold, TensorMemory};
 
 /// Maximum run states of a plan: the app may keep the outputs of as many runs.
 const MOST_SLOTS: usize = 256;
@@ -562,7 +564,7 @@ impl LoadedPlan {
     pub(crate) fn complete(&self, slot: &mut RunState) -> Result<()> {
         let mut written = slot.given.outputs.iter();
         let copied = written.try_for_each(|(_, output)| output.copy_to_app(&self.wiring.copied));
-        let cut = padding::cut(self, slot);
+        let cut = padding::cut(&self.wiring, slot);
         slot.given.complete();
         copied.and(cut)
     }

@@ -12,42 +12,30 @@ use polychip_host::Access;
 use polychip_ops::DType;
 
 use crate::error::Result;
-use crate::session::bindings::{own_hold, own_memory};
 use crate::session::buckets::Padding;
-use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
-use crate::session::wiring::OutputSource;
-use crate::tensor::Hold;
+use crate::session::wiring::{OutputSource, Wiring};
+use crate::tensor::{Hold, TensorMemory};
 
-/// The run's own copy of an input, padded to what its plan takes. Its memory is the slot's and is used again.
-pub(crate) fn pad(
-    plan: &LoadedPlan,
-    slot: &mut RunState,
-    index: usize,
-    input: &Hold,
-    padding: &Padding,
-) -> Result<Hold> {
-    let memory = own_memory(plan, slot, index)?;
-    {
-        let source = input.read_input()?;
-        let mut target = memory.access(Access::Write)?;
-        let block = Block::new(input.dtype, &input.shape, &memory.shape);
-        padding.count.add_bytes(block.pad(&source, &mut target));
-    }
-    slot.padded[index] = Some(Arc::clone(&memory));
-    Ok(own_hold(&memory))
+/// Copies an input into the run's own memory of it, padded to what its plan takes.
+pub(crate) fn pad(input: &Hold, memory: &TensorMemory, padding: &Padding) -> Result<()> {
+    let source = input.read_input()?;
+    let mut target = memory.access(Access::Write)?;
+    let block = Block::new(input.dtype, &input.shape, &memory.shape);
+    padding.count.add_bytes(block.pad(&source, &mut target));
+    Ok(())
 }
 
 /// Cuts the outputs of a run that has gone well back to what is true: into the app's memory where it gave some, else
 /// into the slot's.
-pub(crate) fn cut(plan: &LoadedPlan, slot: &mut RunState) -> Result<()> {
+pub(crate) fn cut(wiring: &Wiring, slot: &mut RunState) -> Result<()> {
     let Some(padding) = slot.given.padding.take() else {
         return Ok(());
     };
     for (index, shape) in padding.shapes.outputs.iter().enumerate() {
         slot.cut[index].clear();
         let Some(shape) = shape else { continue };
-        let output = &plan.wiring.outputs[index];
+        let output = &wiring.outputs[index];
         let block = Block::new(output.spec.dtype, shape, &output.spec.shape);
         let mut given = slot.given.cut.iter();
         let given = given.find(|(given, _)| *given == index).map(|(_, memory)| memory);

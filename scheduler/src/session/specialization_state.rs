@@ -24,7 +24,7 @@ use crate::session::loaded::LoadedPlan;
 use crate::session::pace::Pace;
 use crate::session::standby_plan::StandbyPlan;
 use crate::session::state::States;
-use crate::session::thermal_readmission::Cooling;
+use crate::session::thermal_readmission::timer::ThermalTimer;
 use crate::shared::Shared;
 use crate::tensor::{Input, Output, TensorSpec};
 use crate::trace::Tracer;
@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     pub(crate) lateness: Lateness,
     /// How its runs follow each other.
     pub(crate) pace: Pace,
-    pub(super) cooling: Cooling,
+    pub(super) thermal_timer: ThermalTimer,
     /// Runs that may be in flight, as the first plan needs them.
     pub(super) places: usize,
     /// Plans that an admitted session keeps ready.

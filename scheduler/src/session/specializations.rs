@@ -225,7 +225,10 @@ impl Shapes {
             took_over: AtomicU64::new(0),
             changes: Mutex::default(),
         });
-        let background = open.stand_in.is_some().then(|| Background::start(&open));
+        let background = open.stand_in.is_some().then(|| {
+            let open = Arc::clone(&open);
+            Background::start(move |sizes| open.take_over(sizes))
+        });
         let background = background
             .transpose()
             .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;

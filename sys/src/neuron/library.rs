@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::bindings::{NEURON_NO_ERROR, NeuronRuntimeVersion, Symbols};
 use crate::error::{Cause, Result};
-use crate::library::emulates;
+use crate::library::accessors;
 use crate::{Error, Library as File};
 
 /// The variable that names the folder.
@@ -149,29 +149,7 @@ impl Library {
         })))
     }
 
-    /// The functions. Those that are required are there.
-    #[must_use]
-    pub fn symbols(&self) -> &'static Symbols {
-        self.symbols
-    }
-
-    /// Whether it declares that it emulates the chip: it has the symbol `polychip_emulates_neuron`.
-    #[must_use]
-    pub fn says_it_emulates(&self) -> bool {
-        self.says_it_emulates
-    }
-
-    /// Whether it drives no chip: it declares so, or it is built for x86, which is the host build of an SDK.
-    #[must_use]
-    pub fn is_emulated(&self) -> bool {
-        emulates(self.says_it_emulates, std::env::consts::ARCH)
-    }
-
-    /// The file, or the name that the system's loader resolved.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
+    accessors!(Symbols, "polychip_emulates_neuron");
 
     /// The error of an optional call that the library leaves out.
     #[must_use]

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::binfmt::Starts;
-use super::build::{LIBRARIES, Program};
+use super::build::LIBRARIES;
 use super::packages;
+use super::program::Program;
 use crate::root::root;
 use crate::tally::Tally;
 

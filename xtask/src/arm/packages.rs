@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::MetadataCommand;
 
-use super::build::Program;
+use super::program::Program;
 use crate::root::root;
 
 const NO_VULKAN: &str = "needs vulkan: an emulated process has no GPU driver";

@@ -225,7 +225,8 @@ impl Graph {
     }
 }
 
-/// A message of the protocol that ONNX files are written in.
+/// A message of the protocol that ONNX files are written in. `polychip_sdk::protobuf` is the same for packages: `xtask`
+/// depends on none of them, so that it builds before they do.
 #[derive(Default)]
 struct Message(Vec<u8>);
 

@@ -1,14 +1,15 @@
-//! No circle of imports between files of different folders, and none of more than two files.
+//! No circle of imports, except of a file and one that it declares: `foo.rs` and `foo/bar.rs`.
 //!
-//! A circle is a largest set of files of one crate, each of which imports each other one, if over others. Module
-//! `foo.rs` beside `foo/` counts as a file of that folder.
+//! A circle is a largest set of files of one crate, each of which imports each other one, if over others.
 //! What counts as an import: [`super::imports`]. Start at [`check`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use cargo_metadata::{Metadata, TargetKind};
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::DiGraph;
 
 use super::imports::{self, Imports};
 use crate::root::root;
@@ -47,7 +48,7 @@ fn all(metadata: &Metadata) -> Result<Vec<Circle>> {
         circles.extend(
             of(&imports)
                 .into_iter()
-                .filter(|circle| is_wrong(&circle.files, |folder| root().join(folder).is_dir())),
+                .filter(|circle| !is_parent_and_child(&circle.files)),
         );
     }
     Ok(circles)
@@ -55,53 +56,32 @@ fn all(metadata: &Metadata) -> Result<Vec<Circle>> {
 
 /// All circles among these imports, of two files and more.
 fn of(imports: &Imports) -> Vec<Circle> {
-    let mut next: BTreeMap<&PathBuf, Vec<&PathBuf>> = BTreeMap::new();
+    let mut graph = DiGraph::<&PathBuf, ()>::new();
+    let mut nodes = BTreeMap::new();
     for (from, to) in imports.keys() {
-        next.entry(from).or_default().push(to);
+        let [from, to] = [from, to].map(|file| *nodes.entry(file).or_insert_with(|| graph.add_node(file)));
+        graph.add_edge(from, to, ());
     }
-    let reached: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> =
-        next.keys().map(|from| (*from, reach(&next, from))).collect();
-    let mut circles: Vec<Circle> = Vec::new();
-    for (from, there) in &reached {
-        let back = there
+    let of_files = |files: BTreeSet<PathBuf>| Circle {
+        imports: imports
             .iter()
-            .filter(|to| reached.get(**to).is_some_and(|of| of.contains(from)));
-        let files: BTreeSet<PathBuf> = back.map(|file| (*file).clone()).collect();
-        if files.len() > 1 && !circles.iter().any(|circle| circle.files.contains(*from)) {
-            let imports = imports
-                .iter()
-                .filter(|((from, to), _)| files.contains(from) && files.contains(to))
-                .map(|(ends, names)| (ends.clone(), names.clone()))
-                .collect();
-            circles.push(Circle { files, imports });
-        }
-    }
-    circles
-}
-
-/// What a file imports, and what that imports, to the end.
-fn reach<'a>(next: &BTreeMap<&'a PathBuf, Vec<&'a PathBuf>>, from: &PathBuf) -> BTreeSet<&'a PathBuf> {
-    let mut found = BTreeSet::new();
-    let mut open: Vec<&PathBuf> = next[from].clone();
-    while let Some(file) = open.pop() {
-        if found.insert(file) {
-            open.extend(next.get(file).into_iter().flatten());
-        }
-    }
-    found
-}
-
-/// Whether a circle breaks the rule; two files of one folder may know each other.
-fn is_wrong(files: &BTreeSet<PathBuf>, is_folder: impl Fn(&Path) -> bool) -> bool {
-    let folder = |file: &PathBuf| {
-        let own = file.with_extension("");
-        if is_folder(&own) {
-            own
-        } else {
-            file.parent().unwrap_or(Path::new("")).to_owned()
-        }
+            .filter(|((from, to), _)| files.contains(from) && files.contains(to))
+            .map(|(ends, names)| (ends.clone(), names.clone()))
+            .collect(),
+        files,
     };
-    files.len() > 2 || files.iter().map(folder).collect::<BTreeSet<_>>().len() > 1
+    tarjan_scc(&graph)
+        .into_iter()
+        .filter(|nodes| nodes.len() > 1)
+        .map(|nodes| of_files(nodes.into_iter().map(|node| graph[node].clone()).collect()))
+        .collect()
+}
+
+/// Whether these are a module and one of its own.
+fn is_parent_and_child(files: &BTreeSet<PathBuf>) -> bool {
+    let declares = |parent: &PathBuf, child: &PathBuf| child.parent() == Some(&parent.with_extension(""));
+    let files: Vec<&PathBuf> = files.iter().collect();
+    matches!(files[..], [a, b] if declares(a, b) || declares(b, a))
 }
 
 impl Circle {
@@ -136,24 +116,30 @@ mod tests {
         of(&imports)
     }
 
-    fn wrong(edges: &[(&str, &str)]) -> bool {
-        let circles = circle(edges);
-        assert_eq!(circles.len(), 1);
-        is_wrong(&circles[0].files, |folder| folder.ends_with("a"))
-    }
-
     #[test]
     fn chain_is_not_a_cycle() {
         assert!(circle(&[("s/a.rs", "s/b.rs"), ("s/b.rs", "s/c.rs"), ("s/a.rs", "s/c.rs")]).is_empty());
-        assert!(!wrong(&[("s/b.rs", "s/c.rs"), ("s/c.rs", "s/b.rs")]));
-        // `a.rs` counts as a file of `a/`
-        assert!(!wrong(&[("s/a.rs", "s/a/b.rs"), ("s/a/b.rs", "s/a.rs")]));
-        assert!(wrong(&[("s/a.rs", "s/b.rs"), ("s/b.rs", "s/a.rs")]));
-        assert!(wrong(&[
+    }
+
+    #[test]
+    fn module_may_import_from_the_one_that_declares_it() {
+        let allowed = |edges: &[(&str, &str)]| is_parent_and_child(&circle(edges)[0].files);
+        assert!(allowed(&[("s/a.rs", "s/a/b.rs"), ("s/a/b.rs", "s/a.rs")]));
+        assert!(!allowed(&[("s/a.rs", "s/b.rs"), ("s/b.rs", "s/a.rs")]));
+        assert!(!allowed(&[("s/a/b.rs", "s/a/c.rs"), ("s/a/c.rs", "s/a/b.rs")]));
+        assert!(!allowed(&[("s/a.rs", "s/a/b/c.rs"), ("s/a/b/c.rs", "s/a.rs")]));
+    }
+
+    #[test]
+    fn cycles_with_a_file_in_common_are_one() {
+        let circles = circle(&[
+            ("s/a.rs", "s/b.rs"),
+            ("s/b.rs", "s/a.rs"),
             ("s/b.rs", "s/c.rs"),
-            ("s/c.rs", "s/d.rs"),
-            ("s/d.rs", "s/b.rs")
-        ]));
+            ("s/c.rs", "s/b.rs"),
+        ]);
+        assert_eq!(circles.len(), 1);
+        assert_eq!(circles[0].files.len(), 3);
     }
 
     #[test]

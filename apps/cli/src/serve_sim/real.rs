@@ -18,7 +18,7 @@ use polychip_device_queue::{Arrivals, Outcome, Pattern, Scenario, TaskOutcome, T
 
 use super::set::Read;
 use crate::exit::bad_input;
-use crate::run::PATIENCE;
+use crate::setup::PATIENCE;
 
 /// Runs of each session before the first that counts.
 const WARM_UP: usize = 3;

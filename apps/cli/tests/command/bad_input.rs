@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
 use crate::model::{F32, I64, Message, Model, add_relu, constant, external, floats, node, npy, port};
 use crate::tool::{Done, polychip, shapes, shapes_file};
 
@@ -60,16 +63,10 @@ fn missing_empty_truncated_and_random_models() {
         let path = write(folder.path(), "torn.onnx", &whole[..whole.len() * part / 8]);
         fails(&[&path, "--fill", "1"], 3, &["torn.onnx"]);
     }
-    // a simple generator: which bytes does not matter, that they are the same each time does
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
+    let mut random = ChaCha8Rng::seed_from_u64(0);
     for length in [1, 16, 300, 5000] {
-        let bytes: Vec<u8> = (0..length).map(|_| random()).collect();
+        let mut bytes = vec![0; length];
+        random.fill_bytes(&mut bytes);
         fails(
             &[&write(folder.path(), "random.onnx", &bytes), "--fill", "1"],
             3,

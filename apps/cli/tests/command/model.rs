@@ -2,46 +2,13 @@
 
 use std::path::Path;
 
+use polychip_sdk::protobuf::Message;
+
 /// Element types by ONNX's codes.
 pub(crate) const F32: u64 = 1;
 pub(crate) const I64: u64 = 7;
 pub(crate) const BOOL: u64 = 9;
 pub(crate) const BF16: u64 = 16;
-
-/// A protobuf message in the making.
-#[derive(Clone, Default)]
-pub(crate) struct Message(pub(crate) Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    pub(crate) fn number(mut self, field: u64, value: u64) -> Message {
-        self.varint(field << 3);
-        self.varint(value);
-        self
-    }
-
-    pub(crate) fn bytes(mut self, field: u64, bytes: &[u8]) -> Message {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend(bytes);
-        self
-    }
-
-    pub(crate) fn text(self, field: u64, text: &str) -> Message {
-        self.bytes(field, text.as_bytes())
-    }
-
-    pub(crate) fn message(self, field: u64, message: &Message) -> Message {
-        self.bytes(field, &message.0)
-    }
-}
 
 /// A node of the default domain.
 pub(crate) fn node(op: &str, name: &str, inputs: &[&str], outputs: &[&str]) -> Message {
@@ -147,7 +114,7 @@ impl Model {
             .number(1, 8)
             .message(7, &graph)
             .message(8, &opset)
-            .0
+            .into_bytes()
     }
 
     /// Writes the model into a folder, and gives its path.

@@ -87,7 +87,7 @@ pub(crate) fn slope(series: &[Vec<(f64, f64)>], within: f64) -> Option<f64> {
     median(&mut slopes)
 }
 
-/// The middle value, or the mean of both; none of nothing.
+/// The middle value, or the mean of both; none of nothing. `polychip_profile::median` gives a measured value instead.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;

@@ -4,7 +4,7 @@
 //! Invariant: shares no code with the search except the costs, so that a mistake in one shows
 //! against the other.
 
-use super::plan::{PhaseLimits, Weighed, Workload};
+use super::workload::{PhaseLimits, Weighed, Workload};
 
 /// Lower bound on every plan over one of these sets.
 pub(super) fn bound(

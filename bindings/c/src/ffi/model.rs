@@ -8,7 +8,7 @@ use crate::entry::entry;
 use crate::failure::polychip_failure;
 use crate::handle::Object;
 use crate::model::{LentBytes, ModelObject, Release};
-use crate::read::{Out, array, null, text};
+use crate::read::{Out, array, duplicated, null, text};
 use crate::runtime::RuntimeObject;
 use crate::status::polychip_status_t;
 
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn polychip_model_load_file(
         // SAFETY: the caller's promise, rules 3 and 4 of the header.
         let place = unsafe { Out::new(out_model, "out_model") }?;
         let runtime = RuntimeObject::of(runtime)?;
-        let file = super::tensor::duplicated(descriptor)?;
+        let file = duplicated(descriptor)?;
         let len = (bytes > 0).then_some(bytes);
         let model = runtime.runtime.load_file(name, file, offset, len)?;
         place.put(ModelObject(model).into_handle()?);

@@ -11,9 +11,9 @@ use crate::entry::entry;
 use crate::failure::{Failure, Result, polychip_failure};
 use crate::handle::Object;
 use crate::model::Release;
-use crate::read::{Out, array, null, sized};
+use crate::read::{Out, array, duplicated, null, sized};
 use crate::runtime::RuntimeObject;
-use crate::status::{POLYCHIP_ERROR_IO, polychip_status_t};
+use crate::status::polychip_status_t;
 use crate::tensor::{Form, Tensor, of_memory};
 
 use super::model::polychip_release_callback_t;
@@ -266,33 +266,6 @@ fn imported(_: &polychip_import, _: &Form) -> Result<Memory> {
     Err(Failure::argument(
         "memory files and dma-bufs can be imported on Linux and Android only",
     ))
-}
-
-/// Duplicates the app's descriptor; the result refers to the same file.
-#[cfg(unix)]
-pub(super) fn duplicated(descriptor: i32) -> Result<std::os::fd::OwnedFd> {
-    use std::os::fd::{FromRawFd, OwnedFd};
-
-    if descriptor < 0 {
-        return Err(Failure::argument(format!("descriptor {descriptor} is negative")));
-    }
-    // SAFETY: the call takes any number, and gives a new descriptor or -1.
-    let own = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
-    if own < 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(Failure::new(
-            POLYCHIP_ERROR_IO,
-            format!("descriptor {descriptor}: {error}"),
-        ));
-    }
-    // SAFETY: the descriptor was made just now, and no other code has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(own) })
-}
-
-/// There are no descriptors here.
-#[cfg(not(unix))]
-pub(super) fn duplicated(_: i32) -> Result<std::fs::File> {
-    Err(Failure::argument("this system has no file descriptors"))
 }
 
 /// Describes a tensor: type and shape. Thread-safe.

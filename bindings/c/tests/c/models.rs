@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// A field of a message that holds bytes: text, or another message.
+/// A field of a message that holds bytes: text, or another message. `polychip_sdk::protobuf` is the same for packages;
+/// `cargo xtask doors` reads this file too, and `xtask` depends on no package.
 fn field(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = bytes.as_ref();
     let mut out = vec![number << 3 | 2];

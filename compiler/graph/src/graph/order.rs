@@ -71,7 +71,8 @@ pub(crate) fn execution_order(graph: &Graph) -> Vec<NodeId> {
     order(graph).unwrap_or_else(|_| graph.node_ids())
 }
 
-/// Depth-first post-order from the outputs; then the nodes that no output needs.
+/// Depth-first post-order from the outputs; then the nodes that no output needs. Not petgraph's: fingerprints pin this
+/// order among all topological ones, and the error names the nodes of a cycle.
 fn order(graph: &Graph) -> Result<Vec<NodeId>, Error> {
     let mut marks = vec![Mark::New; graph.node_bound()];
     let mut order = Vec::with_capacity(graph.node_count());

@@ -200,6 +200,9 @@ impl Cut {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
 
     const ROW: Want = Want::Fixed(Layout::RowMajor);
@@ -237,14 +240,8 @@ mod tests {
 
     #[test]
     fn the_plan_costs_no_more_than_any_other() {
-        // a small generator of its own: the law is about all graphs, not about one
-        let mut state = 1u64;
-        let mut random = |below: u64| {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            (state >> 33) % below
-        };
+        let mut numbers = ChaCha8Rng::seed_from_u64(1);
+        let mut random = |below: u64| numbers.random_range(0..below);
         for _ in 0..300 {
             let nodes = 1 + random(7) as usize;
             let mut want = |node: usize| match random(4) {

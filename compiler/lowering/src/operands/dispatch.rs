@@ -3,8 +3,7 @@
 use polychip_ops::Op;
 use polychip_sdk::Reason;
 
-use super::builder::{Domain, Lower};
-use super::vendor::Vendor;
+use super::builder::{Domain, Lower, Vendor};
 use crate::{Layout, Node, OpClass, Outcome, Refusal};
 
 /// How a node is lowered.

@@ -5,8 +5,8 @@
 use polychip_ops::Op;
 use polychip_ops::operator::{Along, ArgReduce, Reduce, Transpose};
 
+use super::builder::Vendor;
 use super::info::Info;
-use super::vendor::Vendor;
 use crate::layout::plan::Want;
 use crate::{Layout, Node, OpClass, Outcome, Part, TensorIndex, layout};
 

@@ -7,6 +7,7 @@
 //!
 //! Not here: the meaning of the fields.
 
+use crate::protobuf::{BYTES, FIXED32, VARINT, put_key, put_varint};
 use crate::{Error, ErrorKind, Result};
 
 /// What readers of protobuf take at most, in bytes.
@@ -26,32 +27,28 @@ impl Wire {
         Ok(self.bytes)
     }
 
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.bytes.push(value as u8);
+    fn key(&mut self, field: u32, kind: u32) {
+        put_key(&mut self.bytes, field, kind);
     }
 
-    fn tag(&mut self, field: u32, kind: u32) {
-        self.varint(u64::from(field << 3 | kind));
+    fn length(&mut self, length: usize) {
+        put_varint(&mut self.bytes, length as u64);
     }
 
     /// An integer; negative ones take ten bytes, as protobuf has it.
     pub(super) fn int(&mut self, field: u32, value: i64) {
-        self.tag(field, 0);
-        self.varint(value as u64);
+        self.key(field, VARINT);
+        put_varint(&mut self.bytes, value as u64);
     }
 
     pub(super) fn float(&mut self, field: u32, value: f32) {
-        self.tag(field, 5);
+        self.key(field, FIXED32);
         self.bytes.extend(value.to_le_bytes());
     }
 
     pub(super) fn text(&mut self, field: u32, text: &str) {
-        self.tag(field, 2);
-        self.varint(text.len() as u64);
+        self.key(field, BYTES);
+        self.length(text.len());
         self.bytes.extend(text.as_bytes());
     }
 
@@ -67,15 +64,15 @@ impl Wire {
                 format!("no memory for {} bytes of a model", bytes.len()),
             )
         })?;
-        self.tag(field, 2);
-        self.varint(bytes.len() as u64);
+        self.key(field, BYTES);
+        self.length(bytes.len());
         self.bytes.extend(bytes);
         Ok(())
     }
 
     /// A message inside this one.
     pub(super) fn message(&mut self, field: u32, write: impl FnOnce(&mut Wire) -> Result<()>) -> Result<()> {
-        self.tag(field, 2);
+        self.key(field, BYTES);
         let start = self.bytes.len() + LENGTH;
         self.bytes.resize(start, 0);
         write(self)?;

@@ -1,7 +1,7 @@
 //! A unit of many queries, one per lane: all of them use a key at once as it lies, and maxima, sums and masking need
 //! no operation across a vector.
 
-use super::tile::{Unit, shares};
+use super::tile::{self, Unit, shares};
 use crate::isa::{Load, MOST_LANES, Simd};
 use crate::math;
 
@@ -11,10 +11,15 @@ const KEYS: usize = 32;
 /// The most keys, or numbers of a value, that are computed side by side.
 const SIDE: usize = 8;
 
-/// Floats of a thread's scratch.
-pub(super) fn scratch(queries: usize, wide: usize) -> usize {
+/// Floats of a thread's scratch for many queries.
+fn scratch(queries: usize, wide: usize) -> usize {
     let padded = queries.next_multiple_of(MOST_LANES);
     padded * (2 * wide + KEYS + 4) + 2 * KEYS * wide
+}
+
+/// Floats of a thread's scratch for a unit.
+pub(in super::super) fn unit_scratch(queries: usize, wide: usize) -> usize {
+    tile::scratch(queries, wide).max(scratch(queries, wide))
 }
 
 /// A thread's scratch, in its parts.

@@ -16,11 +16,10 @@ pub(in super::super) const MANY: usize = 12;
 /// Queries that are computed side by side.
 const SIDE: usize = 4;
 
-/// Floats of a thread's scratch.
-pub(in super::super) fn scratch(queries: usize, wide: usize) -> usize {
+/// Floats of a thread's scratch for few queries.
+pub(super) fn scratch(queries: usize, wide: usize) -> usize {
     let few = queries.min(MANY - 1).next_multiple_of(SIDE);
-    let few = few * (2 * wide + KEYS + 2);
-    few.max(super::many::scratch(queries, wide))
+    few * (2 * wide + KEYS + 2)
 }
 
 /// What a unit works on; elements of the cache are of `E`.
@@ -88,7 +87,7 @@ impl<E: Load> Kernel for Unit<E> {
             maxima,
             totals: after(maxima, padded),
         };
-        // SAFETY: the unit's creator promises operands of its sizes and as many floats of scratch as `scratch`
+        // SAFETY: the unit's creator promises operands of its sizes and as many floats of scratch as `unit_scratch`
         // returns.
         unsafe {
             self.begin(s, space, padded);

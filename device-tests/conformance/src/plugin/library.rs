@@ -38,43 +38,6 @@ unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
 
-/// Calls that a plugin must offer, by name.
-fn missing_calls(table: &abi::polychip_plugin_table) -> Vec<&'static str> {
-    macro_rules! missing {
-        ($($call:ident),+ $(,)?) => {
-            [$((stringify!($call), table.$call.is_none())),+]
-                .into_iter()
-                .filter_map(|(name, absent)| absent.then_some(name))
-                .collect()
-        };
-    }
-    missing!(
-        plugin_info,
-        create,
-        destroy,
-        device_count,
-        device_open,
-        device_info,
-        device_close,
-        query_support,
-        compile,
-        blob_bytes,
-        blob_destroy,
-        load,
-        executable_info,
-        port_info,
-        executable_destroy,
-        buffer_create,
-        buffer_import,
-        buffer_begin_access,
-        buffer_end_access,
-        buffer_destroy,
-        execute,
-        fence_wait,
-        fence_destroy,
-    )
-}
-
 /// The four numbers in front of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableHead {
@@ -121,7 +84,7 @@ impl Library {
                 size,
             );
         }
-        let missing = missing_calls(&opened.table);
+        let missing = opened.table.missing_calls();
         anyhow::ensure!(
             missing.is_empty(),
             "its table lacks required calls: {}",

@@ -24,8 +24,8 @@ use polychip_ops::DType;
 use polychip_sys::ascend::bindings as acl;
 
 use crate::board::{self, COUNTS, Description, MAGIC, MEMORY_BYTES, NEWEST, SOC};
-use crate::stream::{self, Command, Stream};
-use crate::world::{self, Code, Loaded, World};
+use crate::stream;
+use crate::world::{self, Code, Command, Loaded, Stream, World};
 
 /// Where the memory of a run's ports may start.
 const ALIGN: usize = 64;

@@ -1,36 +1,12 @@
-//! Streams: what they were given, and how it happens when somebody waits.
+//! How what streams were given happens when somebody waits.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use polychip_emulator_chip::fault::Effect;
 use polychip_sys::ascend::bindings as acl;
 
 use crate::board::{self, COUNTS};
-use crate::world::{self, Code, Loaded, outside};
-
-/// What a stream was given.
-pub(crate) enum Command {
-    /// An event.
-    Record(usize),
-    /// A copy on the board: to, from, bytes.
-    Copy(usize, usize, usize),
-    /// A model, with the memory of its inputs and outputs.
-    Run {
-        loaded: Arc<Loaded>,
-        inputs: Vec<usize>,
-        outputs: Vec<usize>,
-    },
-}
-
-/// A stream.
-#[derive(Default)]
-pub(crate) struct Stream {
-    pub(crate) context: usize,
-    pub(crate) pending: Vec<Command>,
-    /// The board's clock.
-    pub(crate) now_ns: u64,
-}
+use crate::world::{self, Code, Command, Loaded, outside};
 
 /// Lets all that a stream was given happen, up to the first failure.
 pub(crate) fn synchronize(number: usize) -> Result<(), Code> {

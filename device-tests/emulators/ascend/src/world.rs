@@ -13,7 +13,6 @@ use polychip_ops::DType;
 use polychip_sys::ascend::bindings as acl;
 
 use crate::board::MEMORY_BYTES;
-use crate::stream::Stream;
 
 /// Where the board's memory begins: no process of these machines has memory there.
 const FIRST_ADDRESS: usize = 0x2000_0000_0000;
@@ -50,6 +49,29 @@ impl Loaded {
         };
         names.get(index).map(String::as_str)
     }
+}
+
+/// What a stream was given.
+pub(crate) enum Command {
+    /// An event.
+    Record(usize),
+    /// A copy on the board: to, from, bytes.
+    Copy(usize, usize, usize),
+    /// A model, with the memory of its inputs and outputs.
+    Run {
+        loaded: Arc<Loaded>,
+        inputs: Vec<usize>,
+        outputs: Vec<usize>,
+    },
+}
+
+/// A stream.
+#[derive(Default)]
+pub(crate) struct Stream {
+    pub(crate) context: usize,
+    pub(crate) pending: Vec<Command>,
+    /// The board's clock.
+    pub(crate) now_ns: u64,
 }
 
 /// 16-bit floats of the cores are f32 at the ports: the compiler puts casts there.

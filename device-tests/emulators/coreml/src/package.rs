@@ -5,12 +5,14 @@
 //! Not here: what ops mean (`program`).
 
 mod blob;
+mod element;
 mod model;
 mod wire;
 
 use std::path::Path;
 
-pub(crate) use model::{Constant, Content, Function, Model, Operation, Shaped, Type};
+pub(crate) use element::Type;
+pub(crate) use model::{Constant, Content, Function, Model, Operation, Shaped};
 
 /// Reads a package's folder.
 pub(crate) fn open(folder: &Path) -> Result<Model, String> {

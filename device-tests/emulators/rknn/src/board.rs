@@ -1,6 +1,6 @@
 //! The board: its chip, whether it is there, and the faults that are wished for.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use polychip_emulator_chip::fault::{Effect, Faults};
@@ -15,6 +15,23 @@ pub(crate) const TARGET: &str = "rk3588";
 pub(crate) const MAGIC: &Magic = b"RKNNEMU1";
 /// What the toolkit reads at most.
 pub(crate) const NEWEST: Newest = Newest { opset: 19, ir: 11 };
+
+/// What was done since the library was opened.
+pub(crate) struct Tally {
+    pub(crate) runs: AtomicU64,
+    pub(crate) copied_bytes: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) nanoseconds: AtomicU64,
+    pub(crate) nanojoules: AtomicU64,
+}
+
+pub(crate) static COUNTS: Tally = Tally {
+    runs: AtomicU64::new(0),
+    copied_bytes: AtomicU64::new(0),
+    syncs: AtomicU64::new(0),
+    nanoseconds: AtomicU64::new(0),
+    nanojoules: AtomicU64::new(0),
+};
 
 /// The description at their end.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! A model in the runtime: what its ports are bound to, and one run.
 //!
-//! Invariant: a run holds no lock of the world while it computes.
+//! Invariant: a run holds no lock of the registry while it computes.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use polychip_emulator_chip::program::Spec;
 use polychip_ops::DType;
 use polychip_sys::rknn::bindings as rk;
 
-use crate::board;
-use crate::world::{self, COUNTS};
+use crate::board::{self, COUNTS};
+use crate::memories;
 
 /// The layout of a port's elements in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -219,7 +219,7 @@ impl Context {
             taken.push(match (bound, set) {
                 (Some(bound), _) => {
                     let flush = self.flags & rk::RKNN_FLAG_NO_INPUT_FLUSH == 0;
-                    let bytes = world::read(bound.memory, flush).ok_or(rk::RKNN_BAD_INPUT)?;
+                    let bytes = memories::read(bound.memory, flush).ok_or(rk::RKNN_BAD_INPUT)?;
                     let bytes = bytes.get(..bound.form.bytes(&spec)).ok_or(rk::RKNN_BAD_INPUT)?;
                     bound.form.taken(bytes, &spec).map_err(|_| rk::RKNN_BAD_INPUT)?
                 }
@@ -249,7 +249,7 @@ impl Context {
             if let Some(bound) = bound {
                 let given = bound.form.given(bytes, &spec).map_err(|_| rk::RKNN_BAD_OUTPUT)?;
                 let invalidate = self.flags & rk::RKNN_FLAG_NO_OUTPUT_INVALIDATE == 0;
-                if !world::write(bound.memory, &given, invalidate) {
+                if !memories::write(bound.memory, &given, invalidate) {
                     return Err(rk::RKNN_BAD_OUTPUT);
                 }
             }

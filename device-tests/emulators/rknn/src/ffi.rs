@@ -16,9 +16,9 @@ use polychip_emulator_chip::file;
 use polychip_emulator_chip::model::{self, Model};
 use polychip_sys::rknn::bindings as rk;
 
-use crate::board::{self, Description, MAGIC, NEWEST, TARGET};
+use crate::board::{self, COUNTS, Description, MAGIC, NEWEST, TARGET};
 use crate::context::{Context, Form};
-use crate::world::{self, COUNTS};
+use crate::{memories, world};
 
 type Done = Result<(), i32>;
 
@@ -432,7 +432,7 @@ pub unsafe fn rknn_create_mem(number: u64, size: u32) -> *mut rk::rknn_tensor_me
         fault("create_mem").ok()?;
         context(number).ok()?;
         let mut made = std::ptr::null_mut();
-        world::own_memory(number, size as usize, |memory| {
+        memories::own_memory(number, size as usize, |memory| {
             made = record(memory.address(), -1, 0, size);
             made.expose_provenance()
         });
@@ -456,7 +456,7 @@ pub unsafe fn rknn_create_mem_from_fd(
         context(number).ok()?;
         let (start, at) = (address.expose_provenance(), usize::try_from(offset).ok()?);
         let mut made = std::ptr::null_mut();
-        world::file_memory(number, fd, start, size as usize, at, |_| {
+        memories::file_memory(number, fd, start, size as usize, at, |_| {
             made = record(start, fd, offset, size);
             made.expose_provenance()
         })?;
@@ -510,7 +510,7 @@ pub unsafe fn rknn_set_io_mem(
         };
         let spec = context.spec(port).ok_or(rk::RKNN_BAD_PARAMETER)?;
         let memory = memory.expose_provenance();
-        let size = world::size(memory).ok_or(rk::RKNN_BAD_PARAMETER)?;
+        let size = memories::size(memory).ok_or(rk::RKNN_BAD_PARAMETER)?;
         if size < form.bytes(&spec) {
             return Err(rk::RKNN_BAD_PARAMETER);
         }
@@ -532,7 +532,7 @@ pub unsafe fn rknn_mem_sync(number: u64, memory: *mut rk::rknn_tensor_mem, direc
             direction & rk::RKNN_SYNC_TO_DEVICE != 0,
             direction & rk::RKNN_SYNC_FROM_DEVICE != 0,
         );
-        if (to || from) && world::sync(memory.expose_provenance(), to, from) {
+        if (to || from) && memories::sync(memory.expose_provenance(), to, from) {
             Ok(())
         } else {
             Err(rk::RKNN_BAD_PARAMETER)

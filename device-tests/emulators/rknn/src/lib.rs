@@ -22,6 +22,7 @@ mod board;
 pub mod compile;
 mod context;
 pub mod ffi;
+mod memories;
 mod memory;
 mod world;
 

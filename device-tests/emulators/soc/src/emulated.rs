@@ -567,7 +567,8 @@ impl State {
     }
 }
 
-/// A number between −1 and 1 for a frame, by the SplitMix64 generator.
+/// A number between −1 and 1 for a frame: a hash (SplitMix64) of its number, not a stream, so that a frame has the same
+/// number whatever ran before it. `rand` has no such function.
 fn noise(frame: u64) -> f64 {
     let mut z = frame.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -23,6 +23,7 @@ pub mod network;
 pub mod outcome;
 pub mod plugin;
 pub mod scenario;
+pub mod setting;
 pub mod study;
 pub mod table;
 pub mod tree;

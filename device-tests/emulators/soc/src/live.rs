@@ -19,7 +19,7 @@ use crate::fixed::Fixed;
 use crate::outcome::{AFTER_SWITCH_NS, Change, Outcome, SAMPLED};
 use crate::plugin::{Lent, SocPlugin, lend};
 use crate::scenario::Scenario;
-use crate::study::Setting;
+use crate::setting::Setting;
 use crate::tree::{Battery, Tree};
 
 /// How long the session waits for a unit that hangs.
@@ -72,6 +72,16 @@ impl Options {
             on_disk: false,
             keep: None,
         }
+    }
+}
+
+impl Setting {
+    /// A governed run.
+    ///
+    /// # Errors
+    /// As [`Live::new`] and [`Live::run`].
+    pub fn governed(&self, scenario: &Scenario, options: &Options, until_ns: u64) -> Result<Outcome> {
+        Live::new(self, scenario, options)?.run(until_ns)
     }
 }
 

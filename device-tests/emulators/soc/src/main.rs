@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use polychip_soc::scenario::Without;
-use polychip_soc::study::{
-    Ablation, Figures, Losses, Saving, Setting, Spread, ablation, losses, savings, sustained,
-};
+use polychip_soc::setting::Setting;
+use polychip_soc::study::{Ablation, Figures, Losses, Saving, Spread, ablation, losses, savings, sustained};
 use polychip_soc::table::{Seeds, Table};
 use serde::Serialize;
 

@@ -5,6 +5,7 @@
 use anyhow::{Context, Result};
 use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, TensorType};
+use polychip_sdk::protobuf::Message;
 use serde::Deserialize;
 
 use crate::table::Unit;
@@ -175,41 +176,41 @@ impl Network {
     pub fn onnx(&self) -> Vec<u8> {
         let tensor = |id: TensorId| format!("t{}", id.index());
         let port = |id: TensorId| {
-            let size = Message::default().number(1, elements(&self.graph, id) as u64);
-            let shape = Message::default().message(1, &size);
-            let kind = Message::default().number(1, U8).message(2, &shape);
-            Message::default()
-                .bytes(1, tensor(id).as_bytes())
-                .message(2, &Message::default().message(1, &kind))
+            let size = Message::new().number(1, elements(&self.graph, id) as u64);
+            let shape = Message::new().message(1, &size);
+            let kind = Message::new().number(1, U8).message(2, &shape);
+            Message::new()
+                .text(1, &tensor(id))
+                .message(2, &Message::new().message(1, &kind))
         };
-        let mut graph = Message::default().bytes(2, self.graph.name.as_bytes());
+        let mut graph = Message::new().text(2, &self.graph.name);
         for (id, node) in self.graph.nodes() {
-            let mut made = Message::default();
+            let mut made = Message::new();
             for &input in node.inputs.iter().flatten() {
-                made = made.bytes(1, tensor(input).as_bytes());
+                made = made.text(1, &tensor(input));
             }
             for &output in node.outputs.iter().flatten() {
-                made = made.bytes(2, tensor(output).as_bytes());
+                made = made.text(2, &tensor(output));
                 if !self.graph.outputs.contains(&output) {
                     graph = graph.message(13, &port(output));
                 }
             }
             let name = self.node_name(id.index());
-            let made = made.bytes(3, name.as_bytes()).bytes(4, name.as_bytes());
-            graph = graph.message(1, &made.bytes(7, DOMAIN.as_bytes()));
+            let made = made.text(3, &name).text(4, &name);
+            graph = graph.message(1, &made.text(7, DOMAIN));
         }
         for (field, ports) in [(11, &self.graph.inputs), (12, &self.graph.outputs)] {
             for &id in ports {
                 graph = graph.message(field, &port(id));
             }
         }
-        let opset = |domain: &str, version| Message::default().bytes(1, domain.as_bytes()).number(2, version);
-        Message::default()
+        let opset = |domain: &str, version| Message::new().text(1, domain).number(2, version);
+        Message::new()
             .number(1, 8)
             .message(7, &graph)
             .message(8, &opset("", 17))
             .message(8, &opset(DOMAIN, 1))
-            .0
+            .into_bytes()
     }
 }
 
@@ -221,37 +222,6 @@ const U8: u64 = 2;
 fn elements(graph: &Graph, id: TensorId) -> usize {
     let dims = graph.tensor(id).ty.shape.iter().flatten();
     dims.map(|dim| dim.known().unwrap_or(1)).product()
-}
-
-/// A protobuf message in the making.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn number(mut self, field: u64, value: u64) -> Self {
-        self.varint(field << 3);
-        self.varint(value);
-        self
-    }
-
-    fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend(bytes);
-        self
-    }
-
-    fn message(self, field: u64, message: &Self) -> Self {
-        self.bytes(field, &message.0)
-    }
 }
 
 /// The name of a unit as a device.

@@ -9,77 +9,14 @@
 //!
 //! Invariant: the same table and seeds give the same figures.
 
-use std::sync::Arc;
-
 use anyhow::Result;
-use polychip::ReadyPlan;
 use serde::Serialize;
 
-use crate::emulated::{Emulated, PERIOD_NS, Shown};
-use crate::fixed::Fixed;
+use crate::emulated::{PERIOD_NS, Shown};
 use crate::live::{Live, Options, Stance};
-use crate::network::Network;
 use crate::outcome::{Outcome, SUSTAINED_FROM_NS};
 use crate::scenario::{RUN_NS, Scenario, Without};
-use crate::table::{Seeds, Table};
-
-/// A table with the network of a frame.
-#[derive(Debug, Clone)]
-pub struct Setting {
-    /// The table.
-    pub table: Table,
-    network: Arc<Network>,
-    inferences: usize,
-    /// The network as an ONNX model.
-    pub(crate) model: Arc<[u8]>,
-}
-
-impl Setting {
-    /// The committed network on a table.
-    ///
-    /// # Errors
-    /// As [`Network::named`].
-    pub fn new(table: Table, seeds: &Seeds) -> Result<Self> {
-        let network = Network::named(&seeds.network)?;
-        Ok(Self {
-            table,
-            model: network.onnx().into(),
-            network: Arc::new(network),
-            inferences: seeds.inferences,
-        })
-    }
-
-    /// A phone in a scenario.
-    #[must_use]
-    pub fn phone(&self, scenario: &Scenario, shown: Shown) -> Emulated {
-        Emulated::new(
-            self.table.clone(),
-            Arc::clone(&self.network),
-            self.inferences,
-            scenario.clone(),
-            shown,
-        )
-    }
-
-    pub(crate) fn fixed(&self, ready: &ReadyPlan) -> Result<Fixed> {
-        Fixed::new(ready, &self.table, &self.network, self.inferences)
-    }
-
-    /// A governed run.
-    ///
-    /// # Errors
-    /// As [`Live::new`] and [`Live::run`].
-    pub fn governed(&self, scenario: &Scenario, options: &Options, until_ns: u64) -> Result<Outcome> {
-        Live::new(self, scenario, options)?.run(until_ns)
-    }
-
-    /// Each of these plans by itself.
-    #[must_use]
-    pub fn statics(&self, plans: &[Fixed], scenario: &Scenario, until_ns: u64) -> Vec<Outcome> {
-        let phone = self.phone(scenario, Shown::all());
-        plans.iter().map(|plan| plan.run(&phone, until_ns)).collect()
-    }
-}
+use crate::setting::Setting;
 
 /// Frames in time per second.
 #[must_use]

@@ -14,7 +14,7 @@ use polychip_soc::live::{Live, Options, Stance};
 use polychip_soc::network::Network;
 use polychip_soc::plugin::SocPlugin;
 use polychip_soc::scenario::{Scenario, Without};
-use polychip_soc::study::Setting;
+use polychip_soc::setting::Setting;
 use polychip_soc::table::{PHONE, Seeds, Table};
 
 /// Products on the NPU, and between them an op that it refuses.

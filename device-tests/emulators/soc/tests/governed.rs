@@ -5,7 +5,8 @@ use polychip::governor::{Input, Reading, Settings};
 use polychip_soc::emulated::Shown;
 use polychip_soc::live::{Live, Options, Stance};
 use polychip_soc::scenario::{RUN_NS, Scenario, Without};
-use polychip_soc::study::{Setting, rate};
+use polychip_soc::setting::Setting;
+use polychip_soc::study::rate;
 use polychip_soc::table::{Seeds, Table};
 
 fn setting() -> (Setting, Seeds) {

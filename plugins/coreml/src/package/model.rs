@@ -5,7 +5,8 @@
 //! Invariant: every argument is bound by name to an earlier value, and constants are operations of their own. An
 //! operation that makes a constant holds its arguments itself, as readers of this version require.
 
-use super::wire::Message;
+use polychip_sdk::protobuf::Message;
+
 use super::{SMALL, weights};
 use crate::program::{Arg, Operation, Program, Type, Value};
 
@@ -73,7 +74,7 @@ pub(super) fn bytes(program: &Program, weights: &mut weights::Writer) -> Vec<u8>
         .number(1, SPECIFICATION)
         .message(2, &description)
         .message(502, &whole)
-        .0
+        .into_bytes()
 }
 
 /// A port in the description.

@@ -15,6 +15,18 @@ use super::builder::{Lowering, kernel_error};
 use crate::step::ValueId;
 use crate::work::Class;
 
+/// Runs a plan that moves elements, as integers of their width in bytes.
+macro_rules! run_by_width {
+    ($plan:ident, $o:ident, $width:ident) => {
+        match $width {
+            1 => $plan.run($o.pool, $o.read::<u8>(0), $o.write::<u8>(0)),
+            2 => $plan.run($o.pool, $o.read::<u16>(0), $o.write::<u16>(0)),
+            4 => $plan.run($o.pool, $o.read::<u32>(0), $o.write::<u32>(0)),
+            _ => $plan.run($o.pool, $o.read::<u64>(0), $o.write::<u64>(0)),
+        }
+    };
+}
+
 /// Adds a permutation of elements of any fixed size.
 pub(super) fn transpose(
     l: &mut Lowering<'_>,
@@ -35,12 +47,7 @@ pub(super) fn transpose(
         &[to],
         None,
         Box::new(move |o| {
-            match width {
-                1 => plan.run(o.pool, o.read::<u8>(0), o.write::<u8>(0)),
-                2 => plan.run(o.pool, o.read::<u16>(0), o.write::<u16>(0)),
-                4 => plan.run(o.pool, o.read::<u32>(0), o.write::<u32>(0)),
-                _ => plan.run(o.pool, o.read::<u64>(0), o.write::<u64>(0)),
-            }
+            run_by_width!(plan, o, width);
             Ok(())
         }),
     )
@@ -70,12 +77,7 @@ pub(super) fn strided(
         &[to],
         None,
         Box::new(move |o| {
-            match width {
-                1 => plan.run(o.pool, o.read::<u8>(0), o.write::<u8>(0)),
-                2 => plan.run(o.pool, o.read::<u16>(0), o.write::<u16>(0)),
-                4 => plan.run(o.pool, o.read::<u32>(0), o.write::<u32>(0)),
-                _ => plan.run(o.pool, o.read::<u64>(0), o.write::<u64>(0)),
-            }
+            run_by_width!(plan, o, width);
             Ok(())
         }),
     )

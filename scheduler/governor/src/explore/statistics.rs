@@ -77,6 +77,7 @@ fn wide(count: usize) -> f64 {
 pub(super) const MEDIAN_OF: usize = 16;
 
 /// The median of at most [`MEDIAN_OF`] values, without allocation, because it is computed after each run.
+/// `polychip_profile::median` is the same for values in memory; the governor depends on no other crate.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted = [f64::INFINITY; MEDIAN_OF];
     let mut count = 0;

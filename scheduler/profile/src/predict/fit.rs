@@ -21,6 +21,7 @@ use super::nnls::Nnls;
 use super::point::on_device;
 use super::segment::Composition;
 use crate::record::ProfileFile;
+use crate::statistics::median;
 
 /// Coefficients of an op class.
 pub(super) const TERMS: usize = 4;
@@ -57,11 +58,6 @@ pub(crate) struct Table {
     pub(super) devices: BTreeMap<(String, String), Known>,
 }
 
-fn median(mut times: Vec<u64>) -> Option<f64> {
-    times.sort_unstable();
-    times.get(times.len() / 2).map(|ns| *ns as f64)
-}
-
 impl Table {
     pub(crate) fn new(file: &ProfileFile) -> Table {
         let mut table = Table::default();
@@ -75,13 +71,14 @@ impl Table {
             let Some(content) = table.contents.get(&part.fingerprint) else {
                 continue;
             };
-            let batch = |times: &[u64]| median(times.to_vec());
+            let middle = |mut times: Vec<u64>| median(&mut times, u64::cmp).map(|ns| ns as f64);
+            let batch = |times: &[u64]| middle(times.to_vec());
             let all: Vec<u64> = part
                 .batches
                 .iter()
                 .flat_map(|batch| batch.times_ns.iter().copied())
                 .collect();
-            let Some(time) = median(all).filter(|time| *time > 0.0) else {
+            let Some(time) = middle(all).filter(|time| *time > 0.0) else {
                 continue;
             };
             let (point, is_run) = match on_device(&part.operating_point) {

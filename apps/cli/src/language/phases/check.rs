@@ -14,6 +14,7 @@ use serde::Serialize;
 use polychip_llm::prefill_decode::{PhaseShare, Workload};
 
 use super::{FixedPhases, PhaseCosts, PhaseLimits, PhasePlan};
+use crate::per_op::median;
 use crate::progress::Progress;
 
 /// Fewest tokens of a chunk that a fixed placement reads a prompt in.
@@ -246,11 +247,7 @@ pub(super) fn check(
         times[0].1.extend(answers);
         times[same] = times[0].clone();
     }
-    let median = |times: &Vec<u64>| {
-        let mut sorted = times.clone();
-        sorted.sort_unstable();
-        sorted[sorted.len() / 2]
-    };
+    let median = |times: &[u64]| median(&mut times.to_vec());
     let mut medians = times
         .iter()
         .map(|(prompt, answer)| (median(prompt), median(answer)));

@@ -2,18 +2,15 @@
 
 use polychip_ops::{Attr, Attributes, DType, Op};
 use polychip_reference::{Tensor, dtype, element, evaluate, evaluate_packed, tensor_from_literal};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 use crate::{Encoding, EncodingAxis, Graph, TensorId};
 
 /// Inputs for every graph input, from a seed: floats in -1.5..1.5, integers 0 or 1.
 pub(crate) fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
+    let mut numbers = ChaCha8Rng::seed_from_u64(seed);
+    let mut next = || numbers.random::<f64>();
     let tensor = |id: &TensorId| {
         let ty = &graph.tensor(*id).ty;
         let shape: Vec<usize> = ty

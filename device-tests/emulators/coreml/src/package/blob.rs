@@ -1,6 +1,6 @@
 //! Reading the file of weights.
 
-use super::model::Type;
+use super::element::Type;
 
 const HEADER: usize = 64;
 
