@@ -111,7 +111,11 @@ fn apart(outputs: &[(String, Array)]) -> Option<Vec<Found>> {
     let count = squeezed(boxes, 2)?[0];
     let list = |is_kind: fn(&Array) -> bool| {
         let of_each = |array: &&Array| is_kind(array) && squeezed(array, 1) == Some(&[count]);
-        outputs.iter().map(|(_, array)| array).find(of_each).and_then(values)
+        outputs
+            .iter()
+            .map(|(_, array)| array)
+            .find(of_each)
+            .and_then(values)
     };
     let scores = list(|array| array.dtype.is_float())?;
     let classes = list(|array| array.dtype.is_int())?;
@@ -136,18 +140,19 @@ fn raw(outputs: &[(String, Array)], labels: Option<&[String]>, least: f64) -> Op
     let by_line = columns > 5 && classes(5, columns) && (labels.is_some() || columns < rows);
     let values = values(array)?;
     let mut found = Vec::new();
-    let mut add = |[x, y, width, height]: [f64; 4], objectness: f64, scores: &mut dyn Iterator<Item = f64>| {
-        let best = scores.enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
-        if let Some((class, score)) = best.filter(|(_, score)| score * objectness >= least) {
-            let corners = [
-                x - width / 2.0,
-                y - height / 2.0,
-                x + width / 2.0,
-                y + height / 2.0,
-            ];
-            found.push((class, score * objectness, corners));
-        }
-    };
+    let mut add =
+        |[x, y, width, height]: [f64; 4], objectness: f64, scores: &mut dyn Iterator<Item = f64>| {
+            let best = scores.enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
+            if let Some((class, score)) = best.filter(|(_, score)| score * objectness >= least) {
+                let corners = [
+                    x - width / 2.0,
+                    y - height / 2.0,
+                    x + width / 2.0,
+                    y + height / 2.0,
+                ];
+                found.push((class, score * objectness, corners));
+            }
+        };
     if by_column {
         for at in 0..columns {
             let value = |row: usize| values[row * columns + at];
@@ -212,7 +217,9 @@ mod tests {
 
     #[test]
     fn rows_of_six_are_boxes() {
-        let rows = [1.0, 2.0, 3.0, 4.0, 0.5, 1.0, 5.0, 6.0, 7.0, 8.0, 0.9, 0.0, 0.0, 0.0, 1.0, 1.0, 0.1, 0.0];
+        let rows = [
+            1.0, 2.0, 3.0, 4.0, 0.5, 1.0, 5.0, 6.0, 7.0, 8.0, 0.9, 0.0, 0.0, 0.0, 1.0, 1.0, 0.1, 0.0,
+        ];
         let labels = ["cat", "dog"].map(String::from);
         assert_eq!(
             words(&[floats("out", &[1, 3, 6], &rows)], Some(&labels), 0.25),
@@ -268,8 +275,14 @@ mod tests {
                 format!("{class}: score {:.4}, box 8.0 8.0 12.0 12.0", score * by)
             })
         };
-        assert_eq!(words(&[floats("out", &[1, 6, 8], &by_column)], None, 0.25), wanted(1.0));
-        assert_eq!(words(&[floats("out", &[1, 8, 7], &by_line)], None, 0.25), wanted(0.5));
+        assert_eq!(
+            words(&[floats("out", &[1, 6, 8], &by_column)], None, 0.25),
+            wanted(1.0)
+        );
+        assert_eq!(
+            words(&[floats("out", &[1, 8, 7], &by_line)], None, 0.25),
+            wanted(0.5)
+        );
         let labels = vec![String::from("x"); 5];
         assert!(boxes(&[floats("out", &[1, 8, 7], &by_line)], Some(&labels), 0.25).is_err());
     }

@@ -144,7 +144,12 @@ mod tests {
         };
         assert_eq!(
             words(Some(&labels()), 2),
-            ["dog: score 2.0000", "cat: score 0.5000", "cat: score -1.0000", "eel: score -2.0000"]
+            [
+                "dog: score 2.0000",
+                "cat: score 0.5000",
+                "cat: score -1.0000",
+                "eel: score -2.0000"
+            ]
         );
         assert_eq!(words(Some(&labels()), 9).len(), 6);
         assert_eq!(words(None, 1), ["1: score 2.0000", "0: score -1.0000"]);

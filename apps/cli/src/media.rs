@@ -121,7 +121,10 @@ mod tests {
         assert_eq!(number("1/255"), Ok(1.0 / 255.0));
         assert_eq!(number("-2"), Ok(-2.0));
         for wrong in ["", "x", "1/0", "1/2/3", "nan"] {
-            assert!(number(wrong).unwrap_err().contains("write e.g. 0.5 or 1/255"), "{wrong}");
+            assert!(
+                number(wrong).unwrap_err().contains("write e.g. 0.5 or 1/255"),
+                "{wrong}"
+            );
         }
     }
 }

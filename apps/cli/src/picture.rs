@@ -44,11 +44,16 @@ struct Axes {
 impl Axes {
     fn of(ty: &TensorType, media: &MediaArguments) -> anyhow::Result<Axes> {
         let wrong = || {
-            format!("a picture needs an input of f32 [1, 3, h, w], [1, h, w, 3] or of u8 or f16 alike; this one is {ty}")
+            format!(
+                "a picture needs an input of f32 [1, 3, h, w], [1, h, w, 3] or of u8 or f16 alike; this one is {ty}"
+            )
         };
         let dims = ty.shape.as_deref();
         let rank = dims.map_or(4, <[Dim]>::len);
-        let takes = matches!(ty.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::U8);
+        let takes = matches!(
+            ty.dtype,
+            DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::U8
+        );
         anyhow::ensure!(takes && (3..=4).contains(&rank), wrong());
         let known = |axis: usize| dims.and_then(|dims| dims.get(axis)).and_then(Dim::known);
         let is_colour = |axis: usize| matches!(known(axis), Some(1 | 3));
@@ -99,7 +104,10 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType, media: &MediaArguments) -> any
         channels == 3 || pixels.is_grey || grey,
         "the picture is in colour, the input has one channel; convert it with --colors grey"
     );
-    let (width, height) = (axes.width.unwrap_or(pixels.width), axes.height.unwrap_or(pixels.height));
+    let (width, height) = (
+        axes.width.unwrap_or(pixels.width),
+        axes.height.unwrap_or(pixels.height),
+    );
     if (width, height) != (pixels.width, pixels.height) {
         let resize = media.resize.with_context(|| {
             format!(
@@ -135,7 +143,11 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType, media: &MediaArguments) -> any
             .flat_map(|pixel| order.iter().map(|&channel| pixel[channel]))
             .collect(),
     };
-    let plane = if axes.layout == Layout::Nchw { width * height } else { 1 };
+    let plane = if axes.layout == Layout::Nchw {
+        width * height
+    } else {
+        1
+    };
     values(samples, shape, (channels, plane), ty.dtype, media)
 }
 
@@ -211,12 +223,14 @@ fn decode(bytes: &[u8]) -> anyhow::Result<Pixels> {
 }
 
 fn jpeg(bytes: &[u8]) -> anyhow::Result<Pixels> {
-    let wrong = |error: zune_jpeg::errors::DecodeErrors| anyhow::anyhow!("not a readable JPEG picture: {error}");
+    let wrong =
+        |error: zune_jpeg::errors::DecodeErrors| anyhow::anyhow!("not a readable JPEG picture: {error}");
     let options = DecoderOptions::default().jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers().map_err(wrong)?;
     let size = decoder.output_buffer_size();
-    size.filter(|size| *size <= LIMIT).context("the picture is too large")?;
+    size.filter(|size| *size <= LIMIT)
+        .context("the picture is too large")?;
     let is_grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
     let rgb = decoder.decode().map_err(wrong)?;
     let (width, height) = decoder.dimensions().context("not a readable JPEG picture")?;

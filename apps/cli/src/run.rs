@@ -158,7 +158,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             .end()
             .write(&arguments.model.model.display().to_string(), path)?;
     }
-    let found = arguments.boxes.map(|least| boxes(&outputs, labels.as_deref(), least));
+    let found = arguments
+        .boxes
+        .map(|least| boxes(&outputs, labels.as_deref(), least));
     let found = found.transpose()?;
     let most = arguments.top.map(|most| most as usize);
     let wanted = found.is_none() && (labels.is_some() || most.is_some());
@@ -198,7 +200,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     match (&labels, &found) {
         (Some(tops), _) => tops.iter().for_each(|top| text.push_str(&format!("{top}\n"))),
         (None, Some(found)) if found.is_empty() => text.push_str("no boxes\n"),
-        (None, Some(found)) => found.iter().for_each(|found| text.push_str(&format!("{found}\n"))),
+        (None, Some(found)) => found
+            .iter()
+            .for_each(|found| text.push_str(&format!("{found}\n"))),
         (None, None) => outputs
             .iter()
             .for_each(|(name, array)| text.push_str(&format!("{}\n", summary(name, array)))),

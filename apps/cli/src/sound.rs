@@ -33,10 +33,12 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType, media: &MediaArguments) -> any
             *channel = resampled(channel, rate, wanted);
         }
     }
-    let time = dims.iter().rposition(|dim| *dim != Some(1)).unwrap_or(dims.len() - 1);
-    let beside = (0..dims.len()).find(|&axis| {
-        axis != time && channels.len() > 1 && dims[axis] == Some(channels.len())
-    });
+    let time = dims
+        .iter()
+        .rposition(|dim| *dim != Some(1))
+        .unwrap_or(dims.len() - 1);
+    let beside = (0..dims.len())
+        .find(|&axis| axis != time && channels.len() > 1 && dims[axis] == Some(channels.len()));
     if beside.is_none() && channels.len() > 1 {
         let share = 1.0 / channels.len() as f32;
         let mean = |at: usize| channels.iter().map(|channel| channel[at] * share).sum();
@@ -56,7 +58,9 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType, media: &MediaArguments) -> any
             "the sound has {found} samples, the input takes {length}; give --resize {option}"
         );
         anyhow::ensure!(length <= LIMIT, "{length} samples are too many");
-        channels.iter_mut().for_each(|channel| channel.resize(length, 0.0));
+        channels
+            .iter_mut()
+            .for_each(|channel| channel.resize(length, 0.0));
     }
     let mut shape = vec![1; dims.len()];
     shape[time] = length;
@@ -189,7 +193,10 @@ mod tests {
             assert_eq!(floats(&array), [0.0, 0.5, -1.0]);
         }
         let array = read(&bytes, &ty(DType::I16, &[None]), &media(None, None)).unwrap();
-        assert_eq!(array.bytes, [0, 16_384, -32_768i16].map(i16::to_le_bytes).concat());
+        assert_eq!(
+            array.bytes,
+            [0, 16_384, -32_768i16].map(i16::to_le_bytes).concat()
+        );
     }
 
     #[test]
@@ -203,11 +210,30 @@ mod tests {
     #[test]
     fn other_lengths_need_an_option() {
         let bytes = wav(1, 16_000, &[16_384; 4]);
-        let of = |length, resize| read(&bytes, &ty(DType::F32, &[Some(1), Some(length)]), &media(resize, None));
-        assert!(of(3, None).unwrap_err().to_string().contains("takes 3; give --resize crop"));
-        assert!(of(5, Some(Resize::Crop)).unwrap_err().to_string().contains("--resize pad"));
+        let of = |length, resize| {
+            read(
+                &bytes,
+                &ty(DType::F32, &[Some(1), Some(length)]),
+                &media(resize, None),
+            )
+        };
+        assert!(
+            of(3, None)
+                .unwrap_err()
+                .to_string()
+                .contains("takes 3; give --resize crop")
+        );
+        assert!(
+            of(5, Some(Resize::Crop))
+                .unwrap_err()
+                .to_string()
+                .contains("--resize pad")
+        );
         assert_eq!(floats(&of(3, Some(Resize::Crop)).unwrap()), [0.5; 3]);
-        assert_eq!(floats(&of(5, Some(Resize::Pad)).unwrap()), [0.5, 0.5, 0.5, 0.5, 0.0]);
+        assert_eq!(
+            floats(&of(5, Some(Resize::Pad)).unwrap()),
+            [0.5, 0.5, 0.5, 0.5, 0.0]
+        );
         assert!(read(&bytes[..30], &ty(DType::F32, &[None]), &media(None, None)).is_err());
         let wide = ty(DType::F32, &[Some(1), Some(3), Some(8), Some(8)]);
         assert!(read(&bytes, &wide, &media(None, None)).is_err());
@@ -216,7 +242,9 @@ mod tests {
     #[test]
     fn resampled_tone_keeps_its_frequency() {
         let tone = |rate: f64, at: usize| (at as f64 / rate * 440.0 * std::f64::consts::TAU).sin();
-        let samples: Vec<i16> = (0..4410).map(|at| (tone(44_100.0, at) * 16_384.0) as i16).collect();
+        let samples: Vec<i16> = (0..4410)
+            .map(|at| (tone(44_100.0, at) * 16_384.0) as i16)
+            .collect();
         let array = read(
             &wav(1, 44_100, &samples),
             &ty(DType::F32, &[None]),

@@ -19,7 +19,11 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType) -> anyhow::Result<Array> {
         let text = text.strip_suffix('\n').unwrap_or(text);
         let text = text.strip_suffix('\r').unwrap_or(text);
         let is_one = dims.iter().all(|dim| *dim == Some(1));
-        let lines: Vec<&str> = if is_one { vec![text] } else { text.lines().collect() };
+        let lines: Vec<&str> = if is_one {
+            vec![text]
+        } else {
+            text.lines().collect()
+        };
         let strings = Literal::from_strings(&lines).context("a line is too long")?;
         return Ok(Array {
             dtype: DType::String,
@@ -32,7 +36,10 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType) -> anyhow::Result<Array> {
     let mut bytes = Vec::new();
     for word in &words {
         let value = number(word, ty.dtype).with_context(|| {
-            format!("{word:?} is not a number of {}, which the input takes", ty.dtype.name())
+            format!(
+                "{word:?} is not a number of {}, which the input takes",
+                ty.dtype.name()
+            )
         })?;
         bytes.extend(value);
     }
@@ -103,9 +110,15 @@ mod tests {
         assert_eq!(ids.bytes, [101i64, 7592, 102].map(i64::to_le_bytes).concat());
         let rows = read(b"1 2 3\n4 5 6\n", &ty(DType::F32, &[None, Some(3)])).unwrap();
         assert_eq!(rows.shape, [2, 3]);
-        assert_eq!(read(b"1 0 true", &ty(DType::Bool, &[Some(3)])).unwrap().bytes, [1, 0, 1]);
+        assert_eq!(
+            read(b"1 0 true", &ty(DType::Bool, &[Some(3)])).unwrap().bytes,
+            [1, 0, 1]
+        );
         // what does not fit is named as a wrong shape later
-        assert_eq!(read(b"1 2", &ty(DType::F32, &[Some(1), Some(3)])).unwrap().shape, [2]);
+        assert_eq!(
+            read(b"1 2", &ty(DType::F32, &[Some(1), Some(3)])).unwrap().shape,
+            [2]
+        );
         let error = read(b"1 x", &ty(DType::U8, &[None])).unwrap_err().to_string();
         assert_eq!(error, "\"x\" is not a number of u8, which the input takes");
         assert!(read(b"256", &ty(DType::U8, &[None])).is_err());
@@ -116,13 +129,21 @@ mod tests {
         let strings = |bytes: &[u8], dims: &[Option<usize>]| {
             let array = read(bytes, &ty(DType::String, dims)).unwrap();
             let literal = Literal::new(DType::String, array.shape.clone(), array.bytes).unwrap();
-            let texts: Vec<String> = literal.strings().unwrap().into_iter().map(str::to_owned).collect();
+            let texts: Vec<String> = literal
+                .strings()
+                .unwrap()
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
             (array.shape, texts)
         };
         let lines = ["one two", "three"].map(str::to_owned).to_vec();
         assert_eq!(strings(b"one two\r\nthree\n", &[None]), (vec![2], lines.clone()));
         assert_eq!(strings(b"one two\nthree", &[None, Some(1)]), (vec![2, 1], lines));
-        assert_eq!(strings(b"one\ntwo\n", &[Some(1)]), (vec![1], vec!["one\ntwo".to_owned()]));
+        assert_eq!(
+            strings(b"one\ntwo\n", &[Some(1)]),
+            (vec![1], vec!["one\ntwo".to_owned()])
+        );
         assert!(read(&[0xff], &ty(DType::String, &[None])).is_err());
     }
 }

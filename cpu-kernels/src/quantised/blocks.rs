@@ -128,7 +128,8 @@ impl BlockPlan {
     /// If blocks do not fill the depth, or a size does not fit the address space.
     pub fn new(isa: Isa, layout: BlockLayout, depth: usize, columns: usize) -> Result<Self, Error> {
         if !depth.is_multiple_of(layout.elements()) {
-            let rule = "it must be a multiple of the weights of a block (32, or 256 of Q2_K, Q4_K, Q5_K and Q6_K)";
+            let rule =
+                "it must be a multiple of the weights of a block (32, or 256 of Q2_K, Q4_K, Q5_K and Q6_K)";
             return Err(Error::parameter(NAME, "the depth", depth, rule));
         }
         let lanes = isa.lanes();

@@ -64,7 +64,9 @@ fn scaled(pixels: &Pixels, width: usize, height: usize) -> Pixels {
     let mut rgb = Vec::with_capacity(width * height * 3);
     for (first, weights) in &self::taps(pixels.height, height) {
         for column in 0..width {
-            rgb.extend(mixed(weights, |at| &across[((first + at) * width + column) * 3..][..3]));
+            rgb.extend(mixed(weights, |at| {
+                &across[((first + at) * width + column) * 3..][..3]
+            }));
         }
     }
     Pixels {

@@ -75,7 +75,10 @@ fn colours_become_planes() {
     assert_eq!(array.shape, [1, 1, 2, 3]);
     assert_eq!(values(&array), [0.0, 0.2, 0.4, 1.0, 0.8, 0.6]);
     let array = read(&bytes, &ty(DType::U8, &beside[1..]), &plain()).unwrap();
-    assert_eq!((array.shape, array.bytes), (vec![1, 2, 3], vec![0, 51, 102, 255, 204, 153]));
+    assert_eq!(
+        (array.shape, array.bytes),
+        (vec![1, 2, 3], vec![0, 51, 102, 255, 204, 153])
+    );
 }
 
 #[test]
@@ -123,12 +126,22 @@ fn numbers_of_the_options_are_used() {
         assert!((found - wanted).abs() < 1e-6, "{found} for {wanted}");
     }
     media.mean = vec![0.5, 0.5];
-    assert!(of(media).unwrap_err().to_string().contains("--mean has 2 numbers"));
+    assert!(
+        of(media)
+            .unwrap_err()
+            .to_string()
+            .contains("--mean has 2 numbers")
+    );
     let mut media = plain();
     (media.scale, media.mean, media.colors) = (Some(1.0), vec![100.0], Some(Colors::Bgr));
     assert_eq!(of(media.clone()).unwrap(), [-100.0, -49.0, 155.0]);
     let error = read(&bytes, &ty(DType::U8, &[Some(1), Some(3), None, None]), &media);
-    assert!(error.unwrap_err().to_string().contains("the picture's own values"));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("the picture's own values")
+    );
     let mut media = plain();
     media.colors = Some(Colors::Grey);
     let grey = read(&bytes, &ty(DType::U8, &[Some(1), Some(1), None, None]), &media).unwrap();
@@ -145,12 +158,22 @@ fn jpeg_pictures_match_pillow() {
     let near = |bytes: &[u8], is_grey, wanted: &[i32]| {
         let pixels = decode(bytes).unwrap();
         assert_eq!((pixels.width, pixels.height, pixels.is_grey), (10, 6, is_grey));
-        let some = (0..6).step_by(3).flat_map(|y| (0..10).step_by(3).map(move |x| (y * 10 + x) * 3));
+        let some = (0..6)
+            .step_by(3)
+            .flat_map(|y| (0..10).step_by(3).map(move |x| (y * 10 + x) * 3));
         let found: Vec<i32> = some
-            .flat_map(|at| pixels.rgb[at..at + wanted.len() / 8].iter().copied().map(i32::from))
+            .flat_map(|at| {
+                pixels.rgb[at..at + wanted.len() / 8]
+                    .iter()
+                    .copied()
+                    .map(i32::from)
+            })
             .collect();
         assert_eq!(found.len(), wanted.len());
-        assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 2), "{found:?}");
+        assert!(
+            found.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 2),
+            "{found:?}"
+        );
     };
     near(
         &unhex(COLOUR),
@@ -173,15 +196,17 @@ fn other_sizes_match_pillow() {
     near(
         &resize::resize(&pixels, 5, 3, Resize::Stretch).rgb,
         &[
-            18, 29, 14, 63, 29, 27, 113, 29, 41, 163, 29, 55, 207, 29, 67, 18, 100, 38, 63, 100, 51, 113, 100, 65,
-            163, 100, 79, 207, 100, 91, 18, 171, 61, 63, 171, 74, 113, 171, 88, 163, 171, 102, 207, 171, 114,
+            18, 29, 14, 63, 29, 27, 113, 29, 41, 163, 29, 55, 207, 29, 67, 18, 100, 38, 63, 100, 51, 113,
+            100, 65, 163, 100, 79, 207, 100, 91, 18, 171, 61, 63, 171, 74, 113, 171, 88, 163, 171, 102, 207,
+            171, 114,
         ],
     );
     near(
         &resize::resize(&pixels, 4, 4, Resize::Stretch).rgb,
         &[
-            25, 15, 12, 81, 15, 28, 144, 15, 45, 200, 15, 61, 25, 71, 30, 81, 71, 46, 144, 71, 63, 200, 71, 79, 25,
-            129, 49, 81, 129, 65, 144, 129, 82, 200, 129, 98, 25, 185, 67, 81, 185, 83, 144, 185, 100, 200, 185, 116,
+            25, 15, 12, 81, 15, 28, 144, 15, 45, 200, 15, 61, 25, 71, 30, 81, 71, 46, 144, 71, 63, 200, 71,
+            79, 25, 129, 49, 81, 129, 65, 144, 129, 82, 200, 129, 98, 25, 185, 67, 81, 185, 83, 144, 185,
+            100, 200, 185, 116,
         ],
     );
     let up = resize::resize(&pixels, 12, 7, Resize::Stretch);
@@ -197,7 +222,10 @@ fn other_sizes_match_pillow() {
         assert_eq!(row(&cut, y, 0..3), row(&half, y, 1..4));
     }
     let padded = resize::resize(&pixels, 5, 5, Resize::Pad);
-    assert_eq!([row(&padded, 0, 0..5), row(&padded, 4, 0..5)], [[114; 15], [114; 15]]);
+    assert_eq!(
+        [row(&padded, 0, 0..5), row(&padded, 4, 0..5)],
+        [[114; 15], [114; 15]]
+    );
     for y in 0..3 {
         assert_eq!(row(&padded, y + 1, 0..5), row(&half, y, 0..5));
     }

@@ -75,7 +75,10 @@ fn links_of_a_download_cache_are_followed() {
         std::fs::write(&blob, piece(index, 3, 3).finish()).unwrap();
         std::os::unix::fs::symlink(&blob, named(folder.path(), index, 3)).unwrap();
     }
-    assert_eq!(Gguf::open(&named(folder.path(), 0, 3)).unwrap().tensors().count(), 3);
+    assert_eq!(
+        Gguf::open(&named(folder.path(), 0, 3)).unwrap().tensors().count(),
+        3
+    );
 }
 
 #[test]
@@ -97,7 +100,11 @@ fn missing_files_are_named() {
     // a file that lies about its number of files costs no memory
     let many = named(folder.path(), 0, u16::MAX);
     std::fs::write(&many, piece(0, u16::MAX, 3).finish()).unwrap();
-    assert!(refused(&many).contains("and 65530 more are missing"), "{}", refused(&many));
+    assert!(
+        refused(&many).contains("and 65530 more are missing"),
+        "{}",
+        refused(&many)
+    );
 }
 
 #[test]
@@ -130,7 +137,10 @@ fn files_of_other_models_are_refused() {
         (piece(1, 3, 3).finish(), "says that it is file 2 of 3"),
         (piece(2, 4, 3).finish(), "says that it is file 3 of 4"),
         (GgufWriter::new().finish(), "says that it is file 1 of 0"),
-        (whole[..whole.len() - 60].to_vec(), "tiny-00003-of-00003.gguf: tensor"),
+        (
+            whole[..whole.len() - 60].to_vec(),
+            "tiny-00003-of-00003.gguf: tensor",
+        ),
         (b"version https://git-lfs".to_vec(), "not a GGUF file"),
     ] {
         std::fs::write(&third, bytes).unwrap();
