@@ -19,7 +19,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
-use crate::session::buckets::Padding;
 use crate::session::compile::Loaded;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
@@ -29,7 +28,6 @@ use crate::session::run_driver::RunDriver;
 use crate::session::run_state::{Progress, RunBindings, RunState};
 use crate::session::wiring::{self, OutputSource, PartWiring, Wiring};
 use crate::shared::Shared;
-use crate::tensor::{Hold, TensorMemory};
 
 /// Maximum run states of a plan: the app may keep the outputs of as many runs.
 const MOST_SLOTS: usize = 256;

@@ -6,7 +6,6 @@
 //!
 //! Not here: which output elements are kept (`buckets`).
 
-use std::sync::Arc;
 
 use polychip_host::Access;
 use polychip_ops::DType;
