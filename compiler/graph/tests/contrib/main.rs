@@ -1,4 +1,4 @@
-//! ONNX Runtime's own ops by their values: what ONNX Runtime 1.32 answers, or what the op's description says where it has no
+//! ONNX Runtime's own ops by their values: what ONNX Runtime 1.32 answers, or the values of the op's description where it has no
 //! kernel for the CPU.
 //!
 //! `cases.txt` has one case after another: `case NAME OP TOLERANCE`, the attributes (`int`, `ints`, `float`, `floats`, `text`), the
@@ -277,7 +277,7 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    /// The model of the one node; where `open` says so, no size of an input is stated.
+    /// The model of the one node; with `open`, no size of an input is stated.
     fn model(&self, open: bool) -> Model {
         let name = |index: usize, there: bool, of: &str| match there {
             true => format!("{of}{index}"),

@@ -17,7 +17,7 @@ use super::{cases, one_node};
 enum Said {
     /// It is ONNX's op of that name.
     Same,
-    /// It is said in ops of ONNX, with these limits.
+    /// The importer expands it to ops of ONNX, with these limits.
     InOps(&'static str),
     /// It is left as it is, for this reason.
     Not(&'static str),
@@ -61,10 +61,10 @@ const OPS: &[(&str, Said)] = &[
     ("EngramGate", Said::Not("of one model family, since ONNX Runtime 1.31; no exporter writes it yet")),
     ("ExpandDims", Said::InOps("")),
     ("FastGelu", Said::InOps("")),
-    ("FusedConv", Said::InOps("")),
-    ("FusedGemm", Said::InOps("")),
+    ("FusedConv", Said::InOps("without the activation ThresholdedRelu")),
+    ("FusedGemm", Said::InOps("without the activation ThresholdedRelu")),
     ("FusedMatMul", Said::InOps("")),
-    ("FusedMatMulActivation", Said::InOps("activations of FusedConv")),
+    ("FusedMatMulActivation", Said::InOps("without the activation ThresholdedRelu")),
     ("GatedAdd", Said::InOps("without a projection of the gate")),
     ("GatedDeltaNet", Said::Not("of one model family, since ONNX Runtime 1.31; no exporter writes it yet")),
     ("GatedDeltaNetStateReplay", Said::Not("undoes guesses of a decoder: the state stays in the caller's buffers")),
@@ -120,7 +120,7 @@ const OPS: &[(&str, Said)] = &[
     ("PackedSparseAttentionIndexer", Said::Not("attention whose pattern is an input: no op of ONNX has one")),
     ("PackedSparseAttentionIndexerMerge", Said::Not("attention whose pattern is an input: no op of ONNX has one")),
     ("Pad", Said::InOps("")),
-    ("PagedAttention", Said::Not("a cache in pages that a server hands out")),
+    ("PagedAttention", Said::Not("a cache in pages that a server allocates")),
     ("QAttention", Said::InOps("without `do_rotary`")),
     ("QEmbedLayerNormalization", Said::InOps("")),
     ("QGemm", Said::InOps("")),
@@ -163,7 +163,7 @@ const OPS: &[(&str, Said)] = &[
     ("Snpe", Said::Not("a compiled part for another vendor's library")),
     ("SparseAttention", Said::Not("attention whose pattern is an input: no op of ONNX has one")),
     ("SparseAttentionIndexer", Said::Not("attention whose pattern is an input: no op of ONNX has one")),
-    ("SparsePagedAttention", Said::Not("a cache in pages that a server hands out")),
+    ("SparsePagedAttention", Said::Not("a cache in pages that a server allocates")),
     ("SparseToDenseMatMul", Said::Not("sparse tensors")),
     ("SpeculativePrefixCommit", Said::Not("undoes guesses of a decoder: the state stays in the caller's buffers")),
     ("SwiGLU", Said::InOps("")),
@@ -230,7 +230,7 @@ fn the_table_is_what_the_importer_does() {
             Said::Not(_) => {
                 let graph = one_node("com.microsoft", name).unwrap();
                 let left = graph.nodes().any(|(_, node)| node.op == Op::Custom);
-                assert!(left, "{name} is said in ops of ONNX");
+                assert!(left, "the importer expands {name}");
             }
         }
     }

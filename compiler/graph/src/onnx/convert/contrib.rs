@@ -265,6 +265,9 @@ impl Foreign<'_, '_> {
             "Relu" => (Op::Relu, none(), Vec::new()),
             "Tanh" => (Op::Tanh, none(), Vec::new()),
             "Sigmoid" => (Op::Sigmoid, none(), Vec::new()),
+            "Softplus" => (Op::Softplus, none(), Vec::new()),
+            "Softsign" => (Op::Softsign, none(), Vec::new()),
+            "Elu" => (Op::Elu, none().with_float(Attr::Alpha, value(0, 1.0)), Vec::new()),
             "LeakyRelu" => (
                 Op::LeakyRelu,
                 none().with_float(Attr::Alpha, value(0, 0.01)),

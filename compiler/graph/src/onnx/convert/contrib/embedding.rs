@@ -300,7 +300,7 @@ impl Foreign<'_, '_> {
         Ok(x)
     }
 
-    /// A product with weights of 4 bits that stand for values of a table (`bitsandbytes`): normal floats, or floats of 4 bits.
+    /// A product with weights of 4 bits that index a table of values (`bitsandbytes`): normal floats, or floats of 4 bits.
     pub(super) fn table_weights(&mut self) -> Result<bool, Error> {
         let sizes = ["K", "N", "block_size"].map(|name| self.int(name).filter(|&size| size > 0));
         let (Some(x), Some(codes), Some(scales), [Some(k), Some(n), Some(block)]) =

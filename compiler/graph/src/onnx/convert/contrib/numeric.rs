@@ -191,7 +191,7 @@ impl Foreign<'_, '_> {
         self.step(Op::BitwiseOr, &[high, low], role)
     }
 
-    /// Products of complex numbers `[..., 2]`, the second conjugated where it says so.
+    /// Products of complex numbers `[..., 2]`, with the second conjugated where asked for.
     pub(super) fn complex_product(&mut self, conjugate: bool) -> Result<bool, Error> {
         let (Some(a), Some(b)) = (self.input(0), self.input(1)) else {
             return Ok(false);

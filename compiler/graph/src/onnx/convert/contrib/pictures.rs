@@ -102,7 +102,7 @@ impl Foreign<'_, '_> {
         self.last(Op::GridSample, inputs, attributes)
     }
 
-    /// Normalisation of groups of channels; of a sum, where `skip` says so.
+    /// Normalisation of groups of channels; of a sum, with `skip`.
     pub(super) fn group_norm(&mut self, skip: bool) -> Result<bool, Error> {
         let (Some(x), Some(scale), Some(shift)) = (self.input(0), self.input(1), self.input(2)) else {
             return Ok(false);
