@@ -61,6 +61,28 @@ def model(
 FLOAT = TensorProto.FLOAT
 
 
+def left_to_others(x: str, y: str) -> onnx.NodeProto:
+    """A node of `[n, k]` to `[n, n]` that Polychip leaves to other providers: the importer does not express this
+    activation of it."""
+    attributes = {"alpha": 1.0, "beta": 0.0, "transA": 0, "transB": 1, "activation_alpha": 0.5}
+    return helper.make_node(
+        "FusedGemm", [x, x], [y], domain="com.microsoft", activation="ThresholdedRelu", **attributes
+    )
+
+
+def rows_of_words(x: str, y: str) -> onnx.NodeProto:
+    """A node that Polychip leaves to other providers, and whose output has no rank before a run: rows of letters, i32, to
+    rows of four floats. Its constants are `WORDS`."""
+    return helper.make_node("WordConvEmbedding", [x, "filters", "shift", "letters"], [y], domain="com.microsoft")
+
+
+WORDS = {
+    "filters": np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 1, 2, 3),
+    "shift": np.linspace(0, 1, 4, dtype=np.float32),
+    "letters": np.linspace(-2, 2, 30, dtype=np.float32).reshape(10, 3),
+}
+
+
 @pytest.fixture
 def relu() -> bytes:
     """`y = relu(x + w)` of f32 `[n, 3]`."""

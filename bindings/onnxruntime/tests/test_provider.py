@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 import polychip_ort
 import pytest
-from conftest import FLOAT, NAME, cpu, devices, model, session
+from conftest import FLOAT, NAME, WORDS, cpu, devices, left_to_others, model, rows_of_words, session
 from onnx import TensorProto, helper
 
 
@@ -75,7 +75,7 @@ def test_unknown_ops_are_left_to_others_with_a_warning(relu: bytes, tmp_path) ->
     made = model(
         [
             helper.make_node("Relu", ["x"], ["a"]),
-            helper.make_node("CDist", ["a", "a"], ["d"], domain="com.microsoft", metric="sqeuclidean"),
+            left_to_others("a", "d"),
             helper.make_node("Neg", ["d"], ["e"]),
             helper.make_node("Abs", ["e"], ["y"]),
         ],
@@ -100,7 +100,7 @@ assert (report["nodes"], report["claimed"], len(report["parts"])) == (4, 3, 2), 
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "runs 3 of 4 nodes" in done.stderr and "com.microsoft.CDist" in done.stderr, done.stderr
+    assert "runs 3 of 4 nodes" in done.stderr and "com.microsoft.FusedGemm" in done.stderr, done.stderr
 
 
 def refusal(model: bytes, capsys, options: dict[str, str], settings: dict[str, str] | None = None) -> str:
@@ -127,16 +127,17 @@ def test_rank_may_be_known_only_to_the_run() -> None:
     """The output of a nonstandard op has no rank: its readers are compiled when a run provides one."""
     made = model(
         [
-            helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft", metric="sqeuclidean"),
+            rows_of_words("x", "d"),
             helper.make_node("Neg", ["d"], ["y"]),
         ],
-        {"x": (FLOAT, ["n", 3])},
+        {"x": (TensorProto.INT32, ["n", 3])},
         {"y": (FLOAT, None)},
+        WORDS,
         opsets={"com.microsoft": 1},
     )
     own, right = session(made), cpu(made)
     for rows in (2, 5, 2):
-        x = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
+        x = np.random.default_rng(rows).integers(1, 9, (rows, 3)).astype(np.int32)
         np.testing.assert_allclose(own.run(None, {"x": x})[0], right.run(None, {"x": x})[0], rtol=1e-5)
     report = polychip_ort.reports()[-1]
     assert (report["claimed"], len(report["parts"])) == (1, 1)
@@ -241,8 +242,8 @@ def test_threads_of_the_same_rank_wait_for_one_session() -> None:
 
 def said_by(nodes: list, tmp_path, run: str) -> tuple[int, str]:
     """Exit code and output of a process that runs a model whose first node's output has an unknown rank."""
-    first = helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft", metric="sqeuclidean")
-    made = model([first, *nodes], {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, None)}, opsets={"com.microsoft": 1})
+    inputs = {"x": (TensorProto.INT32, ["n", 3])}
+    made = model([rows_of_words("x", "d"), *nodes], inputs, {"y": (FLOAT, None)}, WORDS, opsets={"com.microsoft": 1})
     file = tmp_path / "open.onnx"
     file.write_bytes(made)
     program = f"""
@@ -253,7 +254,7 @@ devices = [device for device in ort.get_ep_devices() if device.ep_name == {NAME!
 options.add_provider_for_devices(devices[:1], {{"threads": "1", "only-given-folders": "yes"}})
 own = ort.InferenceSession({str(file)!r}, options)
 report = polychip_ort.reports()[-1]
-x = np.ones((4, 3), np.float32)
+x = np.ones((4, 3), np.int32)
 {run}
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

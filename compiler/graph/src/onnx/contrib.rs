@@ -16,7 +16,11 @@ pub(super) const ONE_CPU: &str = "com.microsoft.nchwc";
 /// The ONNX op that an op of another domain is.
 pub(super) fn equal(domain: &str, op_type: &str) -> Option<Op> {
     let op = Op::from_name(op_type).filter(|_| domain == DOMAIN)?;
-    matches!(op, Op::QuantizeLinear | Op::DequantizeLinear | Op::Gelu | Op::Trilu).then_some(op)
+    matches!(
+        op,
+        Op::QuantizeLinear | Op::DequantizeLinear | Op::Gelu | Op::Trilu
+    )
+    .then_some(op)
 }
 
 /// Whether an op is attention over a cache that is an input.

@@ -18,6 +18,7 @@ use crate::{Constant, Error, Node, Tensor, TensorId};
 mod attention;
 mod embedding;
 mod experts;
+mod gates;
 mod grouped;
 mod numeric;
 mod pictures;
@@ -54,10 +55,14 @@ pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bo
         "FusedConv" => c.conv(),
         "FusedGemm" => c.gemm(),
         "FusedMatMul" | "TransposeMatMul" => c.matmul(),
+        "FusedMatMulActivation" => c.matmul_activation(),
+        "GatedAdd" => c.gated_add(),
+        "GatedRMSNorm" => c.gated_norm(),
         "GatedRelativePositionBias" => c.gated_distance_bias(),
         "GatherBlockQuantized" => c.gather_blocks(),
         "GatherND" => c.gather_nd(),
         "GemmFastGelu" => c.matmul_gelu(),
+        "GemmaRotaryEmbedding" => c.turned_pair(),
         "GridSample" => c.grid_sample(),
         "GroupNorm" => c.group_norm(false),
         "GroupQueryAttention" => c.grouped(),
@@ -113,6 +118,7 @@ pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bo
         "SkipGroupNorm" => c.group_norm(true),
         "SkipLayerNormalization" => c.skip_normalisation(Op::LayerNormalization),
         "SkipSimplifiedLayerNormalization" => c.skip_normalisation(Op::RMSNormalization),
+        "SwiGLU" => c.swiglu(),
         "TorchEmbedding" => c.torch_embedding(),
         "UnfoldTensor" => c.unfolded(),
         "Unique" => c.unique(),
@@ -176,8 +182,31 @@ impl Foreign<'_, '_> {
     }
 
     fn matmul(&mut self) -> Result<bool, Error> {
-        let (Some(a), Some(b)) = (self.input(0), self.input(1)) else {
+        match self.matrix_product()? {
+            Some(y) => self.last(Op::Identity, vec![Some(y)], Attributes::new()),
+            None => Ok(false),
+        }
+    }
+
+    fn matmul_activation(&mut self) -> Result<bool, Error> {
+        let name = self.text("activation").unwrap_or_default();
+        let values: Vec<f32> = ["activation_alpha", "activation_beta"]
+            .iter()
+            .map_while(|name| self.float(name))
+            .collect();
+        let Some(activation) = self.activation(&name, &values) else {
             return Ok(false);
+        };
+        match self.matrix_product()? {
+            Some(y) => self.activated(y, activation),
+            None => Ok(false),
+        }
+    }
+
+    /// The product of two operands, transposed and scaled; `None` where that is not expressed.
+    fn matrix_product(&mut self) -> Result<Option<TensorId>, Error> {
+        let (Some(a), Some(b)) = (self.input(0), self.input(1)) else {
+            return Ok(None);
         };
         let flag = |name: &str| self.int(name).unwrap_or(0) != 0;
         let turns = [
@@ -189,7 +218,7 @@ impl Foreign<'_, '_> {
             !(turn || batch) || self.rank(x).is_some_and(|rank| rank >= least)
         };
         if !turns.iter().all(known) {
-            return Ok(false);
+            return Ok(None);
         }
         let mut operands = [a, b];
         for (place, (x, batch, turn, role)) in turns.into_iter().enumerate() {
@@ -208,12 +237,8 @@ impl Foreign<'_, '_> {
             operands[place] = self.permuted(x, &perm, role)?;
         }
         let alpha = self.float("alpha").unwrap_or(1.0);
-        if alpha == 1.0 {
-            return self.last(Op::MatMul, operands.map(Some).to_vec(), Attributes::new());
-        }
         let product = self.step(Op::MatMul, &operands, "product")?;
-        let alpha = self.0.scalar_like("alpha", alpha, product)?;
-        self.last(Op::Mul, vec![Some(product), Some(alpha)], Attributes::new())
+        self.scaled(product, alpha, "product.scaled").map(Some)
     }
 
     /// The Gelu, by tanh, of a product with a bias.
@@ -243,6 +268,9 @@ impl Foreign<'_, '_> {
             "Relu" => (Op::Relu, none(), Vec::new()),
             "Tanh" => (Op::Tanh, none(), Vec::new()),
             "Sigmoid" => (Op::Sigmoid, none(), Vec::new()),
+            "Softplus" => (Op::Softplus, none(), Vec::new()),
+            "Softsign" => (Op::Softsign, none(), Vec::new()),
+            "Elu" => (Op::Elu, none().with_float(Attr::Alpha, value(0, 1.0)), Vec::new()),
             "LeakyRelu" => (
                 Op::LeakyRelu,
                 none().with_float(Attr::Alpha, value(0, 0.01)),
@@ -422,7 +450,10 @@ impl Foreign<'_, '_> {
     fn unary(&mut self, op: Op, attributes: &[&str]) -> Result<bool, Error> {
         let channels_last = self.int("channels_last").unwrap_or(0) != 0;
         let rank = self.input(0).and_then(|x| self.rank(x));
-        if !self.has(&[0, 1, 3]) || !self.has_only(attributes) || channels_last && rank.is_none_or(|rank| rank < 3) {
+        if !self.has(&[0, 1, 3])
+            || !self.has_only(attributes)
+            || channels_last && rank.is_none_or(|rank| rank < 3)
+        {
             return Ok(false);
         }
         let kept: Vec<&str> = attributes

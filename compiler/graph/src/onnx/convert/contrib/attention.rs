@@ -174,7 +174,9 @@ impl Foreign<'_, '_> {
         let Some(sizes) = self.thirds(self.size(weights, 1)) else {
             return Ok(false);
         };
-        let Some(scale) = self.input(4) else { return Ok(false) };
+        let Some(scale) = self.input(4) else {
+            return Ok(false);
+        };
         let scales = self.sizes(scale).map(|sizes| sizes.iter().product::<i64>());
         let (Some(scales), true) = (scales, self.plain_heads(5, 8)) else {
             return Ok(false);
@@ -272,11 +274,7 @@ impl Foreign<'_, '_> {
             return Ok(false);
         };
         let (k, v) = (self.input(1), self.input(2));
-        let ranks = (
-            self.rank(q),
-            k.map(|k| self.rank(k)),
-            v.map(|v| self.rank(v)),
-        );
+        let ranks = (self.rank(q), k.map(|k| self.rank(k)), v.map(|v| self.rank(v)));
         let given = self.input(slots.mask);
         let mask_rank = given.map_or(Some(2), |mask| self.rank(mask));
         let past = match slots.past.map(|slot| self.input(slot)) {
@@ -295,11 +293,7 @@ impl Foreign<'_, '_> {
             }
         }
         let bias = self.input(slots.bias);
-        let widths = bias.map(|bias| self.widths(bias, q, k, v));
-        if widths == Some(None) {
-            return Ok(false);
-        }
-        let widths = widths.flatten();
+        let widths = bias.and_then(|bias| self.widths(bias, q, k, v));
         let (q, k, v) = match (ranks, k, v) {
             ((Some(5), None, None), ..) => {
                 let parts = self.split(q, 3, &[1, 1, 1], &["q.packed", "k.packed", "v.packed"])?;
@@ -317,15 +311,23 @@ impl Foreign<'_, '_> {
                     self.unpacked(parts[1], "v.flat")?,
                 )
             }
-            ((Some(3), Some(Some(3)), Some(Some(3))) | (Some(3), Some(Some(4)), Some(Some(4))), Some(k), Some(v)) => {
-                (q, k, v)
-            }
+            (
+                (Some(3), Some(Some(3)), Some(Some(3))) | (Some(3), Some(Some(4)), Some(Some(4))),
+                Some(k),
+                Some(v),
+            ) => (q, k, v),
             _ => return Ok(false),
         };
         let crossed = self.rank(k) == Some(4);
         let [mut q, mut k, mut v] = [q, k, v];
-        if let (Some(bias), Some(widths)) = (bias, widths) {
-            let parts = self.split(bias, 0, &widths, &["q.bias", "k.bias", "v.bias"])?;
+        if let Some(bias) = bias {
+            let widths = match widths {
+                Some(widths) => self.list(&widths, "widths"),
+                None => self.found_widths(bias, q)?,
+            };
+            let along = Attributes::new().with_int(Attr::Axis, 0);
+            let roles = ["q.bias", "k.bias", "v.bias"];
+            let parts = self.several(Op::Split, vec![Some(bias), Some(widths)], along, &roles)?;
             q = self.step(Op::Add, &[q, parts[0]], "q.biased")?;
             // keys that an encoder left behind have theirs
             if !crossed {
@@ -376,6 +378,15 @@ impl Foreign<'_, '_> {
         self.reshaped(x, &[0, 0, -1], role)
     }
 
+    /// As [`Self::widths`], while running.
+    fn found_widths(&mut self, bias: TensorId, q: TensorId) -> Result<TensorId, Error> {
+        let query = self.extent(q, 2, "width.query")?;
+        let all = self.extent(bias, 0, "width.all")?;
+        let both = self.step(Op::Add, &[query, query], "width.both")?;
+        let value = self.step(Op::Sub, &[all, both], "width.value")?;
+        self.joined(&[query, query, value], 0, "widths")
+    }
+
     /// How a bias divides into those of query, key and value.
     fn widths(
         &self,
@@ -385,7 +396,10 @@ impl Foreign<'_, '_> {
         v: Option<TensorId>,
     ) -> Option<[i64; 3]> {
         let all = self.size(bias, 0)?;
-        let flat = |x: Option<TensorId>| x.filter(|&x| self.rank(x) == Some(3)).and_then(|x| self.size(x, 2));
+        let flat = |x: Option<TensorId>| {
+            x.filter(|&x| self.rank(x) == Some(3))
+                .and_then(|x| self.size(x, 2))
+        };
         let query = flat(Some(q)).or_else(|| flat(k));
         let value = flat(v);
         let query = match (query, value) {

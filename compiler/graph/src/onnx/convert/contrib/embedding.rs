@@ -117,7 +117,9 @@ impl Foreign<'_, '_> {
         let (Some(data), Some(rows), Some(scales)) = (self.input(0), self.input(1), self.input(2)) else {
             return Ok(false);
         };
-        let Some(sizes) = self.sizes(data) else { return Ok(false) };
+        let Some(sizes) = self.sizes(data) else {
+            return Ok(false);
+        };
         let rank = sizes.len() as i64;
         let within = |axis: i64| if axis < 0 { axis + rank } else { axis };
         let gather = within(self.int("gather_axis").unwrap_or(0));
@@ -127,16 +129,39 @@ impl Foreign<'_, '_> {
         let dtype = self.dtype(data);
         let (codes, packed) = match dtype {
             Some(DType::U8) if matches!(bits, 2 | 4 | 8) => (Codes { bits, signed: false }, bits < 8),
-            Some(DType::U4) => (Codes { bits: 4, signed: false }, true),
-            Some(DType::I4) => (Codes { bits: 4, signed: true }, true),
-            Some(dtype) if dtype.is_float() => (Codes { bits: 0, signed: false }, false),
+            Some(DType::U4) => (
+                Codes {
+                    bits: 4,
+                    signed: false,
+                },
+                true,
+            ),
+            Some(DType::I4) => (
+                Codes {
+                    bits: 4,
+                    signed: true,
+                },
+                true,
+            ),
+            Some(dtype) if dtype.is_float() => (
+                Codes {
+                    bits: 0,
+                    signed: false,
+                },
+                false,
+            ),
             _ => return Ok(false),
         };
         let (Some(rows_rank), true) = (self.rank(rows), (0..rank).contains(&gather.min(quantise))) else {
             return Ok(false);
         };
         // where codes share bytes along the axis that is gathered, rows are no rows of bytes
-        if gather == quantise || rank < 2 || (packed && gather == rank - 1) || gather >= rank || quantise >= rank {
+        if gather == quantise
+            || rank < 2
+            || (packed && gather == rank - 1)
+            || gather >= rank
+            || quantise >= rank
+        {
             return Ok(false);
         }
         let per_byte = match dtype {
@@ -256,14 +281,26 @@ impl Foreign<'_, '_> {
         let flat = self.reshaped(side, &shape, &format!("{role}.flat"))?;
         let mut x = self.sliced(flat, -1, 0, width, role)?;
         if codes.signed {
-            x = self.by_int(Op::BitwiseXor, x, (DType::U8, 8), Attributes::new(), &format!("{role}.moved"))?;
+            x = self.by_int(
+                Op::BitwiseXor,
+                x,
+                (DType::U8, 8),
+                Attributes::new(),
+                &format!("{role}.moved"),
+            )?;
             x = self.as_type(x, DType::I8, &format!("{role}.wide"))?;
-            x = self.by_int(Op::Sub, x, (DType::I8, 8), Attributes::new(), &format!("{role}.signed"))?;
+            x = self.by_int(
+                Op::Sub,
+                x,
+                (DType::I8, 8),
+                Attributes::new(),
+                &format!("{role}.signed"),
+            )?;
         }
         Ok(x)
     }
 
-    /// A product with weights of 4 bits that stand for values of a table (`bitsandbytes`): normal floats, or floats of 4 bits.
+    /// A product with weights of 4 bits that index a table of values (`bitsandbytes`): normal floats, or floats of 4 bits.
     pub(super) fn table_weights(&mut self) -> Result<bool, Error> {
         let sizes = ["K", "N", "block_size"].map(|name| self.int(name).filter(|&size| size > 0));
         let (Some(x), Some(codes), Some(scales), [Some(k), Some(n), Some(block)]) =

@@ -24,7 +24,9 @@ enum Between {
     Op(Op),
     Silu,
     /// A gate and what passes it: in turn, or one behind the other.
-    Gated { in_turn: bool },
+    Gated {
+        in_turn: bool,
+    },
     /// A gate of the first product for what the third gives.
     Apart,
 }
@@ -39,7 +41,9 @@ impl Foreign<'_, '_> {
     }
 
     pub(super) fn quantised_experts(&mut self) -> Result<bool, Error> {
-        if self.text("quant_type").is_some_and(|kind| kind != "int") || self.int("weights_prepacked") == Some(1) {
+        if self.text("quant_type").is_some_and(|kind| kind != "int")
+            || self.int("weights_prepacked") == Some(1)
+        {
             return Ok(false);
         }
         self.mixture(&Slots {
@@ -51,29 +55,38 @@ impl Foreign<'_, '_> {
 
     fn between(&self, third: bool) -> Option<Between> {
         let name = self.text("activation_type");
-        Some(match (name.as_deref().unwrap_or("relu"), self.int("swiglu_fusion").unwrap_or(0)) {
-            ("relu", _) => Between::Op(Op::Relu),
-            ("gelu", _) => Between::Op(Op::Gelu),
-            ("identity", _) => Between::Op(Op::Identity),
-            ("silu", _) => Between::Silu,
-            ("swiglu", 1) => Between::Gated { in_turn: true },
-            ("swiglu", 2) => Between::Gated { in_turn: false },
-            ("swiglu", 0) if third => Between::Apart,
-            _ => return None,
-        })
+        Some(
+            match (
+                name.as_deref().unwrap_or("relu"),
+                self.int("swiglu_fusion").unwrap_or(0),
+            ) {
+                ("relu", _) => Between::Op(Op::Relu),
+                ("gelu", _) => Between::Op(Op::Gelu),
+                ("identity", _) => Between::Op(Op::Identity),
+                ("silu", _) => Between::Silu,
+                ("swiglu", 1) => Between::Gated { in_turn: true },
+                ("swiglu", 2) => Between::Gated { in_turn: false },
+                ("swiglu", 0) if third => Between::Apart,
+                _ => return None,
+            },
+        )
     }
 
     fn mixture(&mut self, slots: &Slots) -> Result<bool, Error> {
         let flag = |name: &str| self.int(name).unwrap_or(0) != 0;
         let third = self.input(slots.weights[2]).is_some();
-        let (Some(x), Some(router), Some(between)) = (self.input(0), self.input(1), self.between(third)) else {
+        let (Some(x), Some(router), Some(between)) = (self.input(0), self.input(1), self.between(third))
+        else {
             return Ok(false);
         };
         let chosen = self.int("k").unwrap_or(1);
         if flag("use_sparse_mixer") || flag("swiglu_limit_after_activation") || chosen < 1 {
             return Ok(false);
         }
-        let width = slots.codes.map(|_| self.size(x, self.rank(x).unwrap_or(1) - 1)).flatten();
+        let width = slots
+            .codes
+            .map(|_| self.size(x, self.rank(x).unwrap_or(1) - 1))
+            .flatten();
         let count = if third { 3 } else { 2 };
         let mut weights = Vec::new();
         for place in 0..count {
@@ -95,8 +108,15 @@ impl Foreign<'_, '_> {
         let shares = self.routing(router, chosen)?;
         let all = self.unsqueezed(rows, &[0], "rows.all")?;
         let inner = self.projection(all, weights[0], self.input(slots.bias[0]), "first")?;
+        let limit = self.float("swiglu_limit").filter(|limit| limit.is_finite());
         let inner = match between {
-            Between::Op(op) => self.step(op, &[inner], "between")?,
+            Between::Op(op) => {
+                let attributes = match op {
+                    Op::Gelu => Attributes::new().with_str(Attr::Approximate, "tanh"),
+                    _ => Attributes::new(),
+                };
+                self.with(op, &[inner], attributes, "between")?
+            }
             Between::Silu => {
                 let gate = self.step(Op::Sigmoid, &[inner], "gate")?;
                 self.step(Op::Mul, &[inner, gate], "between")?
@@ -106,18 +126,23 @@ impl Foreign<'_, '_> {
                 let parts = self.split(pairs, -1, &[1, 1], &["gate.pair", "linear.pair"])?;
                 let gate = self.squeezed(parts[0], &[-1], "gate.half")?;
                 let linear = self.squeezed(parts[1], &[-1], "linear.half")?;
-                self.gated(gate, linear)?
+                self.gated(gate, linear, limit)?
             }
             Between::Gated { in_turn: false } => {
                 let halves = Attributes::new()
                     .with_int(Attr::Axis, -1)
                     .with_int(Attr::NumOutputs, 2);
-                let parts = self.several(Op::Split, vec![Some(inner)], halves, &["gate.half", "linear.half"])?;
-                self.gated(parts[0], parts[1])?
+                let parts = self.several(
+                    Op::Split,
+                    vec![Some(inner)],
+                    halves,
+                    &["gate.half", "linear.half"],
+                )?;
+                self.gated(parts[0], parts[1], limit)?
             }
             Between::Apart => {
                 let linear = self.projection(all, weights[2], self.input(slots.bias[2]), "third")?;
-                self.gated(inner, linear)?
+                self.gated(inner, linear, limit)?
             }
         };
         // without a function of two, the third is a factor
@@ -139,25 +164,6 @@ impl Foreign<'_, '_> {
 
     fn reshaped_pairs(&mut self, x: TensorId) -> Result<TensorId, Error> {
         self.reshaped(x, &[0, 0, -1, 2], "pairs")
-    }
-
-    /// `gate * sigmoid(alpha * gate) * (linear + beta)`, both within a limit.
-    fn gated(&mut self, gate: TensorId, linear: TensorId) -> Result<TensorId, Error> {
-        let (mut gate, mut linear) = (gate, linear);
-        if let Some(limit) = self.float("swiglu_limit").filter(|limit| limit.is_finite()) {
-            let high = self.number(limit, gate, "limit.high")?;
-            let low = self.number(-limit, gate, "limit.low")?;
-            gate = self.step(Op::Min, &[gate, high], "gate.limited")?;
-            linear = self.step(Op::Clip, &[linear, low, high], "linear.limited")?;
-        }
-        let inside = self.scaled(gate, self.float("activation_alpha").unwrap_or(1.0), "gate.scaled")?;
-        let open = self.step(Op::Sigmoid, &[inside], "gate.open")?;
-        let gate = self.step(Op::Mul, &[gate, open], "gate.value")?;
-        let beta = self.float("activation_beta").unwrap_or(0.0);
-        if beta != 0.0 {
-            linear = self.by(Op::Add, linear, beta, "linear.moved")?;
-        }
-        self.step(Op::Mul, &[gate, linear], "between")
     }
 
     /// `x · wᵀ + bias`, of each expert.
@@ -183,7 +189,8 @@ impl Foreign<'_, '_> {
     fn routing(&mut self, router: TensorId, chosen: i64) -> Result<TensorId, Error> {
         let count = self.list(&[chosen], "chosen.count");
         let last = Attributes::new().with_int(Attr::Axis, -1);
-        let separate = (self.0.node.op_name.as_ref() == "QMoE").then(|| self.input(14)).flatten();
+        let of_codes = self.0.node.op_name.as_ref() == "QMoE";
+        let separate = self.input(14).filter(|_| of_codes);
         let best = self.several(
             Op::TopK,
             vec![Some(router), Some(count)],
@@ -196,8 +203,8 @@ impl Foreign<'_, '_> {
                 let picked = self.with(Op::GatherElements, &[weights, best[1]], last.clone(), "picked")?;
                 if normal { self.portions(picked)? } else { picked }
             }
-            // of those that were chosen, or of all
-            None if normal => self.with(Op::Softmax, &[best[0]], last.clone(), "picked")?,
+            // of those that were chosen, or of all; with codes, always of those
+            None if normal || of_codes => self.with(Op::Softmax, &[best[0]], last.clone(), "picked")?,
             None => {
                 let all = self.with(Op::Softmax, &[router], last.clone(), "probabilities")?;
                 self.with(Op::GatherElements, &[all, best[1]], last.clone(), "picked")?
@@ -220,8 +227,15 @@ impl Foreign<'_, '_> {
         role: &str,
     ) -> Result<Option<TensorId>, Error> {
         let first = role == "w1" || role == "w3";
-        let own = if first { "fc1_expert_weight_bits" } else { "fc2_expert_weight_bits" };
-        let bits = self.int(own).or_else(|| self.int("expert_weight_bits")).unwrap_or(4);
+        let own = if first {
+            "fc1_expert_weight_bits"
+        } else {
+            "fc2_expert_weight_bits"
+        };
+        let bits = self
+            .int(own)
+            .or_else(|| self.int("expert_weight_bits"))
+            .unwrap_or(4);
         let (dtype, middle) = match bits {
             2 => (DType::U2, 0b1010_1010),
             4 => (DType::U4, 0x88),
@@ -241,7 +255,9 @@ impl Foreign<'_, '_> {
         if width.is_some_and(|width| width != k) {
             return Ok(None);
         }
-        let Some(scale_sizes) = self.sizes(scales) else { return Ok(None) };
+        let Some(scale_sizes) = self.sizes(scales) else {
+            return Ok(None);
+        };
         let blocks = match scale_sizes.as_slice() {
             [_, _] => 1,
             &[_, _, blocks] if blocks > 0 => blocks,
@@ -257,11 +273,7 @@ impl Foreign<'_, '_> {
             None => Constant::new(vec![middle; needed]),
             // rows of whole bytes; of one block, codes of all rows lie side by side
             Some(zeros) => match self.stored(zeros, DType::U8) {
-                Some(data)
-                    if data.bytes.len() == needed && (blocks == 1 || blocks * bits % 8 == 0) =>
-                {
-                    data
-                }
+                Some(data) if data.bytes.len() == needed && (blocks == 1 || blocks * bits % 8 == 0) => data,
                 _ => return Ok(None),
             },
         };

@@ -42,7 +42,9 @@ impl Foreign<'_, '_> {
     }
 
     pub(super) fn grouped(&mut self) -> Result<bool, Error> {
-        let Some(sizes) = self.stated() else { return Ok(false) };
+        let Some(sizes) = self.stated() else {
+            return Ok(false);
+        };
         let rotated = self.int("do_rotary").unwrap_or(0) != 0;
         let half = self.input(7).and_then(|cos| self.size(cos, 1));
         if rotated && (half.is_none() || self.input(8).is_none()) {
@@ -70,7 +72,12 @@ impl Foreign<'_, '_> {
             let attributes = Attributes::new()
                 .with_int(Attr::Interleaved, self.int("rotary_interleaved").unwrap_or(0))
                 .with_int(Attr::RotaryEmbeddingDim, 2 * half);
-            q = self.with(Op::RotaryEmbedding, &[q, cos, sin, given], attributes.clone(), "q.turned")?;
+            q = self.with(
+                Op::RotaryEmbedding,
+                &[q, cos, sin, given],
+                attributes.clone(),
+                "q.turned",
+            )?;
             k = self.with(Op::RotaryEmbedding, &[k, cos, sin, given], attributes, "k.turned")?;
         }
         let mut width = all;
@@ -79,8 +86,13 @@ impl Foreign<'_, '_> {
             let held = self.extent(past_k, 2, "held")?;
             width = self.step(Op::Max, &[held, all], "width")?;
             let more = self.step(Op::Sub, &[width, held], "more")?;
-            k = self.written(past_k, k, [more, pasts], "k")?;
-            v = self.written(past_v, v, [more, pasts], "v")?;
+            // what lies behind a row's keys is zero, as there
+            let key = self.counted(width, "held.key")?;
+            let key = self.unsqueezed(key, &[1], "held.key.column")?;
+            let ends = self.unsqueezed(ends, &[1, 2, 3], "held.ends")?;
+            let used = self.step(Op::Less, &[key, ends], "held.used")?;
+            k = self.written(past_k, k, [more, pasts, used], "k")?;
+            v = self.written(past_v, v, [more, pasts, used], "v")?;
         }
         self.give_output(1, k)?;
         self.give_output(2, v)?;
@@ -169,7 +181,7 @@ impl Foreign<'_, '_> {
         &mut self,
         past: TensorId,
         new: TensorId,
-        [more, pasts]: [TensorId; 2],
+        [more, pasts, used]: [TensorId; 3],
         role: &str,
     ) -> Result<TensorId, Error> {
         let zero = self.list(&[0], &format!("{role}.front"));
@@ -178,7 +190,14 @@ impl Foreign<'_, '_> {
         let room = vec![Some(past), Some(pads), None, Some(axis)];
         let room = self.node(Op::Pad, room, &format!("{role}.room"), Attributes::new())?;
         let axis = Attributes::new().with_int(Attr::Axis, 2);
-        self.with(Op::TensorScatter, &[room, new, pasts], axis, &format!("{role}.cache"))
+        let cache = self.with(
+            Op::TensorScatter,
+            &[room, new, pasts],
+            axis,
+            &format!("{role}.written"),
+        )?;
+        let zero = self.number(0.0, cache, &format!("{role}.zero"))?;
+        self.step(Op::Where, &[used, cache, zero], &format!("{role}.cache"))
     }
 
     /// Which keys each query sees: `[batch, 1, queries, keys]`.
@@ -237,7 +256,9 @@ impl Foreign<'_, '_> {
         let axis = self.list(&[3], "mask.axis");
         let padded = vec![Some(mask), Some(pads), None, Some(axis)];
         let padded = self.node(Op::Pad, padded, "mask.padded", Attributes::new())?;
-        let Some(sink) = self.input(11) else { return Ok(padded) };
+        let Some(sink) = self.input(11) else {
+            return Ok(padded);
+        };
         let sink = self.reshaped(sink, &[1, heads, 1, 1], "sink")?;
         let one = self.list(&[1], "sink.one");
         let wider = self.step(Op::Add, &[keys, one], "sink.keys")?;

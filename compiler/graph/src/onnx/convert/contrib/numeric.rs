@@ -51,7 +51,9 @@ impl Foreign<'_, '_> {
             Some(DType::F64) => x,
             _ => self.as_type(x, DType::F32, "wide")?,
         };
-        let unit: Vec<f32> = (0..n * n).map(|at| f32::from(u8::from(at / n == at % n))).collect();
+        let unit: Vec<f32> = (0..n * n)
+            .map(|at| f32::from(u8::from(at / n == at % n)))
+            .collect();
         let unit = Literal {
             shape: vec![n as usize, n as usize],
             ..Literal::f32s(&unit)
@@ -73,7 +75,9 @@ impl Foreign<'_, '_> {
                 let used = self.number(-1.0, size, &role("used"))?;
                 size = self.step(Op::Where, &[free, size, used], &role("size.free"))?;
             }
-            let along = Attributes::new().with_int(Attr::Axis, -2).with_int(Attr::Keepdims, 1);
+            let along = Attributes::new()
+                .with_int(Attr::Axis, -2)
+                .with_int(Attr::Keepdims, 1);
             let best = self.with(Op::ArgMax, &[size], along, &role("best"))?;
             let here = self.step(Op::Equal, &[places, best], &role("here"))?;
             let one = self.step(Op::CastLike, &[here, both], &role("one"))?;
@@ -117,7 +121,10 @@ impl Foreign<'_, '_> {
                 let low = self.by_int(Op::BitwiseAnd, wide, mask, Attributes::new(), "low.wide")?;
                 let right = Attributes::new().with_str(Attr::Direction, "RIGHT");
                 let high = self.by_int(Op::BitShift, wide, (DType::U64, 32), right, "high.wide")?;
-                vec![self.as_type(low, DType::U32, "low")?, self.as_type(high, DType::U32, "high")?]
+                vec![
+                    self.as_type(low, DType::U32, "low")?,
+                    self.as_type(high, DType::U32, "high")?,
+                ]
             }
             _ => return Ok(false),
         };
@@ -141,7 +148,13 @@ impl Foreign<'_, '_> {
             (16, None, "end.2"),
         ] {
             let right = Attributes::new().with_str(Attr::Direction, "RIGHT");
-            let high = self.by_int(Op::BitShift, hash, (DType::U32, shift), right, &format!("{role}.high"))?;
+            let high = self.by_int(
+                Op::BitShift,
+                hash,
+                (DType::U32, shift),
+                right,
+                &format!("{role}.high"),
+            )?;
             hash = self.step(Op::BitwiseXor, &[hash, high], role)?;
             if let Some(factor) = factor {
                 hash = self.u32(Op::Mul, hash, factor, &format!("{role}.mixed"))?;
@@ -168,11 +181,17 @@ impl Foreign<'_, '_> {
         let left = Attributes::new().with_str(Attr::Direction, "LEFT");
         let right = Attributes::new().with_str(Attr::Direction, "RIGHT");
         let high = self.by_int(Op::BitShift, x, (DType::U32, by), left, &format!("{role}.left"))?;
-        let low = self.by_int(Op::BitShift, x, (DType::U32, 32 - by), right, &format!("{role}.right"))?;
+        let low = self.by_int(
+            Op::BitShift,
+            x,
+            (DType::U32, 32 - by),
+            right,
+            &format!("{role}.right"),
+        )?;
         self.step(Op::BitwiseOr, &[high, low], role)
     }
 
-    /// Products of complex numbers `[..., 2]`, the second conjugated where it says so.
+    /// Products of complex numbers `[..., 2]`, with the second conjugated where asked for.
     pub(super) fn complex_product(&mut self, conjugate: bool) -> Result<bool, Error> {
         let (Some(a), Some(b)) = (self.input(0), self.input(1)) else {
             return Ok(false);
@@ -229,20 +248,12 @@ impl Foreign<'_, '_> {
                 found.push(self.reduced(Op::ReduceSum, flat, &[0], false, &role)?);
             }
         }
-        let all = match found.len() {
-            1 => found[0],
-            _ => self.step(Op::Sum, &found, "found").or_else(|_| self.sum_of(&found))?,
-        };
+        let mut all = found[0];
+        for (index, &part) in found.iter().enumerate().skip(1) {
+            all = self.step(Op::Add, &[all, part], &format!("found.{index}.sum"))?;
+        }
         let any = self.as_type(all, DType::Bool, "any")?;
         self.last(Op::Not, vec![Some(any)], Attributes::new())
-    }
-
-    fn sum_of(&mut self, parts: &[TensorId]) -> Result<TensorId, Error> {
-        let mut sum = parts[0];
-        for (index, &part) in parts.iter().enumerate().skip(1) {
-            sum = self.step(Op::Add, &[sum, part], &format!("found.{index}.sum"))?;
-        }
-        Ok(sum)
     }
 
     /// All windows of an axis of a known size, as a new last axis.
@@ -269,7 +280,10 @@ impl Foreign<'_, '_> {
         let places = self.0.constant("places", &places);
         let along = Attributes::new().with_int(Attr::Axis, axis);
         let windows = self.with(Op::Gather, &[x, places], along, "windows")?;
-        let perm: Vec<i64> = (0..=rank).filter(|&at| at != axis + 1).chain([axis + 1]).collect();
+        let perm: Vec<i64> = (0..=rank)
+            .filter(|&at| at != axis + 1)
+            .chain([axis + 1])
+            .collect();
         self.last(
             Op::Transpose,
             vec![Some(windows)],
@@ -300,7 +314,11 @@ impl Foreign<'_, '_> {
                 self.step(Op::CastLike, &[one, start], "step")?
             }
         };
-        self.last(Op::Range, vec![Some(start), Some(limit), Some(step)], Attributes::new())
+        self.last(
+            Op::Range,
+            vec![Some(start), Some(limit), Some(step)],
+            Attributes::new(),
+        )
     }
 
     fn scalar(&mut self, x: TensorId, role: &str) -> Result<TensorId, Error> {

@@ -78,7 +78,10 @@ impl Foreign<'_, '_> {
         }
         if let Some(pads) = self.input(2) {
             let tensor = self.0.target.graph.tensor(pads);
-            let values = tensor.data.as_ref().and_then(|data| data.to_literal(&tensor.ty)?.as_i64s());
+            let values = tensor
+                .data
+                .as_ref()
+                .and_then(|data| data.to_literal(&tensor.ty)?.as_i64s());
             let Some(values) = values else { return Ok(false) };
             attributes = attributes.with_ints(Attr::Pads, &values);
         }
@@ -99,7 +102,7 @@ impl Foreign<'_, '_> {
         self.last(Op::GridSample, inputs, attributes)
     }
 
-    /// Normalisation of groups of channels; of a sum, where `skip` says so.
+    /// Normalisation of groups of channels; of a sum, with `skip`.
     pub(super) fn group_norm(&mut self, skip: bool) -> Result<bool, Error> {
         let (Some(x), Some(scale), Some(shift)) = (self.input(0), self.input(1), self.input(2)) else {
             return Ok(false);
@@ -110,7 +113,9 @@ impl Foreign<'_, '_> {
         let channels_last = self.int("channels_last").unwrap_or(1) != 0;
         let mut sum = x;
         if skip {
-            let Some(added) = self.input(3) else { return Ok(false) };
+            let Some(added) = self.input(3) else {
+                return Ok(false);
+            };
             let added = match self.rank(added) {
                 Some(2) if channels_last => self.unsqueezed(added, &[1, 2], "skip")?,
                 Some(2) => self.unsqueezed(added, &[2, 3], "skip")?,
@@ -137,7 +142,12 @@ impl Foreign<'_, '_> {
         let attributes = Attributes::new()
             .with_int(Attr::NumGroups, groups)
             .with_float(Attr::Epsilon, self.float("epsilon").unwrap_or(1e-5));
-        let mut y = self.with(Op::GroupNormalization, &[wide, scale, shift], attributes, "normal")?;
+        let mut y = self.with(
+            Op::GroupNormalization,
+            &[wide, scale, shift],
+            attributes,
+            "normal",
+        )?;
         if self.int("activation").unwrap_or(0) != 0 {
             let gate = self.step(Op::Sigmoid, &[y], "gate")?;
             y = self.step(Op::Mul, &[y, gate], "activated")?;
@@ -180,7 +190,10 @@ impl Foreign<'_, '_> {
             return Ok(false);
         };
         let tensor = self.0.target.graph.tensor(size);
-        let size = tensor.data.as_ref().and_then(|data| data.to_literal(&tensor.ty)?.as_i64s());
+        let size = tensor
+            .data
+            .as_ref()
+            .and_then(|data| data.to_literal(&tensor.ty)?.as_i64s());
         let mode = match self.text("mode").as_deref() {
             None | Some("bilinear") => "linear",
             Some("nearest") => "nearest",
@@ -239,7 +252,9 @@ impl Foreign<'_, '_> {
     fn places(&mut self, [low, high]: [TensorId; 2], count: i64, role: &str) -> Result<TensorId, Error> {
         let steps: Vec<f32> = match count {
             1 => vec![0.5],
-            _ => (0..count).map(|index| index as f32 / (count - 1) as f32).collect(),
+            _ => (0..count)
+                .map(|index| index as f32 / (count - 1) as f32)
+                .collect(),
         };
         let steps = self.0.constant(&format!("{role}.steps"), &Literal::f32s(&steps));
         let steps = self.step(Op::CastLike, &[steps, low], &format!("{role}.like"))?;

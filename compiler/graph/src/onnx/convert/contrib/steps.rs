@@ -67,7 +67,9 @@ impl Foreign<'_, '_> {
 
     /// All sizes of a tensor, where they are known.
     pub(super) fn sizes(&self, tensor: TensorId) -> Option<Vec<i64>> {
-        (0..self.rank(tensor)?).map(|axis| self.size(tensor, axis)).collect()
+        (0..self.rank(tensor)?)
+            .map(|axis| self.size(tensor, axis))
+            .collect()
     }
 
     pub(super) fn reshaped(&mut self, x: TensorId, shape: &[i64], role: &str) -> Result<TensorId, Error> {
