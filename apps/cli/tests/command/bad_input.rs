@@ -252,7 +252,10 @@ fn wrong_name_type_and_shape_of_an_input() {
             ),
             vec!["input \"x\"", "huge.npy"],
         ),
-        (format!("x={}", file("x.txt", b"1 2 3")), vec![".npy or .png"]),
+        (
+            format!("x={}", file("x.txt", b"1 2 3")),
+            vec![".npy, .json or .png"],
+        ),
         (
             "x=/nowhere/x.npy".to_owned(),
             vec!["/nowhere/x.npy", "No such file"],
