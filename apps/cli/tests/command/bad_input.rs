@@ -251,7 +251,7 @@ fn wrong_name_type_and_shape_of_an_input() {
         ),
         (
             format!("x={}", file("x.csv", b"1 2 3")),
-            vec![".npy, .png, .jpg, .wav or .txt files"],
+            vec![".npy, .json, .png, .jpg, .wav or .txt files"],
         ),
         (
             format!("x={}", file("x.txt", b"1 two 3")),
