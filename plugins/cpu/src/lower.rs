@@ -10,10 +10,9 @@
 //!
 //! From the bottom up: properties of a node or an encoding (`function`, `window`, `encoding`, `epilogue`, `precision`,
 //! `in_place`), the program builder (`builder`, `tensor_forms`, `steps`, `quantise`, `materialize`), the kernels of each op
-//! class (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), nodes lowered at run time (`dynamic_shapes`) or computed on boxed tensors in
-//! place (`boxed`),
-//! the choice of a kernel (`fuse`, `dispatch`), and the last passes (`finish`, `dry_run`). A file imports only files below
-//! its own.
+//! class (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), nodes lowered at run time (`dynamic_shapes`)
+//! or computed on boxed tensors (`boxed`, `by_rank`), the choice of a kernel (`fuse`, `dispatch`), and the last passes
+//! (`finish`, `dry_run`). A file imports only files below its own.
 //!
 //! Not here: running (`exec`), reading the flat graph (`part`), offsets (the SDK's `arena`).
 //! Start reading at [`lower`], then `dispatch`.
@@ -24,6 +23,7 @@ mod blocks;
 mod body;
 mod boxed;
 mod builder;
+mod by_rank;
 mod cached;
 mod cast;
 mod concat;

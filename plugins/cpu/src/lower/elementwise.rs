@@ -15,7 +15,8 @@ use super::steps;
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;
 
-fn binary(op: Op) -> Option<Binary> {
+/// The function of two operands that an op is.
+pub(super) fn binary(op: Op) -> Option<Binary> {
     Some(match op {
         Op::Add | Op::Sum | Op::Mean => Binary::Add,
         Op::Sub => Binary::Sub,

@@ -292,6 +292,49 @@ fn batch(dims: &[usize], result: &[usize]) -> Result<[usize; MAX_BATCH_DIMS]> {
     Ok(all)
 }
 
+/// The product of two computed operands of MatMul, and the extents of its batch; none where they do not fit.
+pub(super) fn of_matrices(a: &[usize], b: &[usize]) -> Option<(MatMulParams, Vec<usize>)> {
+    let (mut a_dims, mut b_dims) = (a.to_vec(), b.to_vec());
+    if a_dims.len() == 1 {
+        a_dims.insert(0, 1);
+    }
+    if b_dims.len() == 1 {
+        b_dims.push(1);
+    }
+    let (&[ref a_batch @ .., m, k], &[ref b_batch @ .., b_k, n]) = (&a_dims[..], &b_dims[..]) else {
+        return None;
+    };
+    let whole = broadcast::shapes(&[a_batch, b_batch]).filter(|whole| whole.len() <= MAX_BATCH_DIMS)?;
+    if k != b_k {
+        return None;
+    }
+    let mut sizes = [1; MAX_BATCH_DIMS];
+    sizes[MAX_BATCH_DIMS - whole.len()..].copy_from_slice(&whole);
+    let mut c_batch = [0; MAX_BATCH_DIMS];
+    let mut stride = m * n;
+    for i in (0..MAX_BATCH_DIMS).rev() {
+        c_batch[i] = stride;
+        stride *= sizes[i];
+    }
+    let strides = |batch, row: usize| Strides {
+        batch,
+        row,
+        column: 1,
+    };
+    let params = MatMulParams {
+        batch: sizes,
+        m,
+        k,
+        n,
+        a: strides(batch(&a_dims, &whole).ok()?, k),
+        b: strides(batch(&b_dims, &whole).ok()?, n),
+        c: strides(c_batch, n),
+        alpha: 1.0,
+        activation: IDENTITY,
+    };
+    Some((params, whole))
+}
+
 fn computed(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<()> {
     let (a, b) = (
         node.input(0).ok_or_else(missing)?,

@@ -10,12 +10,9 @@ use super::builder::{Lowering, kernel_error};
 use crate::part::Node;
 use crate::work::Class;
 
-/// Lowers Reduce*, but for the logarithm of a sum of exponentials.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
-    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
-        return Ok(false);
-    };
-    let function = match node.op {
+/// What an op makes of the elements that it reduces.
+pub(super) fn function(op: Op) -> Option<Reduce> {
+    Some(match op {
         Op::ReduceSum => Reduce::Sum,
         Op::ReduceMean => Reduce::Mean,
         Op::ReduceMax => Reduce::Max,
@@ -25,7 +22,17 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         Op::ReduceL2 => Reduce::L2,
         Op::ReduceSumSquare => Reduce::SumSquare,
         Op::ReduceLogSum => Reduce::LogSum,
-        _ => return Ok(false),
+        _ => return None,
+    })
+}
+
+/// Lowers Reduce*, but for the logarithm of a sum of exponentials.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let Some(function) = function(node.op) else {
+        return Ok(false);
     };
     if !l.is_f32(x) || !l.is_f32(y) {
         return Ok(false);

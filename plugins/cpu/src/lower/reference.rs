@@ -7,6 +7,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::boxed;
 use super::builder::Lowering;
+use super::by_rank::ByRank;
 use super::dynamic_shapes::DynamicNode;
 use crate::part::Node;
 use crate::work::{Class, of_node};
@@ -50,6 +51,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     // where the result has an address, kernels for its size are no slower
     let is_boxed = node.output(0).is_some_and(|t| !l.is_known(t)) && results == [0];
     let result = node.output(0).map(|t| l.dtype(t));
+    let by_rank = ByRank::of(l, node).filter(|_| !l.all_known(node));
     let copied = result.filter(|_| is_boxed && boxed::covers(l, node));
     let step = l.step(
         node.op.name(),
@@ -59,6 +61,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
         Box::new(move |o| {
             if let Some(dtype) = copied
                 && boxed::run(o, op, &attributes, dtype, &places)?
+            {
+                return Ok(());
+            }
+            if let Some(by_rank) = &by_rank
+                && by_rank.run(o)?
             {
                 return Ok(());
             }

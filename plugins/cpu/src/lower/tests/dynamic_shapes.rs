@@ -17,7 +17,57 @@ fn products_and_functions() {
     let y = net.plain(Op::Relu, &[product]);
     let y = net.plain(Op::Softmax, &[y]);
     net.output(y);
-    assert_eq!(nodes_on_kernels(&net), 3);
+    // in two runs: the product is the evaluator's once, the others are computed by rank
+    assert_eq!(nodes_on_kernels(&net), 5);
+}
+
+/// Sizes that never come again, as in a loop whose state grows.
+#[test]
+fn kernels_by_rank_take_any_sizes() {
+    let mut net = Net::default();
+    let open = |net: &mut Net| {
+        let x = net.tensor(DType::F32, None);
+        net.part.inputs.push(x);
+        x
+    };
+    let (x, z) = (open(&mut net), open(&mut net));
+    let constant = net.ints(&[1]);
+    let mut results = Vec::new();
+    let mut node = |net: &mut Net, op: Op, attributes: Attributes, inputs: &[usize]| {
+        let y = net.tensor(DType::F32, None);
+        let made = Node {
+            attributes,
+            ..Node::new(op, inputs, &[y])
+        };
+        net.part.nodes.push(made);
+        results.push(y);
+        y
+    };
+    let none = Attributes::new;
+    let keepdims = none().with_int(Attr::Keepdims, 0);
+    let turned = node(&mut net, Op::Transpose, none(), &[x]);
+    let product = node(&mut net, Op::MatMul, none(), &[turned, x]);
+    node(&mut net, Op::Softmax, none().with_int(Attr::Axis, -1), &[product]);
+    node(&mut net, Op::Sub, none(), &[x, z]);
+    node(&mut net, Op::Exp, none(), &[x]);
+    node(&mut net, Op::ReduceMax, keepdims, &[x, constant]);
+    for y in results {
+        net.output(y);
+    }
+    let pool = ThreadPool::new(1);
+    let program = net.lower(&[Layout::RowMajor; 8], false, &pool);
+    let before = super::super::dynamic_shapes::CALLS.get();
+    for rows in 1..40 {
+        let fed = vec![
+            net.boxed(DType::F32, &[rows, 7]),
+            net.boxed(DType::F32, &[rows, 1]),
+        ];
+        let expected = evaluate(&net.part, &fed);
+        for (have, want) in run(&program, &pool, &fed).iter().zip(&expected) {
+            close(have, want, 1e-5, &format!("{rows} rows"));
+        }
+    }
+    assert_eq!(super::super::dynamic_shapes::CALLS.get() - before, 2 * 39 * 6);
 }
 
 #[test]
