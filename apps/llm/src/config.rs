@@ -118,11 +118,6 @@ impl Config {
     /// The architecture or a setting is not supported, a key is missing or out of range, or a
     /// tensor is missing, has another shape, or does not belong to the architecture.
     pub fn read(file: &Gguf) -> Result<Config> {
-        if let Some(pieces @ 2..) = file.integer("split.count")? {
-            return Err(Error::unsupported(format!(
-                "the model is split into {pieces} files (key \"split.count\"), which is not supported: join them first"
-            )));
-        }
         let keys = Keys {
             file,
             architecture: architecture(file)?,

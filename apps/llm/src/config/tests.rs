@@ -247,7 +247,7 @@ fn settings_that_change_answers_are_read_or_refused() {
     );
     refused(
         ErrorKind::Unsupported,
-        "split into 3 files",
+        "one of 3 files of a split model",
         with_u32("split.count", 3),
     );
     let mut writer = tiny(Architecture::Llama).writer();

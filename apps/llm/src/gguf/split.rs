@@ -158,6 +158,3 @@ fn absent(name: &str, count: u64, missing: &[String]) -> Error {
          folder"
     ))
 }
-
-#[cfg(test)]
-mod tests;

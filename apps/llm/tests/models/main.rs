@@ -8,4 +8,5 @@ mod generate;
 mod grammar;
 mod saved;
 mod speculation;
+mod split;
 mod stream;

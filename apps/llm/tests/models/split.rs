@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::ErrorKind;
-use crate::gguf::{Gguf, GgufWriter, TensorType, ValueType};
+use polychip::Policy;
+use polychip_llm::gguf::{Gguf, TensorType, ValueType};
+use polychip_llm::testing::{GgufWriter, TinyModel};
+use polychip_llm::{Architecture, ErrorKind, LanguageModel, Options};
 
 fn data(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(seed)).collect()
@@ -15,6 +17,14 @@ fn piece(index: u16, count: u16, tensors: i32) -> GgufWriter {
     if index == 0 {
         writer.text("general.architecture", "llama");
     }
+    place(&mut writer, index, count, tensors);
+    let name = format!("blk.{index}.weight");
+    writer.tensor(&name, TensorType::Q5_1, &[64, 3], data(index as u8 + 3, 6 * 24));
+    writer
+}
+
+/// Says which file of a split model it is.
+fn place(writer: &mut GgufWriter, index: u16, count: u16, tensors: i32) {
     writer.raw("split.no", ValueType::U16.code(), index.to_le_bytes().to_vec());
     writer.raw("split.count", ValueType::U16.code(), count.to_le_bytes().to_vec());
     writer.raw(
@@ -22,9 +32,6 @@ fn piece(index: u16, count: u16, tensors: i32) -> GgufWriter {
         ValueType::I32.code(),
         tensors.to_le_bytes().to_vec(),
     );
-    let name = format!("blk.{index}.weight");
-    writer.tensor(&name, TensorType::Q5_1, &[64, 3], data(index as u8 + 3, 6 * 24));
-    writer
 }
 
 fn named(folder: &Path, index: u16, count: u16) -> PathBuf {
@@ -157,4 +164,36 @@ fn files_of_other_models_are_refused() {
     // one file is no split model
     std::fs::write(&first, piece(0, 1, 1).finish()).unwrap();
     assert_eq!(Gguf::open(&first).unwrap().tensors().count(), 1);
+}
+
+#[test]
+fn split_model_runs_as_the_whole_one() {
+    let tiny = TinyModel {
+        architecture: Architecture::Qwen2,
+        kind: TensorType::Q4_K,
+        layers: 3,
+        tied: true,
+        seed: 4,
+    };
+    let whole = Gguf::read(tiny.writer().finish().into()).unwrap();
+    let names: Vec<String> = whole.tensors().map(|tensor| tensor.name().to_owned()).collect();
+    let folder = tempfile::tempdir().unwrap();
+    for index in 0..3 {
+        let mut writer = if index == 0 { tiny.writer() } else { GgufWriter::new() };
+        names.iter().for_each(|name| writer.remove_tensor(name));
+        place(&mut writer, index, 3, names.len() as i32);
+        for name in names.iter().skip(index.into()).step_by(3) {
+            let tensor = whole.tensor(name).unwrap();
+            writer.tensor(name, tensor.kind(), tensor.dims(), tensor.bytes().to_vec());
+        }
+        std::fs::write(named(folder.path(), index, 3), writer.finish()).unwrap();
+    }
+    let options = || Options::new().policy(Policy::latency().threads(1)).capacity(32);
+    let split = LanguageModel::open(named(folder.path(), 0, 3), options()).unwrap();
+    let whole = LanguageModel::of("whole", whole, options()).unwrap();
+    let [split, whole] = [split, whole].map(|model| {
+        let mut sequence = model.sequence().unwrap();
+        sequence.append(&[5, 80, 3, 77, 1]).unwrap().to_vec()
+    });
+    assert_eq!(split, whole);
 }
