@@ -13,9 +13,6 @@ pub struct Options {
     /// Whether sizes that the model declares of intermediate values and outputs are believed where
     /// inference knows none. Element types are always believed.
     pub declared: bool,
-    /// Whether equal size names of two inputs are believed to mean equal sizes. If not, each open size is named by its input
-    /// and axis, as `image.2`.
-    pub linked: bool,
     /// Inputs whose default (an initialiser of the same name) is not used: they stay inputs.
     pub given: BTreeSet<String>,
     /// Ranks of inputs whose shape the model does not declare.
@@ -27,7 +24,6 @@ impl Default for Options {
         Options {
             node_limit: 1 << 18,
             declared: true,
-            linked: true,
             given: BTreeSet::new(),
             ranks: BTreeMap::new(),
         }
