@@ -36,11 +36,13 @@ pub enum ErrorKind {
 pub(crate) enum Repr {
     #[error("{0}")]
     BadInput(String),
-    #[error("no device can run node {node} ({op}): {reasons}")]
+    #[error("no device can run node {node} ({op}): {reasons}{others}")]
     NoDevice {
         node: usize,
         op: String,
         reasons: String,
+        /// Other nodes without a device, by op.
+        others: String,
     },
     #[error("no {what} for node {node} ({op}) on any device that can run it: {devices}")]
     MissingCost {

@@ -249,6 +249,28 @@ impl<'a> Inputs<'a> {
         None
     }
 
+    /// The ops of later nodes that every device refuses, as the end of the error about the first.
+    fn others(&self, first: usize) -> String {
+        let mut ops: BTreeMap<String, usize> = BTreeMap::new();
+        let is_refused = |node: usize| {
+            let mut usable = self.targets.iter().filter(|target| target.quarantined.is_none());
+            let is_pinned = self.options.pins.contains_key(&node);
+            !is_pinned && usable.clone().next().is_some() && usable.all(|target| !target.supports(node))
+        };
+        for node in (first + 1..self.graph.node_count()).filter(|node| is_refused(*node)) {
+            *ops.entry(self.graph.node(NodeId::new(node)).label()).or_default() += 1;
+        }
+        if ops.is_empty() {
+            return String::new();
+        }
+        let name = |(op, count): (&String, &usize)| match count {
+            1 => op.clone(),
+            count => format!("{op} ({count} nodes)"),
+        };
+        let names: Vec<String> = ops.iter().map(name).collect();
+        format!("; nor nodes of these ops: {}", names.join(", "))
+    }
+
     /// The size of a tensor; none where it is not known before the run.
     pub(crate) fn bytes(&self, tensor: TensorId) -> Option<u64> {
         self.graph.tensor(tensor).memory_bytes()?.try_into().ok()
@@ -363,6 +385,7 @@ impl<'a> Inputs<'a> {
                     node,
                     op,
                     reasons: refusals.join("; "),
+                    others: self.others(node),
                 }
                 .into()
             } else {

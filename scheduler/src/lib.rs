@@ -49,6 +49,7 @@ mod error;
 mod evaluate;
 mod event;
 mod explain;
+mod given;
 mod late_policy;
 mod link;
 mod loaded_part;

@@ -18,6 +18,7 @@ use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::given::Given;
 use crate::loaded_part::LoadedPart;
 use crate::model_format;
 use crate::policy::Settings;
@@ -32,6 +33,8 @@ struct Inner {
     graph: Graph,
     /// None where the graph was made here.
     files: Option<Arc<ModelFolder>>,
+    /// How the graph was read from the files; none where it was made otherwise.
+    source: Option<onnx::Options>,
     /// The canonical graphs where sizes are open still, which those with sizes are made of: with weights of 16 bits widened, and as they are.
     canonical: [OnceLock<Graph>; 2],
     loaded: Mutex<Vec<SharedPart>>,
@@ -43,6 +46,7 @@ impl Inner {
             path,
             graph,
             files,
+            source: None,
             canonical: Default::default(),
             loaded: Mutex::default(),
         }
@@ -86,14 +90,48 @@ impl Model {
     }
 
     fn read(path: &Path, files: ModelFolder) -> Result<Model> {
-        let graph = onnx::import(files.bytes(), &files, &onnx::Options::default()).map_err(|error| {
-            match model_format::of(path, &files.bytes()) {
-                Some(words) => Error::new(ErrorKind::BadModel, words),
-                None => bad_model(path, error),
-            }
-        })?;
+        let options = onnx::Options::default();
+        let graph =
+            onnx::import(files.bytes(), &files, &options).map_err(|error| {
+                match model_format::of(path, &files.bytes()) {
+                    Some(words) => Error::new(ErrorKind::BadModel, words),
+                    None => bad_model(path, error),
+                }
+            })?;
+        for warning in &graph.warnings {
+            tracing::warn!("{}: {warning}", path.display());
+        }
         let inner = Inner::new(path.to_owned(), graph, Some(Arc::new(files)));
-        Ok(Model(Arc::new(inner)))
+        Ok(Model(Arc::new(Inner {
+            source: Some(options),
+            ..inner
+        })))
+    }
+
+    /// How the graph was read from its file; none where it was made otherwise.
+    pub(crate) fn source(&self) -> Option<onnx::Options> {
+        self.0.source.clone()
+    }
+
+    /// The model read from its file again, otherwise.
+    pub(crate) fn reread(&self, options: onnx::Options) -> Result<Model> {
+        let files = self.0.files.clone();
+        let files = files.ok_or_else(|| Error::new(ErrorKind::BadInput, "the model has no file"))?;
+        let graph = onnx::import(files.bytes(), &*files, &options).map_err(|error| self.bad(error))?;
+        let inner = Inner::new(self.0.path.clone(), graph, Some(files));
+        Ok(Model(Arc::new(Inner {
+            source: Some(options),
+            ..inner
+        })))
+    }
+
+    /// A changed graph of the same file.
+    pub(crate) fn changed(&self, graph: Graph) -> Model {
+        let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
+        Model(Arc::new(Inner {
+            source: self.0.source.clone(),
+            ..inner
+        }))
     }
 
     /// A graph made here, as a model of this name; it holds its constants itself.
@@ -156,12 +194,12 @@ impl Model {
             return Ok(self.clone());
         }
         let graph = self.with_sizes(&self.0.graph, &dims)?;
-        let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
-        Ok(Model(Arc::new(inner)))
+        Ok(self.changed(graph))
     }
 
     /// The model with the open dimensions set from these input shapes; other inputs keep their
-    /// shapes.
+    /// shapes. Two sizes of one dimension name are a warning: names are hints, and the shapes decide. An input with a default
+    /// becomes an input that every run is given.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -172,17 +210,17 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// The model has no such input, a shape does not fit it, two shapes give one dimension
-    /// different sizes, or a size breaks a shape rule.
+    /// The model has no such input, a shape does not fit it, or a size breaks a shape rule.
     pub fn bind_shapes<N: AsRef<str>, S: AsRef<[usize]>>(
         &self,
         shapes: impl IntoIterator<Item = (N, S)>,
     ) -> Result<Model> {
         let shapes: Vec<(N, S)> = shapes.into_iter().collect();
-        let shapes = shapes.iter().map(|(name, shape)| (name.as_ref(), shape.as_ref()));
-        let sizes = polychip_graph::sizes_of(&self.0.graph, shapes)
+        let shapes = || shapes.iter().map(|(name, shape)| (name.as_ref(), shape.as_ref()));
+        let model = self.for_given(&Given::of(&self.0.graph, shapes()))?;
+        let sizes = polychip_graph::sizes_of(&model.0.graph, shapes())
             .map_err(|error| Error::caused(ErrorKind::BadInput, self.0.path.display(), error))?;
-        self.bind(sizes)
+        model.bind(sizes)
     }
 
     /// The model with these internal tensors as further outputs, after its own, for inspection.
@@ -220,8 +258,7 @@ impl Model {
                 graph.outputs.push(id);
             }
         }
-        let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
-        Ok(Model(Arc::new(inner)))
+        Ok(self.changed(graph))
     }
 
     /// The model with sizes for all its open dimensions, for a session that makes many such. `canonical` brings a graph

@@ -1,10 +1,12 @@
-//! Recognizes models of other formats by their magic bytes or file name, and states how to convert
-//! them to ONNX.
+//! Recognizes models of other formats, and files that are no model, by their first bytes or file name, and states how to
+//! convert them to ONNX or what to do.
 //!
 //! Invariant: it is consulted only for files that are not ONNX models; a name alone refuses
 //! nothing.
 
 use std::path::Path;
+
+use polychip_graph::onnx::content;
 
 /// A format.
 struct Format {
@@ -87,9 +89,16 @@ pub(crate) fn of(path: &Path, bytes: &[u8]) -> Option<String> {
         mark.is_some()
     };
     let is_named = |format: &&Format| format.ends.iter().any(|known| end.eq_ignore_ascii_case(known));
-    let marked = FORMATS.iter().find(is_marked);
-    let format = marked.or_else(|| FORMATS.iter().find(is_named))?;
     let file = path.display().to_string();
+    let (marked, named) = (FORMATS.iter().find(is_marked), FORMATS.iter().find(is_named));
+    let what = content::of(bytes).filter(|what| marked.is_none() && (what.is_certain || named.is_none()));
+    if let Some(what) = what {
+        return Some(format!(
+            "{file} is {}, not an ONNX model: {}",
+            what.words, what.remedy
+        ));
+    }
+    let format = marked.or(named)?;
     let onnx = path.with_extension("onnx").display().to_string();
     let remedy = format.remedy.replace("{file}", &file).replace("{onnx}", &onnx);
     Some(format!("{file} is {}, not an ONNX model: {remedy}", format.words))
@@ -119,7 +128,18 @@ mod tests {
             "{words}"
         );
         assert!(of("Net.mlpackage", b"").unwrap().contains("Core ML"));
-        for (path, bytes) in [("net.onnx", &b"torn"[..]), ("net", b""), ("tflite", b"TFL")] {
+        let words = of(
+            "net.onnx",
+            b"version https://git-lfs.github.com/spec/v1\nsize 99\n",
+        )
+        .unwrap();
+        assert!(
+            words.contains("Git LFS pointer") && words.contains("git lfs pull"),
+            "{words}"
+        );
+        assert!(of("net.pt", b"<!doctype html><p>").unwrap().contains("HTML page"));
+        assert!(of("net.onnx", b"PK\x03\x04").unwrap().contains("zip archive"));
+        for (path, bytes) in [("net.onnx", &b"\x08torn"[..]), ("net", b""), ("tflite", b"\0TFL")] {
             assert_eq!(of(path, bytes), None, "{path}");
         }
     }

@@ -246,7 +246,7 @@ impl Runtime {
     /// policy is governed or allows no device, or runs cannot be padded to the policy's buckets
     /// ([`Policy::shapes`]).
     pub fn session(&self, model: &Model, policy: Policy) -> Result<Session> {
-        if !model.open_dims().is_empty() {
+        if !model.open_dims().is_empty() || model.has_open_rank() {
             self.calibrated_for(&policy)?;
             return Session::open(Arc::clone(&self.0), model, policy);
         }

@@ -80,6 +80,7 @@ pub(crate) mod specializations;
 pub(crate) mod standby_plan;
 mod state;
 mod thermal_readmission;
+pub(crate) mod variants;
 pub(crate) mod wiring;
 
 /// A model ready to run. Clones share the same session.
@@ -303,9 +304,10 @@ impl Session {
     }
 
     fn input_index(&self, name: &str) -> Result<usize> {
-        self.inputs()
+        let all = || self.inputs().chain(self.0.defaults());
+        all()
             .position(|input| input.name == name)
-            .ok_or_else(|| no_such("input", name, self.inputs()))
+            .ok_or_else(|| no_such("input", name, all()))
     }
 
     fn output_index(&self, name: &str) -> Result<usize> {
@@ -321,10 +323,10 @@ impl Session {
     /// The model has no such input, or memory is exhausted.
     pub fn input(&self, name: &str) -> Result<Input> {
         let index = self.input_index(name)?;
-        let spec = &self.0.inputs[index];
+        let spec = self.0.input_spec(index);
         let usable = self.0.latest().and_then(|inner| inner.usable());
         let bound = usable
-            .filter(|_| spec.open.is_empty())
+            .filter(|_| spec.open.is_empty() && index < self.0.inputs.len())
             .and_then(|plan| TensorMemory::new(spec, true, plan.number, &plan.input_users(index)).ok());
         let memory = match bound {
             Some(memory) => memory,
@@ -341,9 +343,9 @@ impl Session {
     /// The model has no such input, the shape does not fit it, or the memory is too small.
     pub fn input_from(&self, name: &str, shape: &[usize], memory: &Memory) -> Result<Input> {
         let index = self.input_index(name)?;
-        let spec = self.0.inputs[index].with_shape(shape)?;
-        let memory = TensorMemory::of(&spec, true, memory)?;
-        let mut input = self.input_in(index, &self.0.inputs[index], memory);
+        let own = self.0.input_spec(index);
+        let memory = TensorMemory::of(&own.with_shape(shape)?, true, memory)?;
+        let mut input = self.input_in(index, own, memory);
         input.sized = true;
         Ok(input)
     }
@@ -374,7 +376,7 @@ impl Session {
     /// only after the run, or a run with the output is in flight.
     pub fn input_from_output(&self, name: &str, output: &Output) -> Result<Input> {
         let index = self.input_index(name)?;
-        let (takes, gives) = (&self.0.inputs[index], &output.spec);
+        let (takes, gives) = (self.0.input_spec(index), &output.spec);
         let wrong = |why: String| {
             let words = format!(
                 "input {name:?} cannot be read from output {:?}: {why}",
@@ -418,7 +420,7 @@ impl Session {
             owner: owner(&self.0),
             memory: Arc::new(memory),
             spec: spec.clone(),
-            sized: spec.open.is_empty(),
+            sized: spec.open.is_empty() && !spec.any_rank,
         }
     }
 
@@ -463,42 +465,6 @@ impl Session {
         }
     }
 
-    /// Plans, compiles and loads for inputs of these shapes, or for their bucket, ahead of the first run.
-    /// Does nothing without open sizes. For strings, give the shape of the strings, not of the packed bytes.
-    ///
-    /// # Errors
-    /// The model has no such input, a shape does not fit it, an open size is missing, or as for
-    /// [`Runtime::session`](crate::Runtime::session).
-    pub fn prepare<N: AsRef<str>, S: AsRef<[usize]>>(
-        &self,
-        shapes: impl IntoIterator<Item = (N, S)>,
-    ) -> Result<()> {
-        let shapes: Vec<(N, S)> = shapes.into_iter().collect();
-        let mut indices = Vec::with_capacity(shapes.len());
-        for (name, shape) in &shapes {
-            indices.push((self.input_index(name.as_ref())?, shape.as_ref()));
-        }
-        self.0.prepare(&indices).map(drop)
-    }
-
-    /// The outputs of a run on inputs of these shapes, which are planned for first if necessary. All sizes
-    /// are known except those that depend on values. An output is `None`, and cannot be bound, if no run
-    /// writes it (a constant, an input passed through, a duplicate of another output).
-    ///
-    /// # Errors
-    /// As for [`Session::prepare`].
-    pub fn outputs_for<N: AsRef<str>, S: AsRef<[usize]>>(
-        &self,
-        shapes: impl IntoIterator<Item = (N, S)>,
-    ) -> Result<Vec<Option<TensorSpec>>> {
-        let shapes: Vec<(N, S)> = shapes.into_iter().collect();
-        let mut indices = Vec::with_capacity(shapes.len());
-        for (name, shape) in &shapes {
-            indices.push((self.input_index(name.as_ref())?, shape.as_ref()));
-        }
-        self.0.outputs_for(&indices)
-    }
-
     /// Feeds an output back as an input: each run reads in place what the last one wrote, the first run
     /// zeros. Runs then neither get this input nor return this output, and execute one after the other.
     ///
@@ -507,7 +473,7 @@ impl Session {
     /// one of their sizes has buckets ([`Policy::shapes`](crate::Policy::shapes)).
     pub fn bind_state(&self, input: &str, output: &str) -> Result<()> {
         let (from, to) = (self.output_index(output)?, self.input_index(input)?);
-        let (takes, gives) = (&self.0.inputs[to], &self.0.outputs[from]);
+        let (takes, gives) = (self.0.input_spec(to), &self.0.outputs[from]);
         self.0.check_state(takes, gives)?;
         self.0.states.bind((to, takes), (from, gives))
     }
@@ -527,7 +493,7 @@ impl Session {
     /// The input is not a state, or a run is in flight.
     pub fn state(&self, input: &str) -> Result<(Vec<usize>, Vec<u8>)> {
         let index = self.input_index(input)?;
-        let spec = &self.0.inputs[index];
+        let spec = self.0.input_spec(index);
         let bytes = self.0.states.save(index, spec)?;
         let shape = self.0.states.shape(index).unwrap_or_else(|| spec.shape.clone());
         Ok((shape, bytes))
@@ -539,7 +505,7 @@ impl Session {
     /// The input is not a state, the shape or the number of bytes does not fit, or a run is in flight.
     pub fn set_state(&self, input: &str, shape: &[usize], bytes: &[u8]) -> Result<()> {
         let index = self.input_index(input)?;
-        self.0.states.load(index, &self.0.inputs[index], shape, bytes)
+        self.0.states.load(index, self.0.input_spec(index), shape, bytes)
     }
 
     /// Starts a run on these inputs, in any order, and does not wait for its end. The call first plans and
@@ -614,6 +580,11 @@ impl Session {
         if let Some(input) = inputs.iter().find(|input| input.session != self.0.id) {
             let words = format!("input {:?} belongs to another session", input.name());
             return Err(Error::new(ErrorKind::BadInput, words));
+        }
+        let given = inputs.iter().filter(|input| input.sized);
+        let variant = self.0.variant(given.map(|input| (input.index, input.shape())))?;
+        if let Some(variant) = variant {
+            return variant.submit_for(inputs, outputs, options);
         }
         let (inner, padding) = self.0.of(inputs)?;
         run_limit.raise(inner.places);

@@ -182,6 +182,7 @@ impl TensorMemory {
             dtype: self.dtype,
             shape: self.shape.clone(),
             open: Vec::new(),
+            any_rank: false,
             upper_bound: false,
             packed: false,
             bytes: self.bytes,
@@ -404,6 +405,8 @@ pub struct TensorSpec {
     pub shape: Vec<usize>,
     /// Axes with open sizes, and the names of these sizes. The inputs of each run set them.
     pub open: Vec<(usize, String)>,
+    /// Whether the model leaves even the number of axes open: each run sets it. `shape` is then empty.
+    pub any_rank: bool,
     /// Whether the true shape is known only after the run.
     pub upper_bound: bool,
     /// Whether the tensor holds a sequence, an optional or strings, packed into bytes
@@ -422,14 +425,27 @@ impl TensorSpec {
             dtype: DType::U8,
             shape: vec![PACKED_BYTES],
             open: Vec::new(),
+            any_rank: false,
             upper_bound: true,
             packed: true,
             bytes: PACKED_BYTES as u64,
         }
     }
 
+    /// The given shape, or the declared one where one of them is that of a scalar and the other that of a list of one: the
+    /// element is the same.
+    pub(crate) fn as_declared<'a>(&'a self, shape: &'a [usize]) -> &'a [usize] {
+        let is_one = |shape: &[usize]| matches!(shape, [] | [1]);
+        let is_known = self.open.is_empty() && !self.any_rank && !self.packed;
+        if is_known && is_one(&self.shape) && is_one(shape) {
+            return &self.shape;
+        }
+        shape
+    }
+
     /// The same with this shape, which must fit.
     pub(crate) fn with_shape(&self, shape: &[usize]) -> Result<TensorSpec> {
+        let shape = self.as_declared(shape);
         self.check(shape)?;
         self.sized(shape)
     }
@@ -447,6 +463,7 @@ impl TensorSpec {
             dtype: self.dtype,
             shape: shape.to_vec(),
             open: Vec::new(),
+            any_rank: false,
             upper_bound: self.upper_bound,
             packed: self.packed,
             bytes: bytes as u64,
@@ -457,10 +474,11 @@ impl TensorSpec {
     pub(crate) fn check(&self, shape: &[usize]) -> Result<()> {
         let is_open = |axis: usize| self.open.iter().any(|(open, _)| *open == axis);
         let axes = self.shape.iter().zip(shape).enumerate();
-        let fits = self.shape.len() == shape.len()
-            && axes
-                .clone()
-                .all(|(axis, (own, given))| own == given || is_open(axis));
+        let fits = self.any_rank
+            || self.shape.len() == shape.len()
+                && axes
+                    .clone()
+                    .all(|(axis, (own, given))| own == given || is_open(axis));
         if fits {
             return Ok(());
         }
@@ -537,6 +555,7 @@ impl Input {
     /// # Errors
     /// The shape does not fit the model's, or memory is exhausted.
     pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
+        let shape = self.spec.as_declared(shape);
         if self.sized && *shape == *self.memory.shape {
             return Ok(());
         }
@@ -551,7 +570,10 @@ impl Input {
         if self.sized {
             return Ok(());
         }
-        let names: Vec<&str> = self.spec.open.iter().map(|(_, name)| name.as_str()).collect();
+        let mut names: Vec<&str> = self.spec.open.iter().map(|(_, name)| name.as_str()).collect();
+        if self.spec.any_rank {
+            names.push("its rank");
+        }
         let words = format!(
             "input {:?} has no shape yet: the model leaves {} open; set it (Input::resize)",
             self.name(),

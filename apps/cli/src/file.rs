@@ -3,15 +3,26 @@
 //! Invariant: a file is written under a temporary name in the same folder, then renamed.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 
 use crate::exit::{Code, bad_input, failure, usage};
 
+/// The content of a file, or of standard input for `-`.
+pub(crate) fn content(path: &Path) -> std::io::Result<Vec<u8>> {
+    if path.as_os_str() != "-" {
+        return std::fs::read(path);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Reads a file that the command line names.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| bad_input(format!("{}: {error}", path.display())))
+    content(path).map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 
 /// Reads a text file that the command line names.

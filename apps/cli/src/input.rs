@@ -2,14 +2,17 @@
 //!
 //! Invariants:
 //! 1. Every input has a value of its type and shape, or an error names it.
-//! 2. A named dimension takes its size from the file.
+//! 2. A named dimension takes its size from the file; where files disagree, each input has its own size.
+//! 3. What a file holds is told by its first bytes, because a pipe has no name.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use polychip::{DType, Model};
-use polychip_graph::Tensor;
+use polychip::{DType, Literal, Model, Packed};
+use polychip_graph::onnx::content;
+use polychip_graph::{Container, Tensor};
+use polychip_ops::PACKED_BYTES;
 
 use crate::array::Array;
 use crate::exit::{bad_input, usage};
@@ -22,6 +25,8 @@ use crate::{file, fill, npy};
 pub(crate) struct InputArguments {
     /// Read an input from a .npy file of its type and shape; strings also from nested lists in a .json file; or from a .png
     /// or .jpg picture, a .wav or a .txt file
+    ///
+    /// `-` reads standard input. Repeat the option for each tensor of a sequence.
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
     pub(crate) inputs: Vec<(String, PathBuf)>,
     /// Generate inputs without a file from this seed: normally distributed floats, integers 0 or 1
@@ -66,20 +71,54 @@ impl InputArguments {
         model: &Model,
         media: &MediaArguments,
     ) -> anyhow::Result<(Model, Vec<InputData>)> {
-        let mut arrays: BTreeMap<&str, (Array, &PathBuf)> = BTreeMap::new();
+        let mut arrays: BTreeMap<String, (Array, PathBuf)> = BTreeMap::new();
+        let mut sequences: BTreeMap<String, Vec<Literal>> = BTreeMap::new();
         for (name, path) in &self.inputs {
-            if arrays.contains_key(&**name) {
+            let (name, path) = split(model, name, path);
+            let Some(tensor) = input(model, &name) else {
+                return Err(no_input(model, &name));
+            };
+            let is_sequence = tensor.container == Container::Sequence;
+            if arrays.contains_key(&name) && !is_sequence {
                 return Err(usage(format!("--input {name} is given twice")));
             }
-            let Some(id) = model.graph().input_named(name) else {
-                return Err(no_input(model, name));
-            };
-            let array = array(path, model.graph().tensor(id), media)
+            let mut array = array(&path, tensor, media)
                 .map_err(|error| bad_input(format!("input {name:?}: {}: {error:#}", path.display())))?;
+            if is_sequence {
+                let elements = sequences.entry(name.clone()).or_default();
+                elements.push(element(&name, tensor, array, &path)?);
+                array = packed(&name, elements)?;
+            } else {
+                fit(&mut array, tensor, &name, &path)?;
+            }
             arrays.insert(name, (array, path));
         }
         let model = bind_sizes(model, &arrays)?;
+        let unranked = model.graph().inputs.iter().map(|id| model.graph().tensor(*id));
+        let mut unranked =
+            unranked.filter(|tensor| tensor.typed && tensor.is_tensor() && tensor.ty.shape.is_none());
+        if let Some(tensor) = unranked.next() {
+            return Err(bad_input(format!(
+                "input {0:?} has no shape in the model; give --input {0}=FILE, or set it with --shape {0}=1x2x3",
+                tensor.name
+            )));
+        }
         let open = model.open_dims();
+        if !open.is_empty() && self.fill.is_none() && !arrays.is_empty() {
+            let missing: Vec<&str> = model
+                .graph()
+                .inputs
+                .iter()
+                .map(|id| &*model.graph().tensor(*id).name)
+                .filter(|name| !arrays.contains_key(*name))
+                .collect();
+            if let Some(name) = missing.first() {
+                return Err(bad_input(format!(
+                    "these inputs have no value: {}; give --input {name}=FILE for each, or generate them with --fill SEED",
+                    missing.join(", ")
+                )));
+            }
+        }
         if !open.is_empty() {
             return Err(bad_input(format!(
                 "{}: the size of {} is open; set each with --dim NAME=N or --shape INPUT=1x2x3",
@@ -93,8 +132,18 @@ impl InputArguments {
         let mut given = Vec::with_capacity(names.len());
         for id in &graph.inputs {
             let tensor = graph.tensor(*id);
-            let (dtype, shape) = wanted(tensor)?;
             let name = tensor.name.clone();
+            if sequences.contains_key(&name)
+                && let Some((array, path)) = arrays.remove(&name)
+            {
+                given.push(InputData {
+                    name,
+                    array,
+                    file: Some(path),
+                });
+                continue;
+            }
+            let (dtype, shape) = wanted(tensor)?;
             let value = match (arrays.remove(&*name), self.fill) {
                 (Some((array, path)), _) => {
                     let array = npy::from_bits(array, dtype, &shape);
@@ -110,7 +159,7 @@ impl InputArguments {
                     InputData {
                         name,
                         array,
-                        file: Some(path.clone()),
+                        file: Some(path),
                     }
                 }
                 (None, Some(seed)) => {
@@ -138,7 +187,12 @@ impl InputArguments {
 /// Type and shape of an input whose sizes are bound.
 fn wanted(tensor: &Tensor) -> anyhow::Result<(DType, Vec<usize>)> {
     let name = &tensor.name;
-    if !tensor.typed || tensor.container != polychip_graph::Container::Tensor {
+    if tensor.container == Container::Sequence {
+        return Err(bad_input(format!(
+            "input {name:?} is a sequence; give each of its tensors, as --input {name}=a.npy --input {name}=b.npy"
+        )));
+    }
+    if !tensor.typed || tensor.container != Container::Tensor {
         return Err(bad_input(format!(
             "input {name:?} is not a tensor of a known type, and cannot be given"
         )));
@@ -149,29 +203,6 @@ fn wanted(tensor: &Tensor) -> anyhow::Result<(DType, Vec<usize>)> {
         ))
     })?;
     Ok((tensor.ty.dtype, shape))
-}
-
-/// Reads a file as the value of an input.
-fn array(path: &PathBuf, tensor: &Tensor, media: &MediaArguments) -> anyhow::Result<Array> {
-    let bytes = std::fs::read(path)?;
-    if let Some(array) = media::read(path, &bytes, tensor, media)? {
-        return Ok(array);
-    }
-    let extension = path
-        .extension()
-        .map(|extension| extension.to_string_lossy().to_lowercase());
-    match extension.as_deref() {
-        Some("npy") => npy::read(&bytes),
-        Some("json") => {
-            anyhow::ensure!(
-                tensor.typed && tensor.ty.dtype == DType::String,
-                "only inputs of strings are read from JSON; this one is {}",
-                tensor.ty
-            );
-            strings(&serde_json::from_slice(&bytes)?)
-        }
-        _ => anyhow::bail!("inputs are .npy, .json, .png, .jpg, .wav or .txt files"),
-    }
 }
 
 /// Strings in nested lists, whose lengths are the shape.
@@ -201,36 +232,182 @@ fn shape_of<'a>(value: &'a serde_json::Value, texts: &mut Vec<&'a str>) -> anyho
     Ok([vec![list.len()], inner.unwrap_or_default()].concat())
 }
 
-/// The model with the sizes that files have for dimensions that are only named.
-fn bind_sizes(model: &Model, arrays: &BTreeMap<&str, (Array, &PathBuf)>) -> anyhow::Result<Model> {
-    let open = model.open_dims();
-    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
-    for (name, (array, _)) in arrays {
-        let Some(id) = model.graph().input_named(name) else {
-            continue;
-        };
-        let dims = model.graph().tensor(id).ty.shape.as_deref().unwrap_or_default();
-        if dims.len() != array.shape.len() {
-            continue; // named as a wrong shape later
-        }
-        for (dim, size) in dims.iter().zip(&array.shape) {
-            let symbol = dim.to_string();
-            if dim.known().is_none() && open.contains(&symbol) {
-                let before = sizes.entry(symbol.clone()).or_insert(*size);
-                if before != size {
-                    return Err(bad_input(format!(
-                        "the files have sizes {before} and {size} for dimension {symbol}"
-                    )));
-                }
-            }
-        }
+/// The input of this name, or the one with a default.
+fn input<'a>(model: &'a Model, name: &str) -> Option<&'a Tensor> {
+    let graph = model.graph();
+    let input = graph.input_named(name).map(|id| graph.tensor(id));
+    input.or_else(|| graph.defaults.iter().find(|tensor| tensor.name == name))
+}
+
+/// The name and file of `NAME=FILE`, which was split at the first `=`: where a longer name is an input of the model, that
+/// one.
+fn split(model: &Model, name: &str, path: &Path) -> (String, PathBuf) {
+    let text = format!("{name}={}", path.display());
+    let places = text.rmatch_indices('=').map(|(at, _)| at);
+    let mut splits = places.map(|at| (&text[..at], &text[at + 1..]));
+    match splits.find(|(name, file)| !file.is_empty() && input(model, name).is_some()) {
+        Some((name, file)) if path.to_str().is_some() => (name.to_owned(), file.into()),
+        _ => (name.to_owned(), path.to_owned()),
     }
-    Ok(model.bind(sizes)?)
+}
+
+/// Files that an input may be read from.
+const FILES: &str = ".npy, .json, .png, .jpg, .wav or .txt files";
+
+/// Reads a file as the value of an input.
+fn array(path: &Path, tensor: &Tensor, media: &MediaArguments) -> anyhow::Result<Array> {
+    let bytes = file::content(path)?;
+    if bytes.starts_with(b"\x93NUMPY") {
+        return npy::read(&bytes);
+    }
+    if let Some(array) = media::read(path, &bytes, tensor, media)? {
+        return Ok(array);
+    }
+    let extension = path
+        .extension()
+        .map(|extension| extension.to_string_lossy().to_lowercase());
+    if extension.as_deref() == Some("json") {
+        anyhow::ensure!(
+            tensor.typed && tensor.ty.dtype == DType::String,
+            "only inputs of strings are read from JSON; this one is {}",
+            tensor.ty
+        );
+        return strings(&serde_json::from_slice(&bytes)?);
+    }
+    let what = content::of(&bytes);
+    if let Some(what) = what.as_ref().filter(|what| what.is_certain) {
+        anyhow::bail!("it is {}: {}", what.words, what.remedy);
+    }
+    match (extension.as_deref(), what) {
+        (Some("npy"), _) => npy::read(&bytes),
+        (_, Some(what)) => anyhow::bail!("it is {}; inputs are {FILES}", what.words),
+        (_, None) => anyhow::bail!("inputs are {FILES}"),
+    }
+}
+
+/// The declared sizes of an input, such as `[batch, 4]`.
+fn dims_of(tensor: &Tensor) -> String {
+    let dims: Vec<String> = tensor
+        .ty
+        .shape
+        .iter()
+        .flatten()
+        .map(ToString::to_string)
+        .collect();
+    format!("[{}]", dims.join(", "))
+}
+
+/// Checks the rank of an array. That of a scalar and that of a list of one are told apart by the model alone.
+fn fit(array: &mut Array, tensor: &Tensor, name: &str, path: &Path) -> anyhow::Result<()> {
+    let Some(dims) = &tensor.ty.shape else {
+        return Ok(());
+    };
+    let declared: Option<Vec<usize>> = dims.iter().map(polychip_ops::Dim::known).collect();
+    let is_one = |shape: &[usize]| matches!(shape, [] | [1]);
+    if let Some(declared) = declared.filter(|declared| is_one(declared) && is_one(&array.shape)) {
+        array.shape = declared;
+    }
+    let is_packed = tensor.ty.dtype.bits().is_some_and(|bits| bits < 8);
+    if array.shape.len() == dims.len() || is_packed {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "input {name:?} takes rank {}, {} {}; {} holds rank {}, {} {:?}",
+        dims.len(),
+        tensor.ty.dtype.name(),
+        dims_of(tensor),
+        path.display(),
+        array.shape.len(),
+        array.dtype.name(),
+        array.shape
+    )))
+}
+
+/// A tensor of a sequence.
+fn element(name: &str, tensor: &Tensor, array: Array, path: &Path) -> anyhow::Result<Literal> {
+    if tensor.typed && tensor.ty.dtype != array.dtype {
+        return Err(bad_input(format!(
+            "input {name:?} is a sequence of {}; {} holds {}",
+            tensor.ty.dtype.name(),
+            path.display(),
+            array.dtype.name()
+        )));
+    }
+    let literal = Literal::new(array.dtype, array.shape, array.bytes);
+    literal.ok_or_else(|| {
+        bad_input(format!(
+            "input {name:?}: {}: its bytes do not fit its shape",
+            path.display()
+        ))
+    })
+}
+
+/// A sequence as a session takes it.
+fn packed(name: &str, elements: &[Literal]) -> anyhow::Result<Array> {
+    let mut bytes = Packed::Sequence(elements.to_vec()).to_bytes();
+    if bytes.len() > PACKED_BYTES {
+        return Err(bad_input(format!(
+            "input {name:?}: a sequence has at most {PACKED_BYTES} bytes; this one has {}",
+            bytes.len()
+        )));
+    }
+    bytes.resize(PACKED_BYTES, 0);
+    Ok(Array {
+        dtype: DType::U8,
+        shape: vec![PACKED_BYTES],
+        bytes,
+    })
+}
+
+/// The model with the sizes, ranks and inputs with a default that files give.
+fn bind_sizes(model: &Model, arrays: &BTreeMap<String, (Array, PathBuf)>) -> anyhow::Result<Model> {
+    let packed = |name: &str| {
+        input(model, name)
+            .is_none_or(|tensor| {
+                let bits = tensor.ty.dtype.bits();
+                !tensor.is_tensor()
+                    || bits.map_or(tensor.ty.dtype != DType::String, |bits| bits < 8)
+            })
+    };
+    let given = arrays.iter().filter(|(name, _)| !packed(name));
+    let shapes: Vec<(&str, &[usize])> = given
+        .clone()
+        .map(|(name, (array, _))| (&**name, &*array.shape))
+        .collect();
+    // a size that does not fit is said with the file, later
+    let fits = |(name, shape): &(&str, &[usize])| {
+        let dims = input(model, name).and_then(|tensor| tensor.ty.shape.as_deref());
+        dims.is_none_or(|dims| {
+            let mut sizes = dims.iter().zip(*shape);
+            dims.len() == shape.len()
+                && sizes.all(|(dim, size)| dim.known().is_none_or(|known| known == *size))
+        })
+    };
+    if let Some((name, (array, path))) = given
+        .zip(&shapes)
+        .find(|(_, shape)| !fits(shape))
+        .map(|(given, _)| given)
+    {
+        let tensor = input(model, name).expect("invariant: it was found");
+        return Err(bad_input(format!(
+            "input {name:?} expects {} {}; {} holds {} {:?}",
+            tensor.ty.dtype.name(),
+            dims_of(tensor),
+            path.display(),
+            array.dtype.name(),
+            array.shape
+        )));
+    }
+    Ok(model.bind_shapes(shapes)?)
 }
 
 fn no_input(model: &Model, name: &str) -> anyhow::Error {
     let graph = model.graph();
-    let known: Vec<&str> = graph.inputs.iter().map(|id| &*graph.tensor(*id).name).collect();
+    let inputs = graph.inputs.iter().map(|id| graph.tensor(*id));
+    let known: Vec<&str> = inputs
+        .chain(&graph.defaults)
+        .map(|tensor| &*tensor.name)
+        .collect();
     let path = model.path().display();
     match &known[..] {
         [] => bad_input(format!("{path} has no input {name:?}; it has no inputs")),

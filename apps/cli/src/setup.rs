@@ -132,7 +132,7 @@ pub(crate) struct SessionArguments {
 /// The model.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArguments {
-    /// ONNX model
+    /// ONNX model; `-` reads standard input
     pub(crate) model: PathBuf,
     /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
@@ -502,7 +502,12 @@ impl ModelArguments {
                 return Err(usage(format!("--shape {name} is given twice")));
             }
         }
-        let model = runtime.load(&self.model)?.bind(self.dims.iter().cloned())?;
+        let model = if self.model.as_os_str() == "-" {
+            runtime.load_bytes("standard input", file::read(&self.model)?)?
+        } else {
+            runtime.load(&self.model)?
+        };
+        let model = model.bind(self.dims.iter().cloned())?;
         Ok(model.bind_shapes(self.shapes.iter().map(|(name, shape)| (name, shape)))?)
     }
 }

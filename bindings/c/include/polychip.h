@@ -205,6 +205,12 @@ typedef uint32_t (*polychip_progress_callback_t)(void *user, uint64_t done, uint
 // maximum number of bytes.
 #define POLYCHIP_INFO_PACKED 2
 
+// The model leaves the rank open; the tensor of each run determines it. The rank is given as 0.
+#define POLYCHIP_INFO_ANY_RANK 4
+
+// An input that has a default: a run may leave it out.
+#define POLYCHIP_INFO_OPTIONAL 8
+
 // Major version of this header. While it is 0, a library of another minor version is not compatible.
 #define POLYCHIP_VERSION_MAJOR 0
 
@@ -673,7 +679,8 @@ polychip_status_t polychip_policy_destroy(polychip_policy_t policy, struct polyc
 // device was lost, became too hot for the policy or has cooled. With `queue_timeout_ns`, it may
 // also wait for other runs.
 //
-// - `inputs` has one tensor per input in the model's order; 0 for a state.
+// - `inputs` has one tensor per input in the model's order; 0 for a state. Inputs with a default may
+//   follow; 0 for those left out.
 // - `outputs` has one tensor per output, into which the run writes; 0: the run allocates memory.
 //   With an `output_count` of 0, the run allocates memory for all outputs.
 // - `options` may be null.
@@ -807,6 +814,9 @@ polychip_status_t polychip_session_create(polychip_runtime_t runtime,
 polychip_status_t polychip_session_destroy(polychip_session_t session, struct polychip_failure *failure);
 
 // Returns the number of inputs and of outputs; either pointer may be null. Thread-safe.
+//
+// Inputs with a default (POLYCHIP_INFO_OPTIONAL) are not counted; their indices come after those of
+// the inputs.
 polychip_status_t polychip_session_counts(polychip_session_t session,
                                           uint64_t *out_inputs,
                                           uint64_t *out_outputs,

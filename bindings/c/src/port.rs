@@ -8,6 +8,8 @@ use polychip::{Session, TensorSpec};
 pub(crate) struct Port {
     pub(crate) spec: TensorSpec,
     pub(crate) name: CString,
+    /// It is an input with a default.
+    pub(crate) is_optional: bool,
 }
 
 /// The port of a session that a tensor is bound to.

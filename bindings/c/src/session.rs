@@ -25,18 +25,23 @@ pub(crate) struct SessionObject {
 
 impl SessionObject {
     pub(crate) fn new(session: Session) -> SessionObject {
-        let ports = |specs: Vec<&TensorSpec>| {
-            let ports = specs.into_iter().map(|spec| Port {
-                spec: spec.clone(),
-                name: c_text(&spec.name),
-            });
-            ports.collect()
+        let port = |spec: &TensorSpec, is_optional: bool| Port {
+            spec: spec.clone(),
+            name: c_text(&spec.name),
+            is_optional,
         };
+        let inputs = session.inputs().map(|spec| port(spec, false));
+        let optional = session.optional_inputs().map(|spec| port(spec, true));
         SessionObject {
-            inputs: ports(session.inputs().collect()),
-            outputs: ports(session.outputs().collect()),
+            inputs: inputs.chain(optional).collect(),
+            outputs: session.outputs().map(|spec| port(spec, false)).collect(),
             session,
         }
+    }
+
+    /// Number of inputs without a default; they come first.
+    pub(crate) fn required(&self) -> usize {
+        self.inputs.iter().filter(|port| !port.is_optional).count()
     }
 
     /// The index of the input or output with this name.
@@ -94,7 +99,9 @@ impl SessionObject {
         outputs: &[u64],
         options: RunOptions,
     ) -> Result<Run> {
-        count("input", inputs.len(), self.inputs.len())?;
+        // those with a default may be left out
+        let wanted = self.required().max(inputs.len().min(self.inputs.len()));
+        count("input", inputs.len(), wanted)?;
         // none is allowed for short: the run has memory for all of them
         if !outputs.is_empty() {
             count("output", outputs.len(), self.outputs.len())?;

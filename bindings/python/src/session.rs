@@ -29,8 +29,8 @@ pub(crate) struct TensorInfo {
     name: String,
     dtype: &'static str,
     /// For each axis: its size, the name of an open size, or None if the size is known only after
-    /// the run.
-    shape: Py<PyTuple>,
+    /// the run. Instead of all axes, None if each run decides their number.
+    shape: Option<Py<PyTuple>>,
 }
 
 #[pymethods]
@@ -40,7 +40,9 @@ impl TensorInfo {
             "<polychip.TensorInfo {:?} {} {}>",
             self.name,
             self.dtype,
-            self.shape.bind(py)
+            self.shape
+                .as_ref()
+                .map_or_else(|| "(...)".to_owned(), |shape| shape.bind(py).to_string())
         )
     }
 }
@@ -63,7 +65,9 @@ impl TensorInfo {
             } else {
                 element::name(spec.dtype)
             },
-            shape: PyTuple::new(py, sizes)?.unbind(),
+            shape: (!spec.any_rank)
+                .then(|| PyTuple::new(py, sizes).map(Bound::unbind))
+                .transpose()?,
         })
     }
 }
@@ -96,9 +100,10 @@ impl Session {
                 .map_err(|_| no_name(&name))?
                 .to_str()?
                 .to_owned();
-            let index = self.session.inputs().position(|spec| spec.name == name);
+            let mut all = self.session.inputs().chain(self.session.optional_inputs());
+            let index = all.position(|spec| spec.name == name);
             let index = index.ok_or_else(|| self.no_input(&name))?;
-            given.push((index, self.given(index, &name, &value)?));
+            given.push((index, self.given(&name, &value)?));
         }
         // two threads lock the inputs that both give in one order
         given.sort_by_key(|(index, _)| *index);
@@ -130,7 +135,7 @@ impl Session {
     }
 
     /// Converts one input of a run.
-    fn given(&self, index: usize, name: &str, value: &Bound<'_, PyAny>) -> PyResult<InputValue> {
+    fn given(&self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<InputValue> {
         if let Ok(input) = value.cast::<Input>() {
             let own = input.get().lock().input.name().to_owned();
             if own != name {
@@ -140,7 +145,7 @@ impl Session {
             }
             return Ok(InputValue::Shared(input.clone().unbind()));
         }
-        let spec = self.session.inputs().nth(index).expect("invariant: it was found");
+        let spec = self.session.input_spec(name).map_err(error::of)?;
         if spec.packed {
             let mut input = self.session.input(name).map_err(error::of)?;
             input.write_packed(&packed(name, value)?).map_err(error::of)?;
@@ -161,7 +166,8 @@ impl Session {
     }
 
     fn no_input(&self, name: &str) -> PyErr {
-        let names: Vec<&str> = self.session.inputs().map(|spec| spec.name.as_str()).collect();
+        let all = self.session.inputs().chain(self.session.optional_inputs());
+        let names: Vec<&str> = all.map(|spec| spec.name.as_str()).collect();
         BadInputError::new_err(format!(
             "the model has no input {name:?}; it has {}",
             names.join(", ")
@@ -289,6 +295,15 @@ impl Session {
     fn inputs(&self, py: Python<'_>) -> PyResult<Vec<TensorInfo>> {
         self.session
             .inputs()
+            .map(|spec| TensorInfo::new(py, spec))
+            .collect()
+    }
+
+    /// Inputs that have a default: a run may be given them or not.
+    #[getter]
+    fn optional_inputs(&self, py: Python<'_>) -> PyResult<Vec<TensorInfo>> {
+        self.session
+            .optional_inputs()
             .map(|spec| TensorInfo::new(py, spec))
             .collect()
     }

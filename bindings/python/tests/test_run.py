@@ -163,3 +163,40 @@ def test_the_program_is_in_the_module():
     assert "cpu:0" in said.stdout
     wrong = subprocess.run([sys.executable, "-m", "polychip", "nothing"], capture_output=True, text=True)
     assert wrong.returncode == 2 and "nothing" in wrong.stderr
+
+
+def test_inputs_with_a_default_are_given_or_left_out(runtime):
+    nodes = [helper.make_node("Mul", ["x", "s"], ["y"])]
+    default = helper.make_tensor("s", TensorProto.FLOAT, [1], [3.0])
+    made = model(nodes, [value("x", ["n"]), value("s", ["k"])], [value("y", None)], [default])
+    session = runtime.load(made).session()
+    assert [info.name for info in session.inputs] == ["x"]
+    assert [info.name for info in session.optional_inputs] == ["s"]
+    x = numpy.array([1, 2], numpy.float32)
+    numpy.testing.assert_array_equal(session.run({"x": x})["y"], [3, 6])
+    numpy.testing.assert_array_equal(session.run({"x": x, "s": x})["y"], [1, 4])
+    numpy.testing.assert_array_equal(session.run({"x": x})["y"], [3, 6])
+
+
+def test_names_of_sizes_are_hints(runtime):
+    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
+    made = model(nodes, [value("a", ["n", 2]), value("b", ["n", 2])], [value("y", ["n", 2])])
+    a, b = numpy.ones((3, 2), numpy.float32), numpy.ones((1, 2), numpy.float32)
+    numpy.testing.assert_array_equal(runtime.load(made).session().run({"a": a, "b": b})["y"], a + b)
+
+
+def test_a_rank_that_the_model_leaves_open_is_that_of_the_array(runtime):
+    made = model([helper.make_node("Neg", ["x"], ["y"])], [value("x", None)], [value("y", None)])
+    session = runtime.load(made).session()
+    assert session.inputs[0].shape is None
+    for shape in [(2, 3), (6,), (1, 2, 3)]:
+        x = numpy.arange(6, dtype=numpy.float32).reshape(shape)
+        numpy.testing.assert_array_equal(session.run({"x": x})["y"], -x)
+
+
+def test_a_list_of_one_is_given_for_a_scalar(runtime):
+    nodes = [helper.make_node("Mul", ["x", "s"], ["y"])]
+    session = runtime.load(model(nodes, [value("x", [2]), value("s", [])], [value("y", [2])])).session()
+    x = numpy.array([1, 2], numpy.float32)
+    for s in [numpy.array([4], numpy.float32), numpy.array(4, numpy.float32)]:
+        numpy.testing.assert_array_equal(session.run({"x": x, "s": s})["y"], 4 * x)

@@ -102,7 +102,32 @@ pub(crate) fn bind_values(graph: &mut Graph, dims: &BTreeMap<String, usize>) -> 
     infer(graph)
 }
 
+/// Gives each open size of an input a name of its own, by the input and the axis, as `image.2`: what two inputs called by one
+/// name may then be two sizes. Shapes are inferred anew.
+///
+/// # Errors
+/// If an op needs two sizes to be equal.
+pub fn unlink_dims(graph: &mut Graph) -> Result<(), Error> {
+    replace_dims(graph, &|_| Some(Dim::Unknown));
+    for id in graph.inputs.clone() {
+        let tensor = graph.tensor_mut(id);
+        let (name, is_tensor) = (tensor.name.clone(), tensor.is_tensor());
+        let shape = tensor.ty.shape.iter_mut().filter(|_| is_tensor);
+        for (axis, dim) in shape.flatten().enumerate() {
+            if *dim == Dim::Unknown {
+                *dim = Dim::symbol(&format!("{name}.{axis}"));
+            }
+        }
+    }
+    infer(graph).map(drop)
+}
+
 fn substitute(graph: &mut Graph, dims: &BTreeMap<String, usize>) {
+    replace_dims(graph, &|name| dims.get(name).copied().map(Dim::Known));
+}
+
+/// Replaces named sizes everywhere, bodies included.
+fn replace_dims(graph: &mut Graph, replacement: &dyn Fn(&str) -> Option<Dim>) {
     let ids: Vec<_> = graph.tensors().map(|(id, _)| id).collect();
     for id in ids {
         if !graph.tensor(id).is_tensor() {
@@ -110,9 +135,9 @@ fn substitute(graph: &mut Graph, dims: &BTreeMap<String, usize>) {
         }
         for dim in graph.tensor_mut(id).ty.shape.iter_mut().flatten() {
             if let Dim::Symbol(name) = dim
-                && let Some(&size) = dims.get(&**name)
+                && let Some(other) = replacement(name)
             {
-                *dim = Dim::Known(size);
+                *dim = other;
             }
         }
     }
@@ -123,10 +148,10 @@ fn substitute(graph: &mut Graph, dims: &BTreeMap<String, usize>) {
         }
         graph.edit_node(id, |node| {
             for body in &mut node.bodies {
-                substitute(&mut body.graph, dims);
+                replace_dims(&mut body.graph, replacement);
             }
             if let Some(inner) = &mut node.decomposition {
-                substitute(inner, dims);
+                replace_dims(inner, replacement);
             }
         });
     }

@@ -26,17 +26,19 @@ pub(crate) fn sizes_spec(tensor: &polychip_graph::Tensor) -> TensorSpec {
     };
     let open: Vec<(usize, String)> = dims.iter().enumerate().filter_map(open).collect();
     let shape: Vec<usize> = dims.iter().map(|dim| dim.known().unwrap_or(0)).collect();
+    let any_rank = tensor.ty.shape.is_none();
     let bytes = polychip_ops::axis::product(&shape).and_then(|elements| tensor.ty.dtype.byte_len(elements));
     TensorSpec {
         name: tensor.name.clone(),
         dtype: tensor.ty.dtype,
-        bytes: if open.is_empty() {
+        bytes: if open.is_empty() && !any_rank {
             bytes.unwrap_or(0) as u64
         } else {
             0
         },
         shape,
         open,
+        any_rank,
         upper_bound: tensor.upper_bound,
         packed: tensor.is_packed(),
     }

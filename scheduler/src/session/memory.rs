@@ -309,6 +309,7 @@ fn spec_of(wiring: &Wiring, tensor: &Between) -> TensorSpec {
             .map(|dim| usize::try_from(*dim).unwrap_or(0))
             .collect(),
         open: Vec::new(),
+        any_rank: false,
         upper_bound: port.upper_bound,
         packed: false,
         bytes: port.bytes,

@@ -37,8 +37,11 @@ use crate::session::settings_change::SettingsChange;
 use crate::session::specialization_report::{ShapesReport, SpecialisationReport};
 use crate::session::specialization_state::Inner;
 use crate::session::state::States;
+use crate::session::variants::Variants;
 use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
+
+mod sizes;
 
 /// Plan numbers reserved for one specialisation; more than it can use.
 const PLANS: u64 = 1 << 32;
@@ -63,6 +66,8 @@ pub(crate) struct Shapes {
     /// Ends before the specialisations that it plans for.
     background: Option<Background>,
     kind: Kind,
+    /// None where the model says all that a run may be given.
+    pub(crate) variants: Option<Variants>,
     /// The reservation of an admitted session.
     _held: Option<SessionResources>,
 }
@@ -148,7 +153,13 @@ impl Shapes {
     ) -> Shapes {
         let inner = &special.inner;
         let seen = run_input(inner.inputs.iter()).unwrap_or(inner.inputs.len());
+        let planned = Arc::clone(&inner.current().planned);
+        let model = planned.model();
+        // what is admitted is proved for its own graph
+        let variants = (model.has_defaults() && held.is_none())
+            .then(|| Variants::new(&inner.shared, model, &policy, defaults(model)));
         Shapes {
+            variants,
             id,
             inputs: inner.inputs[..seen].to_vec(),
             outputs: inner.outputs.clone(),
@@ -178,10 +189,11 @@ impl Shapes {
         let names = model.open_dims();
         let graph = model.graph();
         let spec = |id: &polychip_graph::TensorId| open_spec(graph.tensor(*id));
-        if let Some(id) = graph
-            .inputs
-            .iter()
-            .find(|id| graph.tensor(**id).is_tensor() && graph.tensor(**id).ty.shape.is_none())
+        let has_rank = |id: &polychip_graph::TensorId| {
+            !graph.tensor(*id).is_tensor() || graph.tensor(*id).ty.shape.is_some()
+        };
+        if let Some(id) = graph.inputs.iter().find(|id| !has_rank(id))
+            && model.source().is_none()
         {
             let words = format!("input {:?} has no known rank", graph.tensor(*id).name);
             return refuse(ErrorKind::BadInput, &words);
@@ -202,6 +214,7 @@ impl Shapes {
         let halves = planned::keeps_halves(&devices, &policy);
         let canonical = || model.open_canonical(halves, || planned::canonical(&shared, model, halves));
         let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
+        let variants = Variants::new(&shared, model, &policy, defaults(model));
         let open = Arc::new(Open {
             id,
             policy: policy.clone(),
@@ -235,6 +248,7 @@ impl Shapes {
         Ok(Shapes {
             id,
             outputs: graph.outputs.iter().map(spec).collect(),
+            variants: Some(variants),
             states: Arc::default(),
             run_limit: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
             kind: Kind::Open(open),
@@ -428,8 +442,7 @@ impl Shapes {
         let size = |(name, size): (usize, &Option<(usize, usize)>)| match size {
             Some((size, _)) => Ok(*size),
             None => {
-                let name = &open.names[name];
-                let words = format!("no input gives the size of dimension {name:?}");
+                let words = self.no_size(open, name);
                 Err(Error::new(ErrorKind::BadInput, words))
             }
         };
@@ -714,6 +727,14 @@ impl Made {
             words,
         )
     }
+}
+
+/// The inputs of a model that have a default.
+fn defaults(model: &Model) -> Vec<TensorSpec> {
+    let defaults = model.graph().defaults.iter();
+    // a model that was not read from a file cannot be read again
+    let is_readable = model.source().is_some();
+    defaults.filter(|_| is_readable).map(open_spec).collect()
 }
 
 /// The policy of stand-ins, if they are wanted and differ from plans for all devices.

@@ -23,6 +23,7 @@ mod crossings;
 mod deadlines;
 mod device_queues;
 mod energy;
+mod given;
 mod governed;
 mod keys;
 mod learning;

@@ -197,6 +197,8 @@ impl<'a> ModelSide<'a> {
 /// converted.
 pub(super) fn inputs_of(model: &Model, given: &[InputData]) -> anyhow::Result<(Model, Vec<InputData>)> {
     let path = model.path().display().to_string();
+    let defaults = model.graph().defaults.iter().map(|tensor| &*tensor.name);
+    let model = &model.with_inputs(defaults.filter(|name| given.iter().any(|given| given.name == *name)))?;
     let graph = model.graph();
     let mut found = Vec::with_capacity(graph.inputs.len());
     for (place, id) in graph.inputs.iter().enumerate() {

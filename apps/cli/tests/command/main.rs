@@ -10,6 +10,7 @@ mod everyday;
 #[cfg(unix)]
 mod farm_boards;
 mod farm_results;
+mod given;
 mod help;
 #[cfg(unix)]
 mod killed;

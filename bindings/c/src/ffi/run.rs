@@ -132,7 +132,8 @@ unsafe fn start(
 /// device was lost, became too hot for the policy or has cooled. With `queue_timeout_ns`, it may
 /// also wait for other runs.
 ///
-/// - `inputs` has one tensor per input in the model's order; 0 for a state.
+/// - `inputs` has one tensor per input in the model's order; 0 for a state. Inputs with a default may
+///   follow; 0 for those left out.
 /// - `outputs` has one tensor per output, into which the run writes; 0: the run allocates memory.
 ///   With an `output_count` of 0, the run allocates memory for all outputs.
 /// - `options` may be null.

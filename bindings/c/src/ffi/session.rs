@@ -20,7 +20,7 @@ use super::model::polychip_model_t;
 use super::policy::polychip_policy_t;
 use super::runtime::polychip_runtime_t;
 use super::tensor::{
-    POLYCHIP_INFO_PACKED, POLYCHIP_INFO_UPPER_BOUND, polychip_tensor_info, polychip_tensor_t,
+    POLYCHIP_INFO_ANY_RANK, POLYCHIP_INFO_OPTIONAL, POLYCHIP_INFO_PACKED, POLYCHIP_INFO_UPPER_BOUND, polychip_tensor_info, polychip_tensor_t,
 };
 use super::text::polychip_text_t;
 
@@ -62,6 +62,9 @@ pub unsafe extern "C" fn polychip_session_destroy(
 }
 
 /// Returns the number of inputs and of outputs; either pointer may be null. Thread-safe.
+///
+/// Inputs with a default (POLYCHIP_INFO_OPTIONAL) are not counted; their indices come after those of
+/// the inputs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_counts(
     session: polychip_session_t,
@@ -76,7 +79,7 @@ pub unsafe extern "C" fn polychip_session_counts(
         let outputs = unsafe { Out::optional(out_outputs, "out_outputs") }?;
         let session = SessionObject::of(session)?;
         if let Some(place) = inputs {
-            place.put(session.inputs.len() as u64);
+            place.put(session.required() as u64);
         }
         if let Some(place) = outputs {
             place.put(session.outputs.len() as u64);
@@ -111,8 +114,10 @@ unsafe fn describe(
     let fill = |info: &mut polychip_tensor_info| {
         info.fill(spec.dtype.code(), &spec.shape, spec.bytes);
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
-        info.flags =
-            flag(spec.upper_bound, POLYCHIP_INFO_UPPER_BOUND) | flag(spec.packed, POLYCHIP_INFO_PACKED);
+        info.flags = flag(spec.upper_bound, POLYCHIP_INFO_UPPER_BOUND)
+            | flag(spec.packed, POLYCHIP_INFO_PACKED)
+            | flag(spec.any_rank, POLYCHIP_INFO_ANY_RANK)
+            | flag(port.is_optional, POLYCHIP_INFO_OPTIONAL);
         info.open_axes = spec.open.iter().fold(0, |all, (axis, _)| all | 1 << axis);
         info.name = port.name.as_ptr();
     };

@@ -40,6 +40,10 @@ pub const POLYCHIP_INFO_UPPER_BOUND: u32 = 1;
 /// A sequence, an optional or strings, packed into bytes: the type is u8, and the shape is the
 /// maximum number of bytes.
 pub const POLYCHIP_INFO_PACKED: u32 = 2;
+/// The model leaves the rank open; the tensor of each run determines it. The rank is given as 0.
+pub const POLYCHIP_INFO_ANY_RANK: u32 = 4;
+/// An input that has a default: a run may leave it out.
+pub const POLYCHIP_INFO_OPTIONAL: u32 = 8;
 
 /// Type and shape of a tensor to be made.
 #[repr(C)]

@@ -126,7 +126,7 @@ impl<'m> Importer<'m> {
 
     /// Builds the model's main graph.
     pub(super) fn model(mut self, graph: &messages::Graph, opsets: Rc<Opsets>) -> Result<Graph, Error> {
-        for input in graph.input.iter().filter(|_| self.options.linked) {
+        for input in &graph.input {
             let shape = types::declared(input)?
                 .ty
                 .and_then(|ty| ty.shape)

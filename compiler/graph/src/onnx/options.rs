@@ -16,9 +16,6 @@ pub struct Options {
     /// Whether attention over a cache (`com.microsoft` GroupQueryAttention) is left as it is, for a caller that keeps the
     /// cache itself.
     pub keep_cached_attention: bool,
-    /// Whether equal size names of two inputs are believed to mean equal sizes. If not, each open size is named by its input
-    /// and axis, as `image.2`.
-    pub linked: bool,
     /// Inputs whose default (an initialiser of the same name) is not used: they stay inputs.
     pub given: BTreeSet<String>,
     /// Ranks of inputs whose shape the model does not declare.
@@ -31,7 +28,6 @@ impl Default for Options {
             node_limit: 1 << 18,
             declared: true,
             keep_cached_attention: false,
-            linked: true,
             given: BTreeSet::new(),
             ranks: BTreeMap::new(),
         }
