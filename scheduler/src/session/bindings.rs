@@ -4,23 +4,16 @@
 
 use std::sync::Arc;
 
-use polychip_graph::random;
 use polychip_host::Access;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::buckets::Padding;
 use crate::session::loaded::LoadedPlan;
-use crate::session::padding;
+use crate::session::padding::{self, own_hold, own_memory};
+use crate::session::run_input::run_input;
 use crate::session::run_state::RunState;
 use crate::session::specialization_state::output_in_flight;
-use crate::tensor::{Hold, Input, Output, TensorMemory, TensorSpec};
-
-/// The place of the hidden input that says which run random numbers are of, where a model draws any.
-pub(crate) fn run_input<'a>(inputs: impl ExactSizeIterator<Item = &'a TensorSpec>) -> Option<usize> {
-    let last = inputs.enumerate().last();
-    last.filter(|(_, spec)| spec.name == random::RUN)
-        .map(|(index, _)| index)
-}
+use crate::tensor::{Hold, Input, Output};
 
 /// Writes the session's seed and the number of the run where random numbers are drawn.
 pub(super) fn give_run(plan: &LoadedPlan, slot: &mut RunState, seed: u64, run: u64) -> Result<()> {
@@ -37,25 +30,6 @@ pub(super) fn give_run(plan: &LoadedPlan, slot: &mut RunState, seed: u64, run: u
     slot.padded[index] = Some(Arc::clone(&memory));
     slot.given.inputs.push((index, own_hold(&memory)));
     Ok(())
-}
-
-/// The slot's own memory of an input, which later runs use again.
-pub(super) fn own_memory(plan: &LoadedPlan, slot: &mut RunState, index: usize) -> Result<Arc<TensorMemory>> {
-    let kept = slot.padded[index].take();
-    // a run that was tried again elsewhere may have it still
-    match kept.filter(|memory| !memory.is_in_flight()) {
-        Some(memory) => Ok(memory),
-        None => {
-            let users = plan.input_users(index);
-            let spec = &plan.wiring.inputs[index].spec;
-            Ok(Arc::new(TensorMemory::new(spec, true, plan.number, &users)?))
-        }
-    }
-}
-
-/// A hold on the slot's own memory.
-pub(super) fn own_hold(memory: &Arc<TensorMemory>) -> Hold {
-    Hold::of_reader(memory).expect("invariant: no run writes the slot's own copy")
 }
 
 /// Gives a slot what its run reads and writes: where the run is padded, copies of the inputs, and outputs to be cut into.

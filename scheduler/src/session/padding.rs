@@ -12,12 +12,30 @@ use polychip_host::Access;
 use polychip_ops::DType;
 
 use crate::error::Result;
-use crate::session::bindings::{own_hold, own_memory};
 use crate::session::buckets::Padding;
 use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
 use crate::session::wiring::OutputSource;
-use crate::tensor::Hold;
+use crate::tensor::{Hold, TensorMemory};
+
+/// The slot's own memory of an input, which later runs use again.
+pub(super) fn own_memory(plan: &LoadedPlan, slot: &mut RunState, index: usize) -> Result<Arc<TensorMemory>> {
+    let kept = slot.padded[index].take();
+    // a run that was tried again elsewhere may have it still
+    match kept.filter(|memory| !memory.is_in_flight()) {
+        Some(memory) => Ok(memory),
+        None => {
+            let users = plan.input_users(index);
+            let spec = &plan.wiring.inputs[index].spec;
+            Ok(Arc::new(TensorMemory::new(spec, true, plan.number, &users)?))
+        }
+    }
+}
+
+/// A hold on the slot's own memory.
+pub(super) fn own_hold(memory: &Arc<TensorMemory>) -> Hold {
+    Hold::of_reader(memory).expect("invariant: no run writes the slot's own copy")
+}
 
 /// The run's own copy of an input, padded to what its plan takes. Its memory is the slot's and is used again.
 pub(crate) fn pad(
