@@ -71,6 +71,7 @@ pub(crate) mod queue_grants;
 mod recover;
 pub(crate) mod replicas;
 mod run_driver;
+mod run_input;
 pub(crate) mod run_state;
 mod set;
 pub(crate) mod settings_change;

@@ -9,7 +9,7 @@
 //!
 //! Invariants:
 //! 1. Random nodes are pure functions of their inputs, for every device and split of the graph.
-//! 2. The run is an input: nothing folds a random node, and no result of one run stands for another's.
+//! 2. The run is an input: nothing folds a random node, and no result of one run replaces another's.
 //! 3. A second call changes nothing.
 //!
 //! Not here: the numbers (`cpu-kernels`), who writes the input (`scheduler`).

@@ -4,23 +4,16 @@
 
 use std::sync::Arc;
 
-use polychip_graph::random;
 use polychip_host::Access;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::buckets::Padding;
 use crate::session::loaded::LoadedPlan;
 use crate::session::padding;
+use crate::session::run_input::run_input;
 use crate::session::run_state::RunState;
 use crate::session::specialization_state::output_in_flight;
-use crate::tensor::{Hold, Input, Output, TensorMemory, TensorSpec};
-
-/// The place of the hidden input that says which run random numbers are of, where a model draws any.
-pub(crate) fn run_input<'a>(inputs: impl ExactSizeIterator<Item = &'a TensorSpec>) -> Option<usize> {
-    let last = inputs.enumerate().last();
-    last.filter(|(_, spec)| spec.name == random::RUN)
-        .map(|(index, _)| index)
-}
+use crate::tensor::{Hold, Input, Output, TensorMemory};
 
 /// Writes the session's seed and the number of the run where random numbers are drawn.
 pub(super) fn give_run(plan: &LoadedPlan, slot: &mut RunState, seed: u64, run: u64) -> Result<()> {

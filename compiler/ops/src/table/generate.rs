@@ -1,7 +1,7 @@
 //! Rows of the op table: ops that make tensors from sizes, seeds and attributes.
 //!
 //! Invariant: one row per op, in the form of opset 28; `table` documents the row format. Ops of random
-//! numbers have two inputs more, which no file may give (`graph::random` says what they are).
+//! numbers have two inputs more, which no file may give (`graph::random` documents them).
 //! Not here: the shapes that come out (`infer::generate`).
 
 use super::row::*;
