@@ -43,7 +43,7 @@ pub(super) struct Importer<'m> {
     nodes: usize,
     node_limit: usize,
     declared: bool,
-    keep_cached_attention: bool,
+    keep_decoder_ops: bool,
 }
 
 /// One graph under construction.
@@ -116,7 +116,7 @@ impl<'m> Importer<'m> {
             nodes: 0,
             node_limit: options.node_limit,
             declared: options.declared,
-            keep_cached_attention: options.keep_cached_attention,
+            keep_decoder_ops: options.keep_decoder_ops,
         }
     }
 
@@ -359,7 +359,7 @@ impl<'m> Importer<'m> {
         }
         node.attributes = read.values;
         node.bodies = bodies;
-        let kept = self.keep_cached_attention && contrib::is_cached_attention(domain, &message.op_type);
+        let kept = self.keep_decoder_ops && contrib::is_decoder_op(domain, &message.op_type);
         let mut target = self.target();
         if listed.is_some() {
             convert::convert(&mut target, node, version)
