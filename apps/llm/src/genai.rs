@@ -127,9 +127,9 @@ impl Export {
             )));
         }
         let files = ModelFolder::open(&path).map_err(|source| Error::file(&path, source))?;
-        // the cache becomes ours
+        // the cache and the table become ours
         let mut options = Options::default();
-        options.keep_cached_attention = true;
+        options.keep_decoder_ops = true;
         let graph = onnx::import(files.bytes(), &files, &options)
             .map_err(|error| Error::malformed(format!("{}: {error}", path.display())))?;
         let table = Table::find(&graph, &settings)?;

@@ -415,7 +415,7 @@ impl<'m> Importer<'m> {
         }
         node.attributes = read.values;
         node.bodies = bodies;
-        let kept = self.options.keep_cached_attention && contrib::is_cached_attention(domain, &message.op_type);
+        let kept = self.options.keep_decoder_ops && contrib::is_decoder_op(domain, &message.op_type);
         let mut target = self.target();
         if listed.is_some() {
             convert::convert(&mut target, node, version)

@@ -23,7 +23,7 @@ pub(super) fn equal(domain: &str, op_type: &str) -> Option<Op> {
     .then_some(op)
 }
 
-/// Whether an op is attention over a cache that is an input.
-pub(super) fn is_cached_attention(domain: &str, op_type: &str) -> bool {
-    domain == DOMAIN && op_type == "GroupQueryAttention"
+/// Whether an op is of a decoder whose cache and table the caller may keep.
+pub(super) fn is_decoder_op(domain: &str, op_type: &str) -> bool {
+    domain == DOMAIN && matches!(op_type, "GroupQueryAttention" | "GatherBlockQuantized")
 }

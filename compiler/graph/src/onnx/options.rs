@@ -13,9 +13,9 @@ pub struct Options {
     /// Whether sizes that the model declares of intermediate values and outputs are believed where
     /// inference knows none. Element types are always believed.
     pub declared: bool,
-    /// Whether attention over a cache (`com.microsoft` GroupQueryAttention) is left as it is, for a caller that keeps the
-    /// cache itself.
-    pub keep_cached_attention: bool,
+    /// Whether attention over a cache and tables of codes (`com.microsoft` GroupQueryAttention and GatherBlockQuantized) are
+    /// left as they are, for a caller that keeps the cache and the table itself.
+    pub keep_decoder_ops: bool,
     /// Inputs whose default (an initialiser of the same name) is not used: they stay inputs.
     pub given: BTreeSet<String>,
     /// Ranks of inputs whose shape the model does not declare.
@@ -27,7 +27,7 @@ impl Default for Options {
         Options {
             node_limit: 1 << 18,
             declared: true,
-            keep_cached_attention: false,
+            keep_decoder_ops: false,
             given: BTreeSet::new(),
             ranks: BTreeMap::new(),
         }
