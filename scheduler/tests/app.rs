@@ -16,8 +16,9 @@ mod places;
 
 use std::time::{Duration, Instant};
 
-use model::{BOOL, F32, I64, Message, constant, node, port};
+use model::{BOOL, F32, I64, constant, node, port};
 use polychip::{ErrorKind, Input, Policy, Runtime, Session};
+use polychip_sdk::protobuf::Message;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

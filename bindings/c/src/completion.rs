@@ -60,7 +60,7 @@ struct Pool {
     work: Condvar,
 }
 
-/// Not a channel: a run is handed over only if a thread is idle, which the same lock counts.
+/// Not a channel: a run passes to another thread only if a thread is idle, which the same lock counts.
 struct Queue {
     waiting: VecDeque<Watched>,
     /// Threads that wait for work.

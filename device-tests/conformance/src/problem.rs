@@ -321,8 +321,8 @@ pub fn reason_words(refusal: &Answer) -> String {
     format!("{name}: {}", refusal.detail)
 }
 
-/// Numbers from a seed: splitmix64, the same on every host. Not `rand`: which cases a sample draws, and with them the
-/// committed counts, depend on these values.
+/// Numbers from a seed: splitmix64, the same on every host. Not `rand`: inputs of every case, and so
+/// verdicts on plugins that were judged before, depend on these values.
 #[derive(Debug, Clone)]
 pub struct Numbers(u64);
 

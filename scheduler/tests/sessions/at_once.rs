@@ -9,8 +9,9 @@ use polychip_sdk::{HostServices, Plugin, PluginInfo};
 use proptest::prelude::*;
 
 use crate::model;
+use polychip_sdk::protobuf::Message;
 
-use crate::model::{F32, Message, node, port};
+use crate::model::{F32, node, port};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MS: u64 = 1_000_000;

@@ -2,21 +2,22 @@
 //! usable.
 
 use crate::model;
+use polychip_sdk::protobuf::Message;
 
 use std::time::{Duration, Instant};
 
-use crate::model::{BOOL, F32, I64, Message, constant, node, port};
+use crate::model::{BOOL, F32, I64, constant, node, port};
 use polychip::{ErrorKind, Input, Policy, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A session of a model over `x` [4] on the machine's clock, with these scripted devices.
-fn session(nodes: Vec<model::Message>, outputs: &[&str], script: &str, devices: &[&str]) -> Session {
+fn session(nodes: Vec<Message>, outputs: &[&str], script: &str, devices: &[&str]) -> Session {
     let policy = Policy::latency().devices(devices.iter().copied());
     session_by(nodes, outputs, script, policy)
 }
 
-fn session_by(nodes: Vec<model::Message>, outputs: &[&str], script: &str, policy: Policy) -> Session {
+fn session_by(nodes: Vec<Message>, outputs: &[&str], script: &str, policy: Policy) -> Session {
     let folder = tempfile::tempdir().unwrap();
     let made = model::Model {
         nodes,
@@ -34,7 +35,7 @@ fn session_by(nodes: Vec<model::Message>, outputs: &[&str], script: &str, policy
     runtime.session(&model, policy).unwrap()
 }
 
-fn branches() -> Vec<model::Message> {
+fn branches() -> Vec<Message> {
     vec![
         node("Neg", "neg", &["x"], &["a"]),
         node("Abs", "abs", &["x"], &["b"]),

@@ -5,8 +5,9 @@ use std::path::Path;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-use crate::model::{F32, I64, Message, Model, add_relu, constant, external, floats, node, npy, port};
+use crate::model::{F32, I64, Model, add_relu, constant, external, floats, node, npy, port};
 use crate::tool::{Done, polychip, shapes, shapes_file};
+use polychip_sdk::protobuf::Message;
 
 /// A run that should fail before it writes anything.
 #[track_caller]

@@ -5,9 +5,10 @@ use std::process::Command;
 
 use polychip_test_requirements::libraries;
 
-use crate::model::{F32, Message, Model, add_relu, node, port};
+use crate::model::{F32, Model, add_relu, node, port};
 use crate::place::Place;
 use crate::tool::{library_name, polychip, polychip_with, shapes};
+use polychip_sdk::protobuf::Message;
 
 #[test]
 fn shells_complete_commands_and_options() {
@@ -173,7 +174,7 @@ fn long_metadata_is_truncated_in_text_but_not_in_json() {
     let properties = Message::default()
         .message(14, &entry("vocabulary", &vocabulary))
         .message(14, &entry("author", "someone"));
-    let bytes = [add_relu().bytes(), properties.0].concat();
+    let bytes = [add_relu().bytes(), properties.into_bytes()].concat();
     let path = folder.path().join("m.onnx");
     std::fs::write(&path, bytes).unwrap();
     let path = path.display().to_string();

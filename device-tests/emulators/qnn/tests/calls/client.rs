@@ -555,7 +555,8 @@ pub(crate) fn relu(session: &Session, name: &CStr) -> (G, T, T) {
     (graph, x, y)
 }
 
-/// Numbers that look random and are the same everywhere. Not `rand`: expected results of rounding depend on them.
+/// Numbers that look random and are the same everywhere. Not `rand`: these tests have no other use
+/// for it.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..count)
