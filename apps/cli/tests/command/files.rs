@@ -51,7 +51,10 @@ fn resized_picture_keeps_its_label() {
         let text = run(&["--resize", resize, "--top", "3"]).ok();
         let lines: Vec<&str> = text.lines().take(4).collect();
         assert!(lines[0].starts_with("star: probability "), "{text}");
-        assert!(lines[1].contains(": probability ") && lines[2].contains(": probability "), "{text}");
+        assert!(
+            lines[1].contains(": probability ") && lines[2].contains(": probability "),
+            "{text}"
+        );
         assert_eq!(lines[3], "");
     }
     let json = run(&["--resize", "pad", "--top", "2", "--json"]).json("run");
@@ -83,7 +86,9 @@ fn sound_is_an_input() {
     .write(folder.path(), "m.onnx");
     let samples = [16_384i16, -16_384, 8_192].map(i16::to_le_bytes).concat();
     // PCM, one channel of 16 bits at 16 kHz
-    let mut wav = b"RIFF\x2a\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0\0\x7d\0\0\x02\0\x10\0data\x06\0\0\0".to_vec();
+    let mut wav =
+        b"RIFF\x2a\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0\0\x7d\0\0\x02\0\x10\0data\x06\0\0\0"
+            .to_vec();
     wav.extend(&samples);
     let input = format!("x={}", write(folder.path(), "x.wav", &wav));
     let text = polychip(&["run", &model, "--input", &input]).ok();

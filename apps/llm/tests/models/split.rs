@@ -179,7 +179,11 @@ fn split_model_runs_as_the_whole_one() {
     let names: Vec<String> = whole.tensors().map(|tensor| tensor.name().to_owned()).collect();
     let folder = tempfile::tempdir().unwrap();
     for index in 0..3 {
-        let mut writer = if index == 0 { tiny.writer() } else { GgufWriter::new() };
+        let mut writer = if index == 0 {
+            tiny.writer()
+        } else {
+            GgufWriter::new()
+        };
         names.iter().for_each(|name| writer.remove_tensor(name));
         place(&mut writer, index, 3, names.len() as i32);
         for name in names.iter().skip(index.into()).step_by(3) {

@@ -199,7 +199,9 @@ fn layouts_of_1_3_require_a_plugin_of_1_3() {
     assert_eq!(known.reason, abi::POLYCHIP_SUPPORT_YES);
     assert_eq!(unknown.reason, abi::POLYCHIP_SUPPORT_ENCODING);
     assert!(
-        unknown.detail.contains("contract 1.3; the plugin was built for 1.2"),
+        unknown
+            .detail
+            .contains("contract 1.3; the plugin was built for 1.2"),
         "{}",
         unknown.detail
     );
