@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The model's input decides: its element type, its axes and the sizes it fixes.
-//! 2. Nothing is scaled, cropped, padded or resampled without an option that says so.
+//! 2. Nothing is scaled, cropped, padded or resampled unless an option requests it.
 
 use std::path::Path;
 

@@ -7,6 +7,7 @@ mod deadlines;
 mod defaults;
 mod devices;
 mod everyday;
+mod files;
 #[cfg(unix)]
 mod farm_boards;
 mod farm_results;

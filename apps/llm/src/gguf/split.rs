@@ -1,7 +1,7 @@
 //! Models that are split into several files, as `llama-gguf-split` writes them.
 //!
 //! The first file has the model's keys. Each file has its own tensors, and `split.no` (from 0), `split.count` and
-//! `split.tensors.count`, which say its place. Names end in `-00001-of-00003.gguf`.
+//! `split.tensors.count`, which state its place. Names end in `-00001-of-00003.gguf`.
 //!
 //! Invariant: a file is opened only by the name that the first file's name gives it, beside it.
 
@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 /// Names of missing files that a message lists.
 const LISTED: usize = 4;
 
-/// What a file says of its place.
+/// Place of a file in its model, by its own keys.
 struct Place {
     /// Index of the file, from 0.
     index: u64,
@@ -106,7 +106,7 @@ pub(super) fn add(
         let own = Place::of(&other, &bytes).map_err(|error| wrong(&error))?;
         if (own.index, own.count) != (index, count) {
             return Err(Error::malformed(format!(
-                "{name} says that it is file {} of {} of a split model, and is file {} of {count} by its name: the files are \
+                "{name} states that it is file {} of {} of a split model, and is file {} of {count} by its name: the files are \
                  of different models, or were renamed",
                 own.index.saturating_add(1),
                 own.count,

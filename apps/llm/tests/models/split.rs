@@ -23,7 +23,7 @@ fn piece(index: u16, count: u16, tensors: i32) -> GgufWriter {
     writer
 }
 
-/// Says which file of a split model it is.
+/// Adds the keys of one file of a split model.
 fn place(writer: &mut GgufWriter, index: u16, count: u16, tensors: i32) {
     writer.raw("split.no", ValueType::U16.code(), index.to_le_bytes().to_vec());
     writer.raw("split.count", ValueType::U16.code(), count.to_le_bytes().to_vec());
@@ -141,9 +141,9 @@ fn files_of_other_models_are_refused() {
     let third = named(folder.path(), 2, 3);
     let whole = std::fs::read(&third).unwrap();
     for (bytes, words) in [
-        (piece(1, 3, 3).finish(), "says that it is file 2 of 3"),
-        (piece(2, 4, 3).finish(), "says that it is file 3 of 4"),
-        (GgufWriter::new().finish(), "says that it is file 1 of 0"),
+        (piece(1, 3, 3).finish(), "states that it is file 2 of 3"),
+        (piece(2, 4, 3).finish(), "states that it is file 3 of 4"),
+        (GgufWriter::new().finish(), "states that it is file 1 of 0"),
         (
             whole[..whole.len() - 60].to_vec(),
             "tiny-00003-of-00003.gguf: tensor",
@@ -179,7 +179,11 @@ fn split_model_runs_as_the_whole_one() {
     let names: Vec<String> = whole.tensors().map(|tensor| tensor.name().to_owned()).collect();
     let folder = tempfile::tempdir().unwrap();
     for index in 0..3 {
-        let mut writer = if index == 0 { tiny.writer() } else { GgufWriter::new() };
+        let mut writer = if index == 0 {
+            tiny.writer()
+        } else {
+            GgufWriter::new()
+        };
         names.iter().for_each(|name| writer.remove_tensor(name));
         place(&mut writer, index, 3, names.len() as i32);
         for name in names.iter().skip(index.into()).step_by(3) {

@@ -46,6 +46,15 @@ unsafe extern "C" fn query(_: u32, _: u32) -> *const abi::polychip_plugin_table 
     })
 }
 
+/// A plugin that was built for version 1.2 of the contract.
+unsafe extern "C" fn query_1_2(_: u32, _: u32) -> *const abi::polychip_plugin_table {
+    static TABLE: OnceLock<abi::polychip_plugin_table> = OnceLock::new();
+    TABLE.get_or_init(|| abi::polychip_plugin_table {
+        abi_minor: 2,
+        ..*polychip_null::table()
+    })
+}
+
 const SCRIPT: &str = "name = \"npu\"\npreemption = \"commands\"\npreemption_bound_ns = 700\n\
      queue_depth = 3\nswitch_ns = 40\nmemory_bytes = 4096";
 
@@ -128,17 +137,17 @@ fn scripted_run_yields_to_a_more_urgent_one() {
     );
 }
 
-/// One row of 32 ones times one column in a block of Q4_0: a scale of a half, and 9 - 8 everywhere.
-fn product_with_a_block() -> Graph {
+/// One row of 32 ones times one column in a block; of Q4_0 it has a scale of a half, and 9 - 8 everywhere.
+fn product_with_a_block(layout: BlockLayout) -> Graph {
     let mut graph = Graph::new("product");
     let x = tensor(&mut graph, "x", DType::F32, &[1, 32]);
     let w = tensor(&mut graph, "w", DType::U8, &[1, 32]);
     let y = tensor(&mut graph, "y", DType::F32, &[1, 1]);
-    let mut block = vec![0x99; 18];
+    let mut block = vec![0x99; layout.bytes()];
     block[..2].copy_from_slice(&[0x00, 0x38]);
     let weights = graph.tensor_mut(w);
     weights.data = Some(Constant::new(block));
-    weights.encoding = Some(Encoding::blocks(BlockLayout::Q4_0));
+    weights.encoding = Some(Encoding::blocks(layout));
     let inputs = vec![Some(x), Some(w)];
     let columns = Attributes::new().with_int(Attr::TransB, 1);
     graph.add_node(Node::new(Op::Gemm, inputs, vec![Some(y)]).with(columns));
@@ -149,7 +158,7 @@ fn product_with_a_block() -> Graph {
 
 #[test]
 fn weights_in_blocks_require_a_plugin_of_1_2() {
-    let graph = product_with_a_block();
+    let graph = product_with_a_block(BlockLayout::Q4_0);
     let flat = FlatGraph::new(&graph, &[]).unwrap();
     let host = Host::builder()
         .linked(query)
@@ -173,4 +182,30 @@ fn weights_in_blocks_require_a_plugin_of_1_2() {
     let mut bench = Bench::new(&new, &graph).unwrap();
     bench.run(&[floats(&[1.0; 32])]).unwrap();
     assert_eq!(to_floats(&bench.read(1)), [16.0]);
+}
+
+#[test]
+fn layouts_of_1_3_require_a_plugin_of_1_3() {
+    let graphs = [BlockLayout::Q4_0, BlockLayout::Q5_0].map(product_with_a_block);
+    let host = Host::builder()
+        .linked(query_1_2)
+        .clock(Clock::virtual_time())
+        .configure("null", "script", format!("[[device]]\n{SCRIPT}"))
+        .build();
+    let [known, unknown] = graphs.each_ref().map(|graph| {
+        let flat = FlatGraph::new(graph, &[]).unwrap();
+        host.devices()[0].query_support(&flat).unwrap().remove(0)
+    });
+    assert_eq!(known.reason, abi::POLYCHIP_SUPPORT_YES);
+    assert_eq!(unknown.reason, abi::POLYCHIP_SUPPORT_ENCODING);
+    assert!(
+        unknown
+            .detail
+            .contains("contract 1.3; the plugin was built for 1.2"),
+        "{}",
+        unknown.detail
+    );
+    let flat = FlatGraph::new(&graphs[1], &[]).unwrap();
+    let support = device("name = \"npu\"").query_support(&flat).unwrap();
+    assert_eq!(support[0].reason, abi::POLYCHIP_SUPPORT_YES);
 }
