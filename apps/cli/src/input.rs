@@ -362,12 +362,10 @@ fn packed(name: &str, elements: &[Literal]) -> anyhow::Result<Array> {
 /// The model with the sizes, ranks and inputs with a default that files give.
 fn bind_sizes(model: &Model, arrays: &BTreeMap<String, (Array, PathBuf)>) -> anyhow::Result<Model> {
     let packed = |name: &str| {
-        input(model, name)
-            .is_none_or(|tensor| {
-                let bits = tensor.ty.dtype.bits();
-                !tensor.is_tensor()
-                    || bits.map_or(tensor.ty.dtype != DType::String, |bits| bits < 8)
-            })
+        input(model, name).is_none_or(|tensor| {
+            let bits = tensor.ty.dtype.bits();
+            !tensor.is_tensor() || bits.map_or(tensor.ty.dtype != DType::String, |bits| bits < 8)
+        })
     };
     let given = arrays.iter().filter(|(name, _)| !packed(name));
     let shapes: Vec<(&str, &[usize])> = given

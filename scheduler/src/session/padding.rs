@@ -6,7 +6,6 @@
 //!
 //! Not here: which output elements are kept (`buckets`).
 
-
 use polychip_host::Access;
 use polychip_ops::DType;
 

@@ -7,10 +7,10 @@ mod deadlines;
 mod defaults;
 mod devices;
 mod everyday;
-mod files;
 #[cfg(unix)]
 mod farm_boards;
 mod farm_results;
+mod files;
 mod given;
 mod help;
 #[cfg(unix)]
