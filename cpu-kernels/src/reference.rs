@@ -23,7 +23,6 @@ pub mod forest;
 pub mod gather;
 pub mod index;
 pub mod label;
-pub mod list;
 pub mod matmul;
 pub mod minifloat;
 pub mod norm;
@@ -43,5 +42,4 @@ pub mod window;
 
 pub use element::Element;
 pub use error::{Error, Result};
-pub use list::List;
-pub use tensor::{Storage, Tensor, Wide};
+pub use tensor::{List, Storage, Tensor, Wide};

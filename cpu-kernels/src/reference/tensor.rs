@@ -5,14 +5,17 @@
 //! Not here: views and strides; kernels that rearrange data name the source element of each
 //! destination element ([`Tensor::select`]).
 
+mod list;
+
 use std::sync::Arc;
 
 use half::{bf16, f16};
 
 use super::element::Element;
 use super::error::{Result, require};
-use super::list::Data;
 use super::minifloat;
+use list::Data;
+pub use list::{List, Pack};
 
 /// The elements of a tensor, one vector per element type.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,8 +171,8 @@ pub fn elements(shape: &[usize]) -> Result<usize> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    pub(super) shape: Vec<usize>,
-    pub(super) data: Data,
+    shape: Vec<usize>,
+    data: Data,
 }
 
 impl PartialEq for Tensor {

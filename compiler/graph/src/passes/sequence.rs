@@ -49,7 +49,7 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
     Ok(changes)
 }
 
-/// The Splits that were made, by what they stand for.
+/// What the Splits that were made give, by the SplitToSequence that each replaces.
 type Pieces = BTreeMap<NodeId, Vec<TensorId>>;
 
 /// The elements of a sequence; `None` where the graph does not tell them.

@@ -1,5 +1,6 @@
+//! Elements of every type as bytes, what clones share, and lists.
+
 use super::*;
-use crate::reference::List;
 
 #[test]
 fn bytes_round_trip_for_every_element_type() {

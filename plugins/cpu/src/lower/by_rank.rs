@@ -99,7 +99,7 @@ impl ByRank {
     /// Computes the node; `false` where the operands do not fit the op or are empty, which the evaluator tells.
     ///
     /// # Errors
-    /// A result does not fit what the part says of it.
+    /// A result has another type or shape than the part states.
     pub(super) fn run(&self, o: &mut Operands<'_>) -> Result<bool> {
         let is_done = self.go(o)?;
         #[cfg(test)]

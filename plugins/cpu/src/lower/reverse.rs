@@ -52,15 +52,15 @@ impl Reversal {
         for (sequence, &length) in lengths.iter().enumerate() {
             let whole = sequence * inner * row..(sequence + 1) * inner * row;
             let (x, y) = (&x[whole.clone()], &mut y[whole]);
-            let (turned, rest) = y.split_at_mut(length * row);
+            let (reversed, rest) = y.split_at_mut(length * row);
             rest.copy_from_slice(&x[length * row..]);
             if row == 1 {
-                for (y, x) in turned.iter_mut().zip(x[..length].iter().rev()) {
+                for (y, x) in reversed.iter_mut().zip(x[..length].iter().rev()) {
                     *y = *x;
                 }
             } else if row > 0 {
                 let rows = x[..length * row].chunks_exact(row).rev();
-                for (y, x) in turned.chunks_exact_mut(row).zip(rows) {
+                for (y, x) in reversed.chunks_exact_mut(row).zip(rows) {
                     y.copy_from_slice(x);
                 }
             }

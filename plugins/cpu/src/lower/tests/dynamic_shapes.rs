@@ -45,8 +45,8 @@ fn kernels_by_rank_take_any_sizes() {
     };
     let none = Attributes::new;
     let keepdims = none().with_int(Attr::Keepdims, 0);
-    let turned = node(&mut net, Op::Transpose, none(), &[x]);
-    let product = node(&mut net, Op::MatMul, none(), &[turned, x]);
+    let flipped = node(&mut net, Op::Transpose, none(), &[x]);
+    let product = node(&mut net, Op::MatMul, none(), &[flipped, x]);
     node(&mut net, Op::Softmax, none().with_int(Attr::Axis, -1), &[product]);
     node(&mut net, Op::Sub, none(), &[x, z]);
     node(&mut net, Op::Exp, none(), &[x]);

@@ -8,8 +8,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::Tensor;
-use super::tensor::Storage;
+use super::{Storage, Tensor};
 
 /// Makes the bytes of a list of tensors.
 pub type Pack = fn(&[Arc<Tensor>]) -> Vec<u8>;
