@@ -279,9 +279,12 @@ fn cases() -> Vec<Case> {
 impl Case {
     /// The model of the one node; with `open`, no size of an input is stated.
     fn model(&self, open: bool) -> Model {
-        let name = |index: usize, there: bool, of: &str| match there {
-            true => format!("{of}{index}"),
-            false => String::new(),
+        let name = |index: usize, there: bool, of: &str| {
+            if there {
+                format!("{of}{index}")
+            } else {
+                String::new()
+            }
         };
         let mut graph = Graph {
             name: "g".to_owned(),
@@ -292,9 +295,12 @@ impl Case {
             match input {
                 Some((true, stated)) => graph.initializer.push(stated.tensor(&name)),
                 Some((false, stated)) => {
-                    let dim = |(axis, &dim): (usize, &usize)| match open {
-                        true => DimensionValue::Param(format!("{name}_{axis}")),
-                        false => DimensionValue::Value(dim as i64),
+                    let dim = |(axis, &dim): (usize, &usize)| {
+                        if open {
+                            DimensionValue::Param(format!("{name}_{axis}"))
+                        } else {
+                            DimensionValue::Value(dim as i64)
+                        }
                     };
                     let dims = stated.dims.iter().enumerate().map(dim).collect();
                     graph.input.push(value(&name, Some((stated.dtype, dims))));

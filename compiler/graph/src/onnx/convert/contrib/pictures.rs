@@ -124,9 +124,10 @@ impl Foreign<'_, '_> {
             };
             sum = self.step(Op::Add, &[x, added], "sum")?;
             if let Some(bias) = self.input(4) {
-                let bias = match channels_last {
-                    true => bias,
-                    false => self.reshaped(bias, &[-1, 1, 1], "bias")?,
+                let bias = if channels_last {
+                    bias
+                } else {
+                    self.reshaped(bias, &[-1, 1, 1], "bias")?
                 };
                 sum = self.step(Op::Add, &[sum, bias], "sum.biased")?;
             }
