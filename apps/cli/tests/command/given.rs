@@ -139,7 +139,7 @@ fn a_file_of_another_rank_is_named() {
         &["input \"a\" takes rank 2, f32 [n, 2]", "a.npy holds rank 1, f32 [4]"],
     );
     let b = write(folder.path(), "b.npy", &npy("<f4", "(1, 2)", &floats(&[1.0; 2])));
-    fails(&[&model, "--input", &format!("b={b}")], &["no value: a"]);
+    fails(&[&model, "--input", &format!("b={b}")], &["input \"a\" has no value"]);
 }
 
 #[test]
