@@ -33,7 +33,7 @@ mod tensor;
 pub mod text;
 mod verify;
 
-pub use bind::{unlink_dims, bind_dims, dim_names, sizes_of};
+pub use bind::{bind_dims, dim_names, sizes_of, unlink_dims};
 pub use constant::{Constant, FileSlice};
 pub use encoding::{Encoding, EncodingAxis};
 pub use error::{Error, ErrorKind};

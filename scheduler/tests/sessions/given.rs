@@ -42,7 +42,11 @@ fn scaled(size: &str) -> Model {
             constant("s", F32, &[], &floats(&[3.0])),
             constant("t", F32, &[1], &floats(&[1.0])),
         ],
-        inputs: vec![port("x", F32, &[size]), port("s", F32, &[]), port("t", F32, &["k"])],
+        inputs: vec![
+            port("x", F32, &[size]),
+            port("s", F32, &[]),
+            port("t", F32, &["k"]),
+        ],
         outputs: vec![port("y", F32, &[size])],
         ..Model::default()
     }
@@ -107,7 +111,12 @@ fn a_rank_that_the_model_leaves_open_is_that_of_the_input() {
         assert_eq!(given, shape);
         assert!(negated.iter().zip(&values).all(|(y, x)| *y == -x));
     }
-    let error = session.input("x").unwrap().write(&[1.0f32]).unwrap_err().to_string();
+    let error = session
+        .input("x")
+        .unwrap()
+        .write(&[1.0f32])
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("leaves its rank open"), "{error}");
 }
 
@@ -139,6 +148,8 @@ fn a_missing_input_is_named() {
     let mut made = model;
     made.nodes[0] = crate::model::with_integer(made.nodes[0].clone(), "axis", 0);
     let session = session(&made);
-    let error = run(&session, &[("x", &[2], &[1.0, 2.0])]).unwrap_err().to_string();
+    let error = run(&session, &[("x", &[2], &[1.0, 2.0])])
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("input \"state\" is missing"), "{error}");
 }

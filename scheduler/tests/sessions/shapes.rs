@@ -222,7 +222,10 @@ fn unfitting_shapes_are_refused_by_name() {
     before.resize(&[4, 3]).unwrap();
     let apart = words(session.submit(&[&x, &before]).unwrap_err());
     // names of sizes are hints, but Add needs sizes that broadcast
-    assert!(apart.contains("shapes [2, 3] and [4, 3] do not broadcast"), "{apart}");
+    assert!(
+        apart.contains("shapes [2, 3] and [4, 3] do not broadcast"),
+        "{apart}"
+    );
     let missing = words(session.submit(&[&x]).unwrap_err());
     assert!(missing.contains("\"before\" is missing"), "{missing}");
     let governed = Policy::latency().governed();

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::model::{F32, Message, Model, add_relu, constant, external, floats, node, npy, port, with_integer};
+use crate::model::{
+    F32, Message, Model, add_relu, constant, external, floats, node, npy, port, with_integer,
+};
 use crate::tool::{alone, polychip};
 
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> String {
@@ -60,7 +62,10 @@ fn files_that_are_no_model_are_named() {
     };
     let path = model.write(folder.path(), "model.onnx");
     write(folder.path(), "w.bin", pointer);
-    fails(&[&path, "--fill", "1"], &["w.bin", "Git LFS pointer", "git lfs pull"]);
+    fails(
+        &[&path, "--fill", "1"],
+        &["w.bin", "Git LFS pointer", "git lfs pull"],
+    );
     write(folder.path(), "w.bin", &[0; 12]);
     fails(&[&path, "--fill", "1"], &["w.bin", "12 bytes", "needs 8"]);
     write(folder.path(), "w.bin", &[0; 8]);
@@ -100,7 +105,10 @@ fn models_and_inputs_come_through_pipes() {
     let x = format!("x={x}");
     for (arguments, sent) in [
         (["run", "-", "--input", &x], add_relu().bytes()),
-        (["run", &model, "--input", "x=-"], npy("<f4", "(2, 3)", &floats(&[1.0; 6]))),
+        (
+            ["run", &model, "--input", "x=-"],
+            npy("<f4", "(2, 3)", &floats(&[1.0; 6])),
+        ),
     ] {
         let mut child = Command::new(alone())
             .args(arguments)
@@ -124,8 +132,14 @@ fn sizes_of_one_name_may_differ() {
     let (a, b) = (format!("a={a}"), format!("b={b}"));
     let done = polychip(&["run", &model, "--input", &a, "--input", &b]);
     assert_eq!(done.code, 0, "{done:?}");
-    assert_eq!(done.stderr.matches("names of dimensions are only hints").count(), 1);
-    assert_eq!(shape_of(&[&model, "--input", &a, "--input", &b]), serde_json::json!([3, 2]));
+    assert_eq!(
+        done.stderr.matches("names of dimensions are only hints").count(),
+        1
+    );
+    assert_eq!(
+        shape_of(&[&model, "--input", &a, "--input", &b]),
+        serde_json::json!([3, 2])
+    );
 }
 
 #[test]
@@ -136,10 +150,16 @@ fn a_file_of_another_rank_is_named() {
     let a = format!("a={a}");
     fails(
         &[&model, "--input", &a, "--fill", "1"],
-        &["input \"a\" takes rank 2, f32 [n, 2]", "a.npy holds rank 1, f32 [4]"],
+        &[
+            "input \"a\" takes rank 2, f32 [n, 2]",
+            "a.npy holds rank 1, f32 [4]",
+        ],
     );
     let b = write(folder.path(), "b.npy", &npy("<f4", "(1, 2)", &floats(&[1.0; 2])));
-    fails(&[&model, "--input", &format!("b={b}")], &["input \"a\" has no value"]);
+    fails(
+        &[&model, "--input", &format!("b={b}")],
+        &["input \"a\" has no value"],
+    );
 }
 
 #[test]
@@ -157,8 +177,14 @@ fn inputs_with_a_default_may_be_given() {
     let s = write(folder.path(), "s.npy", &npy("<f4", "(4,)", &floats(&[1.0; 4])));
     let (x, s) = (format!("x={x}"), format!("s={s}"));
     assert_eq!(shape_of(&[&model, "--input", &x]), serde_json::json!([1]));
-    assert_eq!(shape_of(&[&model, "--input", &x, "--input", &s]), serde_json::json!([4]));
-    fails(&[&model, "--input", &x, "--input", "t=x.npy"], &["its inputs are: x, s"]);
+    assert_eq!(
+        shape_of(&[&model, "--input", &x, "--input", &s]),
+        serde_json::json!([4])
+    );
+    fails(
+        &[&model, "--input", &x, "--input", "t=x.npy"],
+        &["its inputs are: x, s"],
+    );
 }
 
 #[test]
@@ -172,7 +198,10 @@ fn an_inputs_name_may_hold_an_equals_sign() {
     };
     let model = model.write(folder.path(), "model.onnx");
     let x = write(folder.path(), "a=b.npy", &npy("<f4", "(2,)", &floats(&[2.0; 2])));
-    assert_eq!(shape_of(&[&model, "--input", &format!("x=1={x}")]), serde_json::json!([2]));
+    assert_eq!(
+        shape_of(&[&model, "--input", &format!("x=1={x}")]),
+        serde_json::json!([2])
+    );
 }
 
 #[test]
@@ -181,16 +210,27 @@ fn sequences_are_given_tensor_by_tensor() {
     let tensor = Message::default().message(1, &Message::default().number(1, F32));
     let sequence = Message::default().message(4, &Message::default().message(1, &tensor));
     let model = Model {
-        nodes: vec![with_integer(node("ConcatFromSequence", "join", &["s"], &["y"]), "axis", 0)],
+        nodes: vec![with_integer(
+            node("ConcatFromSequence", "join", &["s"], &["y"]),
+            "axis",
+            0,
+        )],
         inputs: vec![Message::default().text(1, "s").message(2, &sequence)],
         outputs: vec![port("y", F32, &["p"])],
         ..Model::default()
     };
     let model = model.write(folder.path(), "model.onnx");
     let a = write(folder.path(), "a.npy", &npy("<f4", "(2,)", &floats(&[1.0, 2.0])));
-    let b = write(folder.path(), "b.npy", &npy("<f4", "(3,)", &floats(&[3.0, 4.0, 5.0])));
+    let b = write(
+        folder.path(),
+        "b.npy",
+        &npy("<f4", "(3,)", &floats(&[3.0, 4.0, 5.0])),
+    );
     let (a, b) = (format!("s={a}"), format!("s={b}"));
-    assert_eq!(shape_of(&[&model, "--input", &a, "--input", &b]), serde_json::json!([5]));
+    assert_eq!(
+        shape_of(&[&model, "--input", &a, "--input", &b]),
+        serde_json::json!([5])
+    );
     fails(&[&model, "--fill", "1"], &["is a sequence", "--input s=a.npy"]);
 }
 

@@ -20,7 +20,8 @@ use super::model::polychip_model_t;
 use super::policy::polychip_policy_t;
 use super::runtime::polychip_runtime_t;
 use super::tensor::{
-    POLYCHIP_INFO_ANY_RANK, POLYCHIP_INFO_OPTIONAL, POLYCHIP_INFO_PACKED, POLYCHIP_INFO_UPPER_BOUND, polychip_tensor_info, polychip_tensor_t,
+    POLYCHIP_INFO_ANY_RANK, POLYCHIP_INFO_OPTIONAL, POLYCHIP_INFO_PACKED, POLYCHIP_INFO_UPPER_BOUND,
+    polychip_tensor_info, polychip_tensor_t,
 };
 use super::text::polychip_text_t;
 
