@@ -149,15 +149,26 @@ pub fn count(shape: &[usize]) -> Option<usize> {
 }
 
 /// The most elements that a kernel makes: a larger tensor is an error, not an allocation failure.
-pub const MAX_ELEMENTS: usize = 1 << 28;
+pub const MAX_ELEMENTS: usize = if usize::BITS > 32 { 1 << 31 } else { 1 << 28 };
+
+/// Above this, the system is asked for the memory first.
+const MANY_ELEMENTS: usize = 1 << 28;
+
+/// Whether the system would give the memory of so many elements of 8 bytes.
+fn has_room(n: usize) -> bool {
+    n <= MANY_ELEMENTS || Vec::<u64>::new().try_reserve_exact(n).is_ok()
+}
 
 /// The number of elements of a shape that a kernel is about to make.
 ///
 /// # Errors
-/// If it is more than [`MAX_ELEMENTS`], or would be if no dim were 0: lists per dim stay small too.
+/// If it is more than [`MAX_ELEMENTS`] or than memory has room for, or would be if no dim were 0: lists per dim stay small too.
 pub fn elements(shape: &[usize]) -> Result<usize> {
     match shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1))) {
-        Some(n) if n <= MAX_ELEMENTS => Ok(if shape.contains(&0) { 0 } else { n }),
+        Some(n) if n <= MAX_ELEMENTS && has_room(n) => Ok(if shape.contains(&0) { 0 } else { n }),
+        Some(n) if n <= MAX_ELEMENTS => {
+            super::error::refuse!("no memory for the {n} elements of shape {shape:?}")
+        }
         _ => super::error::refuse!("shape {shape:?} holds more than {MAX_ELEMENTS} elements"),
     }
 }

@@ -87,6 +87,19 @@ impl Shapes {
         let Some(variants) = &self.variants else {
             return Ok(None);
         };
+        let is_given = |index: usize| shapes.clone().any(|(given, _)| given == index);
+        let absent = self
+            .inputs
+            .iter()
+            .enumerate()
+            .find(|(index, spec)| spec.any_rank && !is_given(*index) && !self.states.has_input(*index));
+        if let Some((_, spec)) = absent {
+            let words = format!(
+                "input {:?} is missing, or has no shape yet; the model leaves its rank open",
+                spec.name
+            );
+            return Err(Error::new(ErrorKind::BadInput, words));
+        }
         let is_new =
             |(index, _): (usize, &[usize])| index >= self.inputs.len() || self.inputs[index].any_rank;
         if !shapes.clone().any(is_new) && !self.clashes(shapes.clone()) {

@@ -156,7 +156,10 @@ fn a_file_of_another_rank_is_named() {
         ],
     );
     let b = write(folder.path(), "b.npy", &npy("<f4", "(1, 2)", &floats(&[1.0; 2])));
-    fails(&[&model, "--input", &format!("b={b}")], &["no value: a"]);
+    fails(
+        &[&model, "--input", &format!("b={b}")],
+        &["input \"a\" has no value"],
+    );
 }
 
 #[test]
