@@ -1,4 +1,4 @@
-//! What a run is given beyond what a model says of its inputs, and the model read anew for it.
+//! What a run is given beyond the inputs that a model declares, and the model read again for it.
 //!
 //! A model file leaves three things to the caller: whether an input with a default is given, the rank of an input of
 //! undeclared shape, and the sizes of dimensions, whose names are hints alone. The graph is imported for one choice of the
@@ -21,7 +21,7 @@ pub(crate) struct Given {
     pub(crate) defaults: BTreeSet<String>,
     /// Ranks of inputs of undeclared shape.
     pub(crate) ranks: BTreeMap<String, usize>,
-    /// The first dimension name that stands for two sizes, in words.
+    /// The first dimension name with two sizes, as text.
     pub(crate) clash: Option<String>,
 }
 

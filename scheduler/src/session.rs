@@ -583,7 +583,7 @@ impl Session {
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         let given = inputs.iter().filter(|input| input.sized);
-        let variant = self.0.variant(given.map(|input| (input.index, input.shape())))?;
+        let variant = self.variant(given.map(|input| (input.index, input.shape())))?;
         if let Some(variant) = variant {
             return variant.submit_for(inputs, outputs, options);
         }

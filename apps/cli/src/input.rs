@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Every input has a value of its type and shape, or an error names it.
 //! 2. A named dimension takes its size from the file; where files disagree, each input has its own size.
-//! 3. What a file holds is told by its first bytes, because a pipe has no name.
+//! 3. The first bytes of a file say what it holds, because a pipe has no name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use polychip_ops::PACKED_BYTES;
 
 use crate::array::Array;
 use crate::exit::{bad_input, usage};
-use crate::media::{self, MediaArguments};
-use crate::{file, fill, npy};
+use crate::media_arguments::MediaArguments;
+use crate::{file, fill, media, npy};
 
 /// Where the inputs come from.
 #[derive(Debug, clap::Args)]
@@ -297,7 +297,7 @@ fn dims_of(tensor: &Tensor) -> String {
     format!("[{}]", dims.join(", "))
 }
 
-/// Checks the rank of an array. That of a scalar and that of a list of one are told apart by the model alone.
+/// Checks the rank of an array. A scalar and a list of one have the rank that the model declares.
 fn fit(array: &mut Array, tensor: &Tensor, name: &str, path: &Path) -> anyhow::Result<()> {
     let Some(dims) = &tensor.ty.shape else {
         return Ok(());

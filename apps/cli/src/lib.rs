@@ -41,6 +41,7 @@ mod load;
 mod log;
 mod measure;
 mod media;
+mod media_arguments;
 #[cfg(feature = "monitor")]
 mod monitor;
 mod npy;

@@ -13,7 +13,7 @@ use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
 use crate::array::{Array, convert};
-use crate::media::{Colors, Layout, MediaArguments};
+use crate::media_arguments::{Colors, Layout, MediaArguments};
 
 /// Memory that decoding may take; a picture of 8192 × 8192 fits.
 const LIMIT: usize = 1 << 28;

@@ -17,7 +17,7 @@ use crate::boxes::{Detection, boxes};
 use crate::exit::bad_input;
 use crate::input::{InputArguments, InputData, labels};
 use crate::label::{Top, top};
-use crate::media::MediaArguments;
+use crate::media_arguments::MediaArguments;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{BucketArguments, ModelArguments, PATIENCE, Precision, SessionArguments};
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     top: Option<u32>,
     /// Print a detector's boxes with at least this score, by label or class number; 0.25 without a number
     #[arg(long, value_name = "SCORE", help_heading = "Outputs", num_args = 0..=1, default_missing_value = "0.25",
-        value_parser = crate::media::number, conflicts_with = "top")]
+        value_parser = crate::media_arguments::number, conflicts_with = "top")]
     boxes: Option<f64>,
     /// Write NAME.npy for each output and each generated input to this folder
     #[arg(long, value_name = "DIR", help_heading = "Outputs")]

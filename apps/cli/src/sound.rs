@@ -7,7 +7,7 @@ use polychip::DType;
 use polychip_ops::{Dim, TensorType};
 
 use crate::array::{Array, convert, count};
-use crate::media::{MediaArguments, Resize};
+use crate::media_arguments::{MediaArguments, Resize};
 
 /// Most samples of all channels, about three hours at 16 kHz.
 const LIMIT: usize = 1 << 28;

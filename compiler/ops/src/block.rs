@@ -154,21 +154,6 @@ impl BlockLayout {
             .checked_mul(last / self.elements())?
             .checked_mul(self.bytes())
     }
-
-    /// Writes the values of whole blocks.
-    ///
-    /// # Panics
-    /// If `blocks` are no whole blocks, or `out` has not as many values.
-    pub fn dequantize(self, blocks: &[u8], out: &mut [f32]) {
-        assert!(
-            blocks.len().is_multiple_of(self.bytes())
-                && out.len() == blocks.len() / self.bytes() * self.elements(),
-            "{} bytes of {self} are not {} values",
-            blocks.len(),
-            out.len()
-        );
-        dequantize::dequantize(self, blocks, out);
-    }
 }
 
 impl fmt::Display for BlockLayout {

@@ -37,11 +37,13 @@ use crate::session::settings_change::SettingsChange;
 use crate::session::specialization_report::{ShapesReport, SpecialisationReport};
 use crate::session::specialization_state::Inner;
 use crate::session::state::States;
-use crate::session::variants::Variants;
 use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
 
 mod sizes;
+mod variants;
+
+use variants::Variants;
 
 /// Plan numbers reserved for one specialisation; more than it can use.
 const PLANS: u64 = 1 << 32;

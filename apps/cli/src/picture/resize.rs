@@ -2,7 +2,7 @@
 //! `BILINEAR` does.
 
 use super::Pixels;
-use crate::media::Resize;
+use crate::media_arguments::Resize;
 
 /// Grey around a picture, as detectors are trained with.
 const AROUND: u8 = 114;
@@ -14,7 +14,7 @@ pub(super) fn resize(pixels: &Pixels, width: usize, height: usize, how: Resize) 
         height as f64 / pixels.height as f64,
     );
     let by = match how {
-        Resize::Stretch => return scaled(pixels, width, height),
+        Resize::Separate => return scaled(pixels, width, height),
         Resize::Crop => across.max(down),
         Resize::Pad => across.min(down),
     };

@@ -1,7 +1,7 @@
 //! Pictures against values that Pillow gives of the same files.
 
 use super::*;
-use crate::media::Resize;
+use crate::media_arguments::Resize;
 
 /// JPEG of the picture in [`gradient`], quality 95, by Pillow.
 const COLOUR: &str = "ffd8ffe000104a46494600010100000100010000ffdb0043000201010101010201010102020202020403020202020504\
@@ -194,7 +194,7 @@ fn other_sizes_match_pillow() {
         assert!(found.len() == wanted.len() && is_near, "{found:?}");
     };
     near(
-        &resize::resize(&pixels, 5, 3, Resize::Stretch).rgb,
+        &resize::resize(&pixels, 5, 3, Resize::Separate).rgb,
         &[
             18, 29, 14, 63, 29, 27, 113, 29, 41, 163, 29, 55, 207, 29, 67, 18, 100, 38, 63, 100, 51, 113,
             100, 65, 163, 100, 79, 207, 100, 91, 18, 171, 61, 63, 171, 74, 113, 171, 88, 163, 171, 102, 207,
@@ -202,18 +202,18 @@ fn other_sizes_match_pillow() {
         ],
     );
     near(
-        &resize::resize(&pixels, 4, 4, Resize::Stretch).rgb,
+        &resize::resize(&pixels, 4, 4, Resize::Separate).rgb,
         &[
             25, 15, 12, 81, 15, 28, 144, 15, 45, 200, 15, 61, 25, 71, 30, 81, 71, 46, 144, 71, 63, 200, 71,
             79, 25, 129, 49, 81, 129, 65, 144, 129, 82, 200, 129, 98, 25, 185, 67, 81, 185, 83, 144, 185,
             100, 200, 185, 116,
         ],
     );
-    let up = resize::resize(&pixels, 12, 7, Resize::Stretch);
+    let up = resize::resize(&pixels, 12, 7, Resize::Separate);
     near(&up.rgb[..12], &[0, 0, 0, 19, 0, 5, 40, 0, 11, 60, 0, 17]);
     near(&up.rgb[36..48], &[0, 31, 10, 19, 31, 15, 40, 31, 21, 60, 31, 27]);
     // half the size is 5 × 3: the middle three columns
-    let half = resize::resize(&pixels, 5, 3, Resize::Stretch);
+    let half = resize::resize(&pixels, 5, 3, Resize::Separate);
     let cut = resize::resize(&pixels, 3, 3, Resize::Crop);
     let row = |pixels: &Pixels, y: usize, x: std::ops::Range<usize>| {
         pixels.rgb[(y * pixels.width + x.start) * 3..(y * pixels.width + x.end) * 3].to_vec()

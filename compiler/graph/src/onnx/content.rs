@@ -40,7 +40,7 @@ const MARKS: &[(&[u8], &str, &str)] = &[
     (
         b"\x89HDF\r\n\x1a\n",
         "an HDF5 file",
-        "export the model that it holds to ONNX",
+        "export the model inside it to ONNX",
     ),
     (b"\x89PNG\r\n\x1a\n", "a PNG picture", OTHER),
     (b"\xff\xd8\xff", "a JPEG picture", OTHER),
@@ -57,7 +57,7 @@ const UNPACK: &str = "unpack it first (`unzip`); the model is one of the files i
 const OTHER: &str = "give the model's own file";
 const AGAIN: &str = "the download went wrong or needs a login; download the file itself";
 
-/// What these bytes are, where they are none of a model but something known.
+/// What these bytes are, if they are a known kind of file other than a model.
 #[must_use]
 pub fn of(bytes: &[u8]) -> Option<Content> {
     let found = |words: &str, remedy: &'static str, is_certain: bool| {
@@ -121,7 +121,7 @@ fn lfs(bytes: &[u8]) -> Content {
     }
 }
 
-/// The bytes as text, where they are one: no control characters, and UTF-8; `is_cut` where the text goes on.
+/// The bytes as text, if they are UTF-8 without control characters; `is_cut` if more text follows.
 fn text(head: &[u8], is_cut: bool) -> Option<&str> {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,

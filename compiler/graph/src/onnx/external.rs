@@ -45,7 +45,7 @@ pub(crate) struct Files<'a> {
     open: BTreeMap<String, (u32, Bytes)>,
     /// Locations in the order of opening; the model itself first.
     names: Vec<String>,
-    /// By location: the tensor that is the whole file, and its bytes, where one tensor alone is said to be in it.
+    /// By location: the tensor that is the whole file, and its bytes, if the model places only one tensor in it.
     whole: BTreeMap<String, Option<(String, u64)>>,
 }
 

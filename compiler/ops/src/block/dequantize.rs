@@ -6,8 +6,25 @@ use super::BlockLayout;
 use super::parts::{Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_1, Q5_K, Q6_K, Q8_0, scale_and_minimum};
 use super::widen::for_each_group;
 
+impl BlockLayout {
+    /// Writes the values of whole blocks.
+    ///
+    /// # Panics
+    /// If `blocks` are no whole blocks, or `out` has not as many values.
+    pub fn dequantize(self, blocks: &[u8], out: &mut [f32]) {
+        assert!(
+            blocks.len().is_multiple_of(self.bytes())
+                && out.len() == blocks.len() / self.bytes() * self.elements(),
+            "{} bytes of {self} are not {} values",
+            blocks.len(),
+            out.len()
+        );
+        decode(self, blocks, out);
+    }
+}
+
 /// Fills `out` with the values of `blocks`.
-pub(super) fn dequantize(layout: BlockLayout, blocks: &[u8], out: &mut [f32]) {
+fn decode(layout: BlockLayout, blocks: &[u8], out: &mut [f32]) {
     match layout {
         BlockLayout::Q4_0 => each(blocks, out, q4_0),
         BlockLayout::Q4_1 => each(blocks, out, q4_1),

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Kind, Open, Shapes};
 
 impl Shapes {
-    /// Whether a dimension's name stands for two sizes.
+    /// Whether a dimension's name has two sizes.
     pub(crate) fn clashes<'a>(&self, shapes: impl Iterator<Item = (usize, &'a [usize])>) -> bool {
         let Kind::Open(open) = &self.kind else {
             return false;
