@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polychip_sdk::protobuf::Message;
+pub(crate) use polychip_sdk::protobuf::Message;
 
 /// Element types by ONNX's codes.
 pub(crate) const F32: u64 = 1;

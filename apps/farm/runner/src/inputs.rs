@@ -68,6 +68,7 @@ mod tests {
             dtype,
             shape: vec![1, 4],
             open: vec![],
+            any_rank: false,
             upper_bound: false,
             packed: false,
             bytes,
