@@ -71,6 +71,32 @@ impl Given {
 }
 
 impl Model {
+    /// The model with the open dimensions set from these input shapes; other inputs keep their
+    /// shapes. Two sizes of one dimension name are a warning: names are hints, and the shapes decide. An input with a default
+    /// becomes an input that every run is given.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// # let runtime = polychip::Runtime::builder().build()?;
+    /// let model = runtime.load("recogniser.onnx")?.bind_shapes([("x", &[1, 3, 48, 192])])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The model has no such input, a shape does not fit it, or a size breaks a shape rule.
+    pub fn bind_shapes<N: AsRef<str>, S: AsRef<[usize]>>(
+        &self,
+        shapes: impl IntoIterator<Item = (N, S)>,
+    ) -> Result<Model> {
+        let shapes: Vec<(N, S)> = shapes.into_iter().collect();
+        let shapes = || shapes.iter().map(|(name, shape)| (name.as_ref(), shape.as_ref()));
+        let model = self.for_given(&Given::of(self.graph(), shapes()))?;
+        let sizes = polychip_graph::sizes_of(model.graph(), shapes())
+            .map_err(|error| Error::caused(ErrorKind::BadInput, self.path().display(), error))?;
+        model.bind(sizes)
+    }
+
     /// Inputs that have a default, which a run may be given or not.
     pub(crate) fn has_defaults(&self) -> bool {
         !self.graph().defaults.is_empty()

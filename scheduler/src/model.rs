@@ -18,7 +18,6 @@ use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::given::Given;
 use crate::loaded_part::LoadedPart;
 use crate::model_format;
 use crate::policy::Settings;
@@ -195,32 +194,6 @@ impl Model {
         }
         let graph = self.with_sizes(&self.0.graph, &dims)?;
         Ok(self.changed(graph))
-    }
-
-    /// The model with the open dimensions set from these input shapes; other inputs keep their
-    /// shapes. Two sizes of one dimension name are a warning: names are hints, and the shapes decide. An input with a default
-    /// becomes an input that every run is given.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), polychip::Error> {
-    /// # let runtime = polychip::Runtime::builder().build()?;
-    /// let model = runtime.load("recogniser.onnx")?.bind_shapes([("x", &[1, 3, 48, 192])])?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The model has no such input, a shape does not fit it, or a size breaks a shape rule.
-    pub fn bind_shapes<N: AsRef<str>, S: AsRef<[usize]>>(
-        &self,
-        shapes: impl IntoIterator<Item = (N, S)>,
-    ) -> Result<Model> {
-        let shapes: Vec<(N, S)> = shapes.into_iter().collect();
-        let shapes = || shapes.iter().map(|(name, shape)| (name.as_ref(), shape.as_ref()));
-        let model = self.for_given(&Given::of(&self.0.graph, shapes()))?;
-        let sizes = polychip_graph::sizes_of(&model.0.graph, shapes())
-            .map_err(|error| Error::caused(ErrorKind::BadInput, self.0.path.display(), error))?;
-        model.bind(sizes)
     }
 
     /// The model with these internal tensors as further outputs, after its own, for inspection.

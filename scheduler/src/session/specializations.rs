@@ -159,7 +159,7 @@ impl Shapes {
         let model = planned.model();
         // what is admitted is proved for its own graph
         let variants = (model.has_defaults() && held.is_none())
-            .then(|| Variants::new(&inner.shared, model, &policy, defaults(model)));
+            .then(|| Variants::new(&inner.shared, model, &policy));
         Shapes {
             variants,
             id,
@@ -216,7 +216,7 @@ impl Shapes {
         let halves = planned::keeps_halves(&devices, &policy);
         let canonical = || model.open_canonical(halves, || planned::canonical(&shared, model, halves));
         let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
-        let variants = Variants::new(&shared, model, &policy, defaults(model));
+        let variants = Variants::new(&shared, model, &policy);
         let open = Arc::new(Open {
             id,
             policy: policy.clone(),
@@ -729,14 +729,6 @@ impl Made {
             words,
         )
     }
-}
-
-/// The inputs of a model that have a default.
-fn defaults(model: &Model) -> Vec<TensorSpec> {
-    let defaults = model.graph().defaults.iter();
-    // a model that was not read from a file cannot be read again
-    let is_readable = model.source().is_some();
-    defaults.filter(|_| is_readable).map(open_spec).collect()
 }
 
 /// The policy of stand-ins, if they are wanted and differ from plans for all devices.

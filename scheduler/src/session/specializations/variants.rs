@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::given::Given;
 use crate::model::Model;
 use crate::policy::Policy;
+use crate::session::io_specs::open_spec;
 use crate::shared::Shared;
 use crate::tensor::TensorSpec;
 
@@ -31,17 +32,12 @@ pub(crate) struct Variants {
 }
 
 impl Variants {
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        model: &Model,
-        policy: &Policy,
-        defaults: Vec<TensorSpec>,
-    ) -> Variants {
+    pub(crate) fn new(shared: &Arc<Shared>, model: &Model, policy: &Policy) -> Variants {
         Variants {
             shared: Arc::clone(shared),
             model: model.clone(),
             policy: policy.clone(),
-            defaults,
+            defaults: defaults(model),
             made: Mutex::default(),
         }
     }
@@ -111,4 +107,12 @@ impl Shapes {
         }
         variants.shapes(&given, make).map(Some)
     }
+}
+
+/// The inputs of a model that have a default.
+fn defaults(model: &Model) -> Vec<TensorSpec> {
+    let defaults = model.graph().defaults.iter();
+    // a model that was not read from a file cannot be read again
+    let is_readable = model.source().is_some();
+    defaults.filter(|_| is_readable).map(open_spec).collect()
 }
