@@ -158,8 +158,8 @@ impl Shapes {
         let planned = Arc::clone(&inner.current().planned);
         let model = planned.model();
         // what is admitted is proved for its own graph
-        let variants = (model.has_defaults() && held.is_none())
-            .then(|| Variants::new(&inner.shared, model, &policy));
+        let variants =
+            (model.has_defaults() && held.is_none()).then(|| Variants::new(&inner.shared, model, &policy));
         Shapes {
             variants,
             id,

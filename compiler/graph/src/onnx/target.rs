@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. A node is inferred as soon as it is added, so that the conversion of the next one knows types.
 //! 2. No node ends in an input or output that is left out: those at the end are cut off here, and nowhere else.
+//!
 //! Not here: names and scopes (`build`), what is converted (`convert`).
 
 use polychip_ops::{Literal, TensorType};

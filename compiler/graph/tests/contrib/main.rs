@@ -377,7 +377,8 @@ impl Case {
                 self.tolerance
             };
             for (at, (&got, &expected)) in got.iter().zip(&expected.values).enumerate() {
-                if !((got - expected).abs() <= slack) {
+                let off = (got - expected).abs();
+                if off > slack || off.is_nan() {
                     return Some(format!("{got} at {at}, not {expected}"));
                 }
             }

@@ -275,7 +275,7 @@ impl Foreign<'_, '_> {
         }
         let side = self.joined(&parts, -1, &format!("{role}.columns"))?;
         // the two last axes become one
-        let rank = self.rank(bytes).unwrap_or(2) as usize;
+        let rank = self.rank(bytes).unwrap_or(2);
         let mut shape = vec![0; rank];
         shape[rank - 1] = -1;
         let flat = self.reshaped(side, &shape, &format!("{role}.flat"))?;

@@ -85,8 +85,7 @@ impl Foreign<'_, '_> {
         }
         let width = slots
             .codes
-            .map(|_| self.size(x, self.rank(x).unwrap_or(1) - 1))
-            .flatten();
+            .and_then(|_| self.size(x, self.rank(x).unwrap_or(1) - 1));
         let count = if third { 3 } else { 2 };
         let mut weights = Vec::new();
         for place in 0..count {
