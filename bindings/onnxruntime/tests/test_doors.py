@@ -92,9 +92,15 @@ def test_settings_change_while_a_session_runs(scripted: dict[str, str]) -> None:
         own.set_ep_dynamic_options({"max-surface": "42C"})
 
 
-def test_former_names_of_options_answer_with_the_current_one() -> None:
-    with pytest.raises(Exception, match="option .*hottest.* is now .*max-temperature"):
+def test_former_names_of_options_answer_with_the_current_one(capfd: pytest.CaptureFixture[str]) -> None:
+    # ONNX Runtime prints the reason and continues without the provider
+    try:
         made({"hottest": "80C"})
+    except Exception as error:  # noqa: BLE001
+        printed = str(error)
+    else:
+        printed = "".join(capfd.readouterr())
+    assert 'option "hottest" is now "max-temperature"' in printed
 
 
 def test_a_governed_session_takes_hints(scripted: dict[str, str]) -> None:

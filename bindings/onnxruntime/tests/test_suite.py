@@ -67,6 +67,16 @@ def options(with_provider: bool) -> ort.SessionOptions:
     return made
 
 
+def is_alike(left: typing.Any, right: typing.Any) -> bool:
+    """Type and shape of random values, for which ONNX fixes no generator."""
+    left, right = np.asarray(left), np.asarray(right)
+    return bool(left.dtype == right.dtype and left.shape == right.shape)
+
+
+def is_random(case: typing.Any) -> bool:
+    return "bernoulli" in case.name or ("training_dropout" in case.name and "zero_ratio" not in case.name)
+
+
 TALLY: collections.Counter[str] = collections.Counter()
 NUMPY = ("Numpy_type", "corresponding Numpy type", "Unable to handle object of type")
 
@@ -105,7 +115,9 @@ def test_case(case: typing.Any) -> None:
                 assert cpu is not None
                 cpu.run(None, feed)
             pytest.skip(f"not run by this ONNX Runtime: {error}")
-        if not all(same(one, other, case) for one, other in zip(got, right, strict=True)):
+        if is_random(case):
+            assert all(is_alike(one, other) for one, other in zip(got, right, strict=True))
+        elif not all(same(one, other, case) for one, other in zip(got, right, strict=True)):
             # ONNX Runtime of an older opset differs from the suite of a newer one
             reference = cpu.run(None, feed) if cpu else None
             assert reference and all(same(one, other, case) for one, other in zip(got, reference, strict=True))

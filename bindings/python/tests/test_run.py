@@ -116,7 +116,7 @@ def test_random_numbers_follow_the_seed_and_the_run(runtime):
     x = {"x": numpy.zeros((4, 5), numpy.float32)}
 
     def drawn(**policy):
-        session = runtime.load(noise).session(Policy(**policy))
+        session = runtime.load(noise).session(polychip.Policy.latency(**policy))
         return [session.run(x)["y"] for _ in range(2)]
 
     first, second = drawn()
