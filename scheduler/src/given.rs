@@ -97,6 +97,27 @@ impl Model {
         model.bind(sizes)
     }
 
+    /// The sizes of this model for the names of another one's dimensions; `None` where a name has two.
+    fn bound_sizes(&self, other: &Model) -> Option<BTreeMap<String, usize>> {
+        let (before, graph) = (self.graph(), other.graph());
+        let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+        for id in &before.inputs {
+            let old = before.tensor(*id);
+            let Some(new) = graph.input_named(&old.name) else {
+                continue;
+            };
+            let dims = graph.tensor(new).ty.shape.iter().flatten();
+            for (dim, bound) in dims.zip(old.ty.shape.iter().flatten()) {
+                if let (Dim::Symbol(name), Dim::Known(size)) = (dim, bound)
+                    && *sizes.entry(name.to_string()).or_insert(*size) != *size
+                {
+                    return None;
+                }
+            }
+        }
+        Some(sizes)
+    }
+
     /// Inputs that have a default, which a run may be given or not.
     pub(crate) fn has_defaults(&self) -> bool {
         !self.graph().defaults.is_empty()
@@ -174,24 +195,19 @@ impl Model {
         options
             .ranks
             .extend(given.ranks.iter().map(|(name, rank)| (name.clone(), *rank)));
-        let model = self.reread(options)?;
+        let mut model = self.reread(options)?;
+        if self.bound_sizes(&model).is_none() {
+            // a name had two sizes, so each axis has its own
+            let mut graph = model.graph().clone();
+            polychip_graph::unlink_dims(&mut graph)
+                .map_err(|error| Error::caused(ErrorKind::BadInput, self.path().display(), error))?;
+            model = model.changed(graph);
+        }
+        let sizes = self.bound_sizes(&model).unwrap_or_default();
         let (before, graph) = (self.graph(), model.graph());
         let known: BTreeSet<&str> = graph.outputs.iter().map(|id| &*graph.tensor(*id).name).collect();
         let added = before.outputs.iter().map(|id| &*before.tensor(*id).name);
         let added: Vec<&str> = added.filter(|name| !known.contains(name)).collect();
-        let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
-        for id in &before.inputs {
-            let old = before.tensor(*id);
-            let Some(new) = graph.input_named(&old.name) else {
-                continue;
-            };
-            let dims = graph.tensor(new).ty.shape.iter().flatten();
-            for (dim, bound) in dims.zip(old.ty.shape.iter().flatten()) {
-                if let (Dim::Symbol(name), Dim::Known(size)) = (dim, bound) {
-                    sizes.insert(name.to_string(), *size);
-                }
-            }
-        }
         let model = if added.is_empty() {
             model
         } else {

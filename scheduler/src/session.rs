@@ -89,26 +89,20 @@ pub(crate) mod wiring;
 pub struct Session(pub(crate) Arc<Shapes>);
 
 impl Specialization {
-    /// A plan compiled and loaded, whose plans are numbered from `first` on.
-    fn new(
-        id: usize,
-        shared: &Arc<Shared>,
-        planned: Planned,
-        policy: Policy,
-        first: u64,
-    ) -> Result<Specialization> {
+    /// A plan compiled and loaded.
+    fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy) -> Result<Specialization> {
         let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;
-        Specialization::loaded(id, shared, loaded, policy, first)
+        Specialization::loaded(id, shared, loaded, policy)
     }
 
-    /// A plan with its loaded parts, whose plans are numbered from `first` on.
+    /// A plan with its loaded parts.
     fn loaded(
         id: usize,
         shared: &Arc<Shared>,
         (planned, parts): (Planned, Vec<LoadedPart>),
         policy: Policy,
-        first: u64,
     ) -> Result<Specialization> {
+        let first = next_plans();
         let plan = Arc::new(LoadedPlan::new(shared, first, id, planned, parts, &policy)?);
         Specialization::of(id, shared, plan, Vec::new(), policy, first)
     }
@@ -201,6 +195,17 @@ impl Specialization {
     }
 }
 
+/// Plan numbers reserved for one specialization; more than it can use. Replicas count in the eight bits above
+/// 2^56 (`LoadedPlan::output_number`).
+const PLANS: u64 = 1 << 24;
+
+/// The first of the plan numbers of a specialization. No other in the process has them, so memory that several
+/// sessions use is bound to one plan.
+pub(crate) fn next_plans() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed) * PLANS
+}
+
 /// A number that no session of the process has.
 pub(crate) fn next_id() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -209,8 +214,19 @@ pub(crate) fn next_id() -> usize {
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
-        let (id, run_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
-        let special = Specialization::new(id, &shared, planned, policy.clone(), 0)?;
+        let run_limit = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
+        Session::within(run_limit, shared, planned, policy)
+    }
+
+    /// A session whose runs count with those of others.
+    fn within(
+        run_limit: Arc<InFlightLimit>,
+        shared: Arc<Shared>,
+        planned: Planned,
+        policy: Policy,
+    ) -> Result<Session> {
+        let id = next_id();
+        let special = Specialization::new(id, &shared, planned, policy.clone())?;
         Ok(Session(Arc::new(Shapes::known(
             id, policy, run_limit, special, None,
         ))))
@@ -240,7 +256,7 @@ impl Session {
         };
         let (id, run_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
         let loaded = made.loaded(&shared, model, &policy)?;
-        let special = Specialization::loaded(id, &shared, loaded, policy.clone(), 0)?;
+        let special = Specialization::loaded(id, &shared, loaded, policy.clone())?;
         Ok(Session(Arc::new(Shapes::known(
             id, policy, run_limit, special, None,
         ))))
@@ -269,7 +285,9 @@ impl Session {
 
     /// A session of a model with open sizes.
     pub(crate) fn open(shared: Arc<Shared>, model: &Model, policy: Policy) -> Result<Session> {
-        Ok(Session(Arc::new(Shapes::open(next_id(), shared, model, policy)?)))
+        let run_limit = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
+        let shapes = Shapes::open(next_id(), run_limit, shared, model, policy)?;
+        Ok(Session(Arc::new(shapes)))
     }
 
     /// The current plan; a trial may run another one ([`Policy::learn`]). It changes when the session adopts
@@ -575,6 +593,17 @@ impl Session {
     /// # Errors
     /// As for [`Session::submit_into`].
     pub fn submit_with(&self, inputs: &[&Input], outputs: &[&Output], options: RunOptions) -> Result<Run> {
+        self.submit_and(inputs, outputs, options, &|| self.0.reap_variants())
+    }
+
+    /// Like [`Session::submit_with`]; `reap` looks for ended runs of the other sessions that share the permits.
+    fn submit_and(
+        &self,
+        inputs: &[&Input],
+        outputs: &[&Output],
+        options: RunOptions,
+        reap: &dyn Fn(),
+    ) -> Result<Run> {
         let (states, run_limit) = (&self.0.states, &self.0.run_limit);
         let mut submitted = Submitted::at(self.0.now_ns());
         let patience = options.queue_timeout;
@@ -585,7 +614,7 @@ impl Session {
         let given = inputs.iter().filter(|input| input.sized);
         let variant = self.variant(given.map(|input| (input.index, input.shape())))?;
         if let Some(variant) = variant {
-            return variant.submit_for(inputs, outputs, options);
+            return variant.submit_for(inputs, outputs, options, &|| self.0.reap_ended());
         }
         let (inner, padding) = self.0.of(inputs)?;
         run_limit.raise(inner.places);
@@ -597,11 +626,16 @@ impl Session {
             (Some(permit), _) => Some(permit),
             (None, None) => {
                 inner.reap_ended();
+                reap();
                 run_limit.take(most)
             }
             (None, Some(patience)) => {
                 let before = inner.now_ns();
-                let permit = run_limit.wait(most, patience, || inner.reap_ended());
+                let reap = || {
+                    inner.reap_ended();
+                    reap();
+                };
+                let permit = run_limit.wait(most, patience, reap);
                 submitted.waited(inner.now_ns().saturating_sub(before));
                 permit
             }

@@ -304,7 +304,7 @@ impl LoadedPlan {
     pub(crate) fn output_number(&self, index: usize) -> u64 {
         match &self.copies {
             // no plan of a session has this number
-            Some((set, copy)) if !set.shares_output(index) => self.number | (*copy as u64 + 1) << 32,
+            Some((set, copy)) if !set.shares_output(index) => self.number | (*copy as u64 + 1) << 56,
             _ => self.number,
         }
     }

@@ -61,6 +61,7 @@ impl Session {
         let all = self.0.all();
         all.iter()
             .try_for_each(|inner| inner.take(change))
+            .and_then(|()| self.0.change_variants(change))
             .map_err(refused)
     }
 }

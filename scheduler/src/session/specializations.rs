@@ -45,9 +45,6 @@ mod variants;
 
 use variants::Variants;
 
-/// Plan numbers reserved for one specialisation; more than it can use.
-const PLANS: u64 = 1 << 32;
-
 /// Estimated bytes per node of a specialisation's graph, costs and steps, without tensors and
 /// constants.
 const NODE_BYTES: u64 = 4 << 10;
@@ -125,9 +122,8 @@ pub(crate) struct Open {
 struct SpecializationTable {
     all: Vec<Specialised>,
     making: Vec<Sizes>,
-    /// Counts uses and specialisations.
+    /// Counts uses.
     used: u64,
-    number: u64,
     dropped: u64,
 }
 
@@ -175,7 +171,13 @@ impl Shapes {
     }
 
     /// A session of a model with open sizes.
-    pub(crate) fn open(id: usize, shared: Arc<Shared>, model: &Model, policy: Policy) -> Result<Shapes> {
+    pub(crate) fn open(
+        id: usize,
+        run_limit: Arc<InFlightLimit>,
+        shared: Arc<Shared>,
+        model: &Model,
+        policy: Policy,
+    ) -> Result<Shapes> {
         let refuse = |kind: ErrorKind, words: &str| {
             let names = model.open_dims().join(", ");
             let words = format!(
@@ -252,7 +254,7 @@ impl Shapes {
             outputs: graph.outputs.iter().map(spec).collect(),
             variants: Some(variants),
             states: Arc::default(),
-            run_limit: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
+            run_limit,
             kind: Kind::Open(open),
             background,
             inputs,
@@ -511,6 +513,7 @@ impl Shapes {
 impl Owner for Shapes {
     fn reap_ended(&self) {
         self.all().iter().for_each(|inner| inner.reap_ended());
+        self.reap_variants();
     }
 
     fn take_back(&self, memory: &TensorMemory) -> Result<()> {
@@ -653,10 +656,10 @@ impl Open {
     /// Caches a specialisation that was compiled ahead, as if a run had requested it.
     fn add(&self, made: &Precompiled) -> Result<()> {
         let sizes = Sizes::from_vec(made.sizes_of(&self.names, &self.model)?);
-        let (number, start) = (self.next_number(), Instant::now());
+        let start = Instant::now();
         let loaded = made.loaded(&self.shared, &self.model, &self.policy)?;
         let policy = self.policy.clone();
-        let special = Specialization::loaded(self.id, &self.shared, loaded, policy, number * PLANS)?;
+        let special = Specialization::loaded(self.id, &self.shared, loaded, policy)?;
         let made = self.made(special, start);
         let mut kept = self.lock();
         kept.add(&sizes, made, false);
@@ -667,19 +670,13 @@ impl Open {
         Ok(())
     }
 
-    fn next_number(&self) -> u64 {
-        let mut kept = self.lock();
-        kept.number += 1;
-        kept.number
-    }
-
     fn make(&self, sizes: &Sizes, policy: &Policy) -> Result<Made> {
-        let (number, start) = (self.next_number(), Instant::now());
+        let start = Instant::now();
         let named = self.names.iter().cloned().zip(sizes.iter().copied()).collect();
         let canonical = || planned::canonical(&self.shared, &self.model, self.halves);
         let model = self.model.specialised(&named, self.halves, canonical)?;
         let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
-        let special = Specialization::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;
+        let special = Specialization::new(self.id, &self.shared, planned, policy.clone())?;
         Ok(self.made(special, start))
     }
 

@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use super::in_flight_limit::InFlightLimit;
 use super::specializations::Shapes;
-use super::{Session, owner};
+use super::{Session, next_id};
 use crate::error::Result;
 use crate::model::Model;
 use crate::planned::Planned;
@@ -16,15 +17,18 @@ use crate::run::{Run, RunOptions};
 use crate::shared::Shared;
 use crate::tensor::{Input, Output, TensorSpec};
 
-/// The shapes of a new session.
-fn made(shared: Arc<Shared>, model: &Model, policy: Policy) -> Result<Arc<Shapes>> {
-    let session = if model.open_dims().is_empty() {
+/// The shapes of a new session, whose runs count with those of the one that the app holds.
+fn made(
+    run_limit: Arc<InFlightLimit>,
+    shared: Arc<Shared>,
+    model: &Model,
+    policy: Policy,
+) -> Result<Arc<Shapes>> {
+    if model.open_dims().is_empty() {
         let planned = Planned::new(&shared, model, &policy, &|_| {})?;
-        Session::new(shared, planned, policy)?
-    } else {
-        Session::open(shared, model, policy)?
-    };
-    Ok(session.0)
+        return Ok(Session::within(run_limit, shared, planned, policy)?.0);
+    }
+    Shapes::open(next_id(), run_limit, shared, model, policy).map(Arc::new)
 }
 
 impl Session {
@@ -89,6 +93,7 @@ impl Session {
         inputs: &[&Input],
         outputs: &[&Output],
         options: RunOptions,
+        reap: &dyn Fn(),
     ) -> Result<Run> {
         let inputs: Vec<Input> = inputs
             .iter()
@@ -96,7 +101,7 @@ impl Session {
                 Ok(Input {
                     index: self.input_index(input.name())?,
                     session: self.0.id,
-                    owner: owner(&self.0),
+                    owner: input.owner.clone(),
                     memory: Arc::clone(&input.memory),
                     spec: input.spec.clone(),
                     sized: input.sized,
@@ -109,7 +114,7 @@ impl Session {
                 Ok(Output {
                     index: self.output_index(output.name())?,
                     session: self.0.id,
-                    owner: owner(&self.0),
+                    owner: output.owner.clone(),
                     memory: Arc::clone(&output.memory),
                     spec: output.spec.clone(),
                 })
@@ -117,7 +122,7 @@ impl Session {
             .collect::<Result<_>>()?;
         let inputs: Vec<&Input> = inputs.iter().collect();
         let outputs: Vec<&Output> = outputs.iter().collect();
-        self.submit_with(&inputs, &outputs, options)
+        self.submit_and(&inputs, &outputs, options, reap)
     }
 
     /// The session that runs on inputs of these shapes, by name.

@@ -153,3 +153,61 @@ fn a_missing_input_is_named() {
         .to_string();
     assert!(error.contains("input \"state\" is missing"), "{error}");
 }
+
+#[test]
+fn runs_with_a_default_count_and_end_with_those_of_their_session() {
+    for size in ["2", "n"] {
+        let session = session(&scaled(size));
+        let x = ("x", &[2][..], &[1.0, 2.0][..]);
+        let s = ("s", &[][..], &[4.0][..]);
+        assert_eq!(run(&session, &[x, s]).unwrap().1, [5.0, 9.0]);
+        // the same memory, on both graphs in turn
+        let mut input = session.input("x").unwrap();
+        input.resize(&[2]).unwrap();
+        input.write(&[1.0f32, 2.0]).unwrap();
+        let mut scale = session.input("s").unwrap();
+        scale.write(&[4.0f32]).unwrap();
+        for _ in 0..3 {
+            for (given, wanted) in [(vec![&input], [4.0, 7.0]), (vec![&input, &scale], [5.0, 9.0])] {
+                let outputs = session.submit(&given).unwrap().wait(PATIENCE).unwrap();
+                assert_eq!(*outputs.get("y").unwrap().values::<f32>().unwrap(), wanted);
+            }
+        }
+        // a run that nobody waited for ends by itself, and its input can be written
+        drop(session.submit(&[&input, &scale]).unwrap());
+        let until = std::time::Instant::now() + PATIENCE;
+        while input.write(&[3.0f32, 4.0]).is_err() {
+            assert!(std::time::Instant::now() < until, "the input stays in flight");
+            std::thread::yield_now();
+        }
+        session.close();
+        for given in [vec![&input], vec![&input, &scale]] {
+            assert_eq!(session.submit(&given).unwrap_err().kind(), ErrorKind::Closed);
+        }
+    }
+}
+
+#[test]
+fn sizes_stay_bound_where_a_name_has_two() {
+    let model = Model {
+        nodes: vec![
+            node("Add", "add", &["a", "b"], &["p"]),
+            node("Mul", "mul", &["p", "s"], &["y"]),
+        ],
+        constants: vec![constant("s", F32, &[], &floats(&[3.0]))],
+        inputs: vec![
+            port("a", F32, &["batch", "2"]),
+            port("b", F32, &["batch", "2"]),
+            port("s", F32, &[]),
+        ],
+        outputs: vec![port("y", F32, &["batch", "2"])],
+        ..Model::default()
+    };
+    let runtime = Runtime::builder().only_given_folders().build().unwrap();
+    let model = runtime.load_bytes("made.onnx", model.bytes()).unwrap();
+    let bound = model.bind_shapes([("a", [2, 2]), ("b", [1, 2])]).unwrap();
+    let model = bound.with_inputs(["s"]).unwrap();
+    let session = runtime.session(&model, Policy::latency().threads(1)).unwrap();
+    let shapes: Vec<&[usize]> = session.inputs().map(|spec| &*spec.shape).collect();
+    assert_eq!(shapes, [&[2, 2][..], &[1, 2], &[]]);
+}

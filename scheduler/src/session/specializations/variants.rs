@@ -13,12 +13,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::given::Given;
 use crate::model::Model;
 use crate::policy::Policy;
+use crate::session::in_flight_limit::InFlightLimit;
 use crate::session::io_specs::open_spec;
+use crate::session::settings_change::SettingsChange;
 use crate::shared::Shared;
-use crate::tensor::TensorSpec;
+use crate::tensor::{Owner as _, TensorSpec};
 
 /// Makes the shapes of a session.
-pub(crate) type Make = fn(Arc<Shared>, &Model, Policy) -> Result<Arc<Shapes>>;
+pub(crate) type Make = fn(Arc<InFlightLimit>, Arc<Shared>, &Model, Policy) -> Result<Arc<Shapes>>;
+
+/// The shapes of one variant, once they are made; locked while they are.
+type Place = Arc<Mutex<Option<Arc<Shapes>>>>;
 
 /// The variants of a session.
 #[derive(Debug)]
@@ -28,7 +33,9 @@ pub(crate) struct Variants {
     policy: Policy,
     /// Inputs with a default; their indices follow those of the inputs.
     pub(crate) defaults: Vec<TensorSpec>,
-    made: Mutex<Vec<(Given, Arc<Shapes>)>>,
+    made: Mutex<Vec<(Given, Place)>>,
+    /// Changes of settings since, for later variants.
+    changes: Mutex<Vec<SettingsChange>>,
 }
 
 impl Variants {
@@ -39,19 +46,19 @@ impl Variants {
             policy: policy.clone(),
             defaults: defaults(model),
             made: Mutex::default(),
+            changes: Mutex::default(),
         }
     }
 
-    /// The shapes for what is given, made if missing. Others that need them meanwhile wait.
-    fn shapes(&self, given: &Given, make: Make) -> Result<Arc<Shapes>> {
+    /// The place of what is given. Only runs that are given the same wait while it is made.
+    fn place(&self, given: &Given) -> Place {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, shapes)) = made.iter().find(|(known, _)| known.is_like(given)) {
-            return Ok(Arc::clone(shapes));
+        if let Some((_, place)) = made.iter().find(|(known, _)| known.is_like(given)) {
+            return Arc::clone(place);
         }
-        let model = self.model.for_given(given)?;
-        let shapes = make(Arc::clone(&self.shared), &model, self.policy.clone())?;
-        made.push((given.clone(), Arc::clone(&shapes)));
-        Ok(shapes)
+        let place = Place::default();
+        made.push((given.clone(), Arc::clone(&place)));
+        place
     }
 }
 
@@ -101,11 +108,63 @@ impl Shapes {
             return Ok(None);
         }
         if !self.states.is_empty() {
-            let words = "a session with states takes the inputs of its model alone: give defaults by Model::with_inputs, \
-                         ranks and sizes by Model::bind_shapes";
+            let words = "a session with states takes the inputs of its model alone: in Rust, \
+                         Model::with_inputs and Model::bind_shapes make such a model";
             return Err(Error::new(ErrorKind::BadInput, words));
         }
-        variants.shapes(&given, make).map(Some)
+        let place = variants.place(&given);
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shapes) = &*place {
+            return Ok(Some(Arc::clone(shapes)));
+        }
+        let model = variants.model.for_given(&given)?;
+        let (shared, policy) = (Arc::clone(&variants.shared), variants.policy.clone());
+        let shapes = make(Arc::clone(&self.run_limit), shared, &model, policy)?;
+        for change in &*variants.changes.lock().unwrap_or_else(PoisonError::into_inner) {
+            shapes.keep(*change);
+            for inner in shapes.all() {
+                // settings were checked when they were made
+                let _ = inner.take(*change);
+            }
+        }
+        *place = Some(Arc::clone(&shapes));
+        Ok(Some(shapes))
+    }
+
+    pub(crate) fn reap_variants(&self) {
+        let made = self.made_variants();
+        made.iter().for_each(|variant| variant.reap_ended());
+    }
+
+    /// The variants that are made; without those that are being made.
+    pub(super) fn made_variants(&self) -> Vec<Arc<Shapes>> {
+        let Some(variants) = &self.variants else {
+            return Vec::new();
+        };
+        let made = variants.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let shapes = made.iter().filter_map(|(_, place)| match place.try_lock() {
+            Ok(shapes) => shapes.clone(),
+            Err(_) => None,
+        });
+        shapes.collect()
+    }
+
+    /// Changes a setting of all variants, and of those that are made later.
+    pub(crate) fn change_variants(&self, change: SettingsChange) -> std::result::Result<(), &'static str> {
+        let Some(variants) = &self.variants else {
+            return Ok(());
+        };
+        // first, so that a variant that is made meanwhile has it too
+        variants
+            .changes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(change);
+        for shapes in self.made_variants() {
+            shapes.keep(change);
+            shapes.all().iter().try_for_each(|inner| inner.take(change))?;
+        }
+        Ok(())
     }
 }
 
