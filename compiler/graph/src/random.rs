@@ -38,7 +38,8 @@ pub(crate) fn own_inputs(op: Op) -> Option<usize> {
 /// The hidden input of a graph whose nodes draw random numbers.
 pub fn run_input(graph: &Graph) -> Option<TensorId> {
     let last = graph.inputs.last().copied();
-    last.filter(|id| graph.tensor(*id).name == RUN)
+    let is_run = |tensor: &Tensor| tensor.name == RUN && tensor.ty == TensorType::known(DType::I64, &[2]);
+    last.filter(|id| is_run(graph.tensor(*id)))
 }
 
 /// Gives the nodes that draw random numbers their run and stream. The graph has the hidden input afterwards
@@ -149,8 +150,10 @@ fn mixed(graph: &mut Graph, run: TensorId, round: TensorId) -> TensorId {
 /// Gives a Scan a state that counts its rounds, before its others.
 fn count_rounds(graph: &mut Graph, id: NodeId) {
     let scalar = || TensorType::known(DType::I64, &[]);
-    let start = scalar_constant(graph, "polychip.round.first", 0);
-    let end = graph.add_tensor(Tensor::new("polychip.rounds", scalar()));
+    // a graph may hold several such nodes
+    let number = graph.tensor_count();
+    let start = scalar_constant(graph, &format!("polychip.round.first.{number}"), 0);
+    let end = graph.add_tensor(Tensor::new(format!("polychip.rounds.{number}"), scalar()));
     graph.edit_node(id, |node| {
         let inner = &mut node.bodies[0].graph;
         let round = inner.add_tensor(Tensor::new("polychip.round", scalar()));

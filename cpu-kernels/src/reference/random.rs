@@ -121,6 +121,17 @@ impl Stream {
     }
 }
 
+/// The number of elements of a shape, of which each takes several numbers of 16 bytes on the way.
+fn few(shape: &[usize]) -> Result<usize> {
+    let count = elements(shape)?;
+    require!(
+        count <= 1 << 28,
+        "shape {shape:?} holds more than {} random numbers",
+        1 << 28
+    );
+    Ok(count)
+}
+
 /// RandomNormal.
 ///
 /// # Errors
@@ -128,7 +139,7 @@ impl Stream {
 pub fn normal(stream: Stream, element: Element, shape: &[usize], mean: f32, scale: f32) -> Result<Tensor> {
     require!(scale >= 0.0, "the standard deviation is {scale}");
     let (mean, scale) = (f64::from(mean), f64::from(scale));
-    let numbers = stream.normals(elements(shape)?);
+    let numbers = stream.normals(few(shape)?);
     let numbers: Vec<f64> = numbers.into_iter().map(|z| mean + scale * z).collect();
     Tensor::from_f64s(element, shape.to_vec(), &numbers)
 }
@@ -143,7 +154,7 @@ pub fn uniform(stream: Stream, element: Element, shape: &[usize], low: f32, high
         "the lower bound {low} is above the upper one, {high}"
     );
     let (low, high) = (f64::from(low), f64::from(high));
-    let numbers = stream.units(elements(shape)?, element);
+    let numbers = stream.units(few(shape)?, element);
     let numbers: Vec<f64> = numbers.into_iter().map(|u| low + (high - low) * u).collect();
     Tensor::from_f64s(element, shape.to_vec(), &numbers)
 }
@@ -174,7 +185,7 @@ pub fn multinomial(stream: Stream, element: Element, input: &Tensor, samples: us
         super::error::refuse!("[batch, classes] wanted, shape {:?} seen", input.shape());
     };
     let shape = vec![batch, samples];
-    let count = elements(&shape)?;
+    let count = few(&shape)?;
     require!(classes > 0 || count == 0, "there are no classes to draw from");
     let logits = input.to_f64s()?;
     let units = stream.wide_units(count);

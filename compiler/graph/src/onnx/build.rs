@@ -187,7 +187,9 @@ impl<'m> Importer<'m> {
             is_outermost && options.given.contains(name) && message.input.iter().any(|info| info.name == name)
         };
         for tensor in &message.initializer {
-            if !is_given(&tensor.name) {
+            if is_given(&tensor.name) {
+                self.files.skip();
+            } else {
                 let (ty, data) = weights::constant(tensor, &mut self.files)?;
                 self.initializer(&tensor.name, ty, data)?;
             }
@@ -199,6 +201,12 @@ impl<'m> Importer<'m> {
             }
         }
         for (index, info) in message.input.iter().enumerate() {
+            if info.name == crate::random::RUN {
+                return Err(Error::malformed(format!(
+                    "input \"{}\": this name is reserved for the run that random numbers are of; rename the input",
+                    info.name
+                )));
+            }
             // before IR version 4 initialisers were inputs too; later they are defaults of inputs
             let level = self.level();
             let defined = level.scope().names.get(&info.name).copied().flatten();

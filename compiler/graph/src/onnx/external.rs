@@ -47,6 +47,8 @@ pub(crate) struct Files<'a> {
     names: Vec<String>,
     /// By location: the tensor that is the whole file, and its bytes, if the model places only one tensor in it.
     whole: BTreeMap<String, Option<(String, u64)>>,
+    /// Some tensors of the model were not read.
+    is_partial: bool,
 }
 
 impl<'a> Files<'a> {
@@ -57,7 +59,13 @@ impl<'a> Files<'a> {
             open: BTreeMap::new(),
             names: vec![String::new()],
             whole: BTreeMap::new(),
+            is_partial: false,
         }
+    }
+
+    /// A tensor of the model is not read, so what else a file holds is not known.
+    pub(crate) fn skip(&mut self) {
+        self.is_partial = true;
     }
 
     /// The names of the files.
@@ -65,7 +73,7 @@ impl<'a> Files<'a> {
     /// # Errors
     /// One tensor alone is in a file, to its end, and the file is longer than the tensor.
     pub(crate) fn into_names(self) -> Result<Vec<String>, Error> {
-        for (location, whole) in &self.whole {
+        for (location, whole) in self.whole.iter().filter(|_| !self.is_partial) {
             let size = self.open[location].1.len() as u64;
             if let Some((tensor, expected)) = whole
                 && *expected != size

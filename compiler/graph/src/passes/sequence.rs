@@ -266,6 +266,19 @@ fn gather(graph: &mut Graph, id: NodeId, sequence: TensorId, position: TensorId)
     Some(())
 }
 
+/// Whether only a run can tell that the pieces of the sequence fill the axis that they are cut from: a run on other sizes
+/// has to fail.
+fn is_unchecked(graph: &Graph, sequence: TensorId) -> bool {
+    let Some((_, node)) = pattern::made_by(graph, sequence, Op::SplitToSequence) else {
+        return false;
+    };
+    let whole = node.input(0).zip(axis(graph, node)).and_then(|(x, (axis, _))| {
+        let x = graph.tensor(x);
+        x.ty.shape.as_ref()?[axis].known().filter(|_| !x.upper_bound)
+    });
+    whole.is_none()
+}
+
 fn length(graph: &mut Graph, id: NodeId) -> Option<()> {
     let node = graph.node(id);
     let (sequence, length) = (node.input(0)?, node.output(0)?);
@@ -273,8 +286,8 @@ fn length(graph: &mut Graph, id: NodeId) -> Option<()> {
         return None;
     }
     let count = match elements(graph, sequence) {
-        Some(elements) => i64::try_from(elements.len()).ok()?,
-        None => {
+        Some(elements) if !is_unchecked(graph, sequence) => i64::try_from(elements.len()).ok()?,
+        _ => {
             // pieces of one, more than a Split would give
             let (_, node) = pattern::made_by(graph, sequence, Op::SplitToSequence)?;
             let x = graph.tensor(node.input(0).filter(|_| node.input(1).is_none())?);

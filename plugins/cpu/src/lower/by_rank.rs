@@ -11,6 +11,7 @@ use polychip_cpu_kernels::elementwise::{BinaryPlan, unary, unary_in_place};
 use polychip_cpu_kernels::gemm::{Elements, MatMulPlan};
 use polychip_cpu_kernels::reduce::{Reduce, ReducePlan};
 use polychip_cpu_kernels::reference::Storage;
+use polychip_cpu_kernels::reference::tensor::elements;
 use polychip_cpu_kernels::softmax::{log_softmax, softmax, softmax_in_place};
 use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_cpu_kernels::{AlignedVec, Binary, Isa, Unary};
@@ -146,7 +147,7 @@ impl ByRank {
         if x.is_empty() {
             return None;
         }
-        let room = |shape: &[usize]| Some(vec![0.0f32; axis::product(shape)?]);
+        let room = |shape: &[usize]| Some(vec![0.0f32; elements(shape).ok()?]);
         let isa = self.isa;
         match &self.kernel {
             Kernel::Unary(f) => {
@@ -220,7 +221,7 @@ impl ByRank {
         let mut shape = batch;
         shape.extend((a_dims.len() > 1).then_some(params.m));
         shape.extend((b_dims.len() > 1).then_some(params.n));
-        let mut y = vec![0.0f32; axis::product(&shape)?];
+        let mut y = vec![0.0f32; elements(&shape).ok()?];
         let mut scratch = self.scratch(plan.scratch_len(o.pool))?;
         plan.run(o.pool, a, b, &mut y[..], &mut scratch);
         *self.scratch.lock().unwrap_or_else(PoisonError::into_inner) = Some(scratch);
@@ -267,7 +268,7 @@ fn gathered(o: &Operands<'_>, (x, dims): Floats<'_>, along: i64) -> Option<(Vec<
     let mut shape = dims[..axis].to_vec();
     shape.extend_from_slice(indices.shape());
     shape.extend_from_slice(&dims[axis + 1..]);
-    let mut y = Vec::with_capacity(axis::product(&shape)?);
+    let mut y = Vec::with_capacity(elements(&shape).ok()?);
     for block in x.chunks_exact(size * inner).take(outer) {
         for &index in at {
             let row = if index < 0 { index + size as i64 } else { index };

@@ -135,6 +135,19 @@ pub(in crate::onnx) fn of_one_cpu(target: &Target<'_>, node: &Node) -> Error {
     ))
 }
 
+/// The most elements of a list of places that a conversion writes into the graph.
+const MAX_PLACES: i64 = 1 << 24;
+
+/// The attributes of a convolution that ONNX's op has too.
+const CONVOLUTION: &[&str] = &[
+    "auto_pad",
+    "dilations",
+    "group",
+    "kernel_shape",
+    "pads",
+    "strides",
+];
+
 impl Foreign<'_, '_> {
     /// The real values of a quantised tensor: codes, scale and, where it is given, zero point.
     fn dequantised(&mut self, slots: [usize; 3], axis: Option<i64>, role: &str) -> Result<TensorId, Error> {
@@ -188,12 +201,17 @@ impl Foreign<'_, '_> {
         }
     }
 
+    /// The values of an activation, in order; `None` where the second is given without the first.
+    fn activation_values(&self) -> Option<Vec<f32>> {
+        let (alpha, beta) = (self.float("activation_alpha"), self.float("activation_beta"));
+        (alpha.is_some() || beta.is_none()).then(|| alpha.into_iter().chain(beta).collect())
+    }
+
     fn matmul_activation(&mut self) -> Result<bool, Error> {
         let name = self.text("activation").unwrap_or_default();
-        let values: Vec<f32> = ["activation_alpha", "activation_beta"]
-            .iter()
-            .map_while(|name| self.float(name))
-            .collect();
+        let Some(values) = self.activation_values() else {
+            return Ok(false);
+        };
         let Some(activation) = self.activation(&name, &values) else {
             return Ok(false);
         };
@@ -305,10 +323,9 @@ impl Foreign<'_, '_> {
     }
 
     fn gemm(&mut self) -> Result<bool, Error> {
-        let values: Vec<f32> = ["activation_alpha", "activation_beta"]
-            .iter()
-            .map_while(|name| self.float(name))
-            .collect();
+        let Some(values) = self.activation_values() else {
+            return Ok(false);
+        };
         let name = self.text("activation").unwrap_or_default();
         let Some(activation) = self.activation(&name, &values) else {
             return Ok(false);
@@ -324,14 +341,7 @@ impl Foreign<'_, '_> {
         let Some(activation) = self.activation(&name, &self.floats("activation_params")) else {
             return Ok(false);
         };
-        let attributes = self.kept(&[
-            "auto_pad",
-            "dilations",
-            "group",
-            "kernel_shape",
-            "pads",
-            "strides",
-        ]);
+        let attributes = self.kept(CONVOLUTION);
         let inputs = (0..3).map(|slot| self.input(slot)).collect();
         let mut y = self.node(Op::Conv, inputs, "product", attributes)?;
         if let Some(added) = self.input(3) {

@@ -88,6 +88,10 @@ impl Foreign<'_, '_> {
         let twice = self.step(Op::Add, &[batch, batch], "mask.twice")?;
         let ends = self.step(Op::Slice, &[both, zero, batch], "mask.ends")?;
         let starts = self.step(Op::Slice, &[both, batch, twice], "mask.starts")?;
+        // of a vector with more than that, these are other numbers
+        let length = self.extent(mask, 0, "mask.length")?;
+        let has_starts = self.step(Op::Equal, &[length, twice], "mask.paired")?;
+        let starts = self.step(Op::Where, &[has_starts, starts, zero], "mask.starts.given")?;
         let ends = self.unsqueezed(ends, &[1], "mask.ends.column")?;
         let starts = self.unsqueezed(starts, &[1], "mask.starts.column")?;
         let before = self.step(Op::Less, &[places, ends], "mask.before")?;

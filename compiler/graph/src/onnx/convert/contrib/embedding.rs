@@ -175,7 +175,10 @@ impl Foreign<'_, '_> {
             sizes[quantise as usize]
         };
         let block = if block == 0 { extent } else { block };
-        if block <= 0 || self.size(scales, quantise as usize) != Some((extent + block - 1) / block) {
+        if block <= 0
+            || extent > super::MAX_PLACES
+            || self.size(scales, quantise as usize) != Some((extent + block - 1) / block)
+        {
             return Ok(false);
         }
         // some rows of a scale for all of them

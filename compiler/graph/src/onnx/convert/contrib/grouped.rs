@@ -47,7 +47,9 @@ impl Foreign<'_, '_> {
         };
         let rotated = self.int("do_rotary").unwrap_or(0) != 0;
         let half = self.input(7).and_then(|cos| self.size(cos, 1));
-        if rotated && (half.is_none() || self.input(8).is_none()) {
+        if rotated && (half.is_none() || self.input(8).is_none())
+            || self.input(14).is_some() != self.input(15).is_some()
+        {
             return Ok(false);
         }
         let parts = self.by_head(&sizes)?;

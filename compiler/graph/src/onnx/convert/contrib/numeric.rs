@@ -272,6 +272,12 @@ impl Foreign<'_, '_> {
             return Ok(false);
         };
         let count = (length - size) / step + 1;
+        if count
+            .checked_mul(size)
+            .is_none_or(|places| places > super::MAX_PLACES)
+        {
+            return Ok(false);
+        }
         let places: Vec<i64> = (0..count * size).map(|at| at / size * step + at % size).collect();
         let places = Literal {
             shape: vec![count as usize, size as usize],

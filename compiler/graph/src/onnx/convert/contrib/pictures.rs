@@ -18,14 +18,7 @@ impl Foreign<'_, '_> {
         let (Some(rank), Some(activation)) = (self.rank(x).filter(|&rank| rank >= 3), activation) else {
             return Ok(false);
         };
-        let attributes = self.kept(&[
-            "auto_pad",
-            "dilations",
-            "group",
-            "kernel_shape",
-            "pads",
-            "strides",
-        ]);
+        let attributes = self.kept(super::CONVOLUTION);
         let Some(x) = self.channels_first(x, "x.first")? else {
             return Ok(false);
         };
@@ -203,7 +196,7 @@ impl Foreign<'_, '_> {
         let Some([height, width]) = size.and_then(|size| <[i64; 2]>::try_from(size).ok()) else {
             return Ok(false);
         };
-        if height < 1 || width < 1 {
+        if !(1..=super::MAX_PLACES).contains(&height) || !(1..=super::MAX_PLACES).contains(&width) {
             return Ok(false);
         }
         let pictures = self.step(Op::Gather, &[x, which], "pictures")?;

@@ -62,14 +62,7 @@ impl Foreign<'_, '_> {
         let Some((x, rank)) = self.input(0).and_then(|x| Some((x, self.rank(x)?))) else {
             return Ok(false);
         };
-        let attributes = self.kept(&[
-            "auto_pad",
-            "dilations",
-            "group",
-            "kernel_shape",
-            "pads",
-            "strides",
-        ]);
+        let attributes = self.kept(super::CONVOLUTION);
         let mut inputs = self.0.node.inputs.clone();
         if self.int("channels_last").unwrap_or(0) == 0 {
             return self.last(Op::QLinearConv, inputs, attributes);
