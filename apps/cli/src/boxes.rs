@@ -97,6 +97,10 @@ fn by_row(outputs: &[(String, Array)]) -> Option<Vec<Found>> {
     let (_, array) = outputs.iter().find(|(_, array)| is(array))?;
     let values = values(array)?;
     let rows = values.as_chunks::<6>().0.iter();
+    // the last of a raw detector with one class is a score
+    if rows.clone().any(|row| row[5] < 0.0 || row[5].fract() != 0.0) {
+        return None;
+    }
     Some(
         rows.map(|&[left, top, right, bottom, score, class]| {
             (class.max(0.0) as usize, score, [left, top, right, bottom])

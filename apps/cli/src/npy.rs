@@ -195,6 +195,9 @@ fn narrow_text(bytes: &[u8]) -> anyhow::Result<String> {
     Ok(text.to_owned())
 }
 
+/// The most bytes of a file of strings.
+const MOST_TEXT: usize = 1 << 31;
+
 /// The file of an array of strings: NumPy's texts of the longest one's width.
 fn write_strings(array: &Array) -> anyhow::Result<Vec<u8>> {
     let texts = array.strings().context("the strings do not fit their shape")?;
@@ -204,6 +207,19 @@ fn write_strings(array: &Array) -> anyhow::Result<Vec<u8>> {
         .max()
         .unwrap_or(0)
         .max(1);
+    let bytes = texts
+        .len()
+        .checked_mul(width)
+        .and_then(|n| n.checked_mul(size_of::<u32>()));
+    anyhow::ensure!(
+        bytes.is_some_and(|bytes| bytes <= MOST_TEXT),
+        "NumPy gives each string the room of the longest one: {} strings of {width} characters are more than {MOST_TEXT} bytes",
+        texts.len()
+    );
+    anyhow::ensure!(
+        !texts.iter().any(|text| text.ends_with('\0')),
+        "a string ends in a NUL, which NumPy's files do not keep"
+    );
     let shape: Vec<u64> = array.shape.iter().map(|dim| *dim as u64).collect();
     let mut file = header::write(&format!("<U{width}"), &shape);
     for text in &texts {

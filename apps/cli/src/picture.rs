@@ -119,7 +119,8 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType, media: &MediaArguments) -> any
             width > 0 && height > 0 && width.saturating_mul(height) <= LIMIT / 3,
             "a picture of {width} × {height} is not possible"
         );
-        pixels = resize::resize(&pixels, width, height, resize);
+        pixels = resize::resize(&pixels, width, height, resize)
+            .with_context(|| format!("the picture is too long to be made {width} by {height}"))?;
     }
     let order: &[usize] = match (channels, media.colors) {
         (3, Some(Colors::Bgr)) => &[2, 1, 0],

@@ -28,11 +28,6 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType, media: &MediaArguments) -> any
         "sound needs an input of f32 or i16 [n], [1, n] or [1, channels, n]; this one is {ty}"
     );
     let (mut channels, rate) = samples(bytes)?;
-    if let Some(wanted) = media.sample_rate.filter(|wanted| *wanted != rate) {
-        for channel in &mut channels {
-            *channel = resampled(channel, rate, wanted);
-        }
-    }
     let time = dims
         .iter()
         .rposition(|dim| *dim != Some(1))
@@ -43,6 +38,16 @@ pub(crate) fn read(bytes: &[u8], ty: &TensorType, media: &MediaArguments) -> any
         let share = 1.0 / channels.len() as f32;
         let mean = |at: usize| channels.iter().map(|channel| channel[at] * share).sum();
         channels = vec![(0..channels[0].len()).map(mean).collect()];
+    }
+    if let Some(wanted) = media.sample_rate.filter(|wanted| *wanted != rate) {
+        let all = resampled_length(channels[0].len(), rate, wanted).saturating_mul(channels.len());
+        anyhow::ensure!(
+            all <= LIMIT,
+            "at {wanted} Hz, the sound has {all} samples, more than {LIMIT}"
+        );
+        for channel in &mut channels {
+            *channel = resampled(channel, rate, wanted);
+        }
     }
     let found = channels[0].len();
     let length = dims[time].unwrap_or(found);
@@ -99,6 +104,7 @@ fn samples(bytes: &[u8]) -> anyhow::Result<(Vec<Vec<f32>>, u32)> {
     let all = reader.len() as usize;
     anyhow::ensure!(all <= LIMIT, "{all} samples are too many");
     let count = usize::from(spec.channels);
+    anyhow::ensure!(spec.sample_rate > 0, "the WAV file has a sample rate of 0");
     anyhow::ensure!(count > 0 && all >= count, "the WAV file holds no sound");
     let interleaved: Vec<f32> = match spec.sample_format {
         hound::SampleFormat::Float => reader.samples::<f32>().collect::<Result<_, _>>().map_err(wrong)?,
@@ -117,13 +123,17 @@ fn samples(bytes: &[u8]) -> anyhow::Result<(Vec<Vec<f32>>, u32)> {
     Ok((channels.collect(), spec.sample_rate))
 }
 
+/// Number of samples at another rate.
+fn resampled_length(samples: usize, from: u32, to: u32) -> usize {
+    (samples as u64 * u64::from(to)).div_ceil(u64::from(from)) as usize
+}
+
 /// Samples at another rate, by a sinc in a Hann window that lets pass what both rates hold.
 fn resampled(samples: &[f32], from: u32, to: u32) -> Vec<f32> {
     let step = f64::from(from) / f64::from(to);
-    let length = (samples.len() as u64 * u64::from(to)).div_ceil(u64::from(from).max(1)) as usize;
     let width = step.max(1.0);
     let reach = CROSSINGS * width;
-    (0..length.min(LIMIT))
+    (0..resampled_length(samples.len(), from, to))
         .map(|index| {
             let at = index as f64 * step;
             let first = (at - reach).ceil().max(0.0) as usize;
@@ -256,5 +266,16 @@ mod tests {
             let off = (f64::from(*value) - tone(16_000.0, at) / 2.0).abs();
             assert!(off < 2e-3, "{at}: {value} is {off} off");
         }
+    }
+
+    #[test]
+    fn sound_that_grows_beyond_the_limit_is_refused() {
+        let ty = TensorType::known(DType::F32, &[1, 2]);
+        let media = MediaArguments {
+            sample_rate: Some(768_000),
+            ..MediaArguments::default()
+        };
+        let error = read(&wav(1, 1, &[0; 1000]), &ty, &media).unwrap_err();
+        assert!(error.to_string().contains("samples, more than"), "{error}");
     }
 }

@@ -4,12 +4,15 @@
 //! finds them.
 //!
 //! Invariants:
-//! 1. Such lines appear only with the log at level debug (`-vv`), or if loading fails or panics.
+//! 1. Such lines appear only with the log at level debug (`-vv`), or if loading panics, fails or leaves something out.
 //! 2. Standard error is restored in any case; lines of this program's own log are never withheld.
 
-/// Calls `load`, and withholds what is written to standard error meanwhile.
+/// Calls `load`, and withholds what is written to standard error meanwhile if all is well with what was loaded.
 #[cfg(unix)]
-pub(crate) fn withheld<T, E>(load: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+pub(crate) fn withheld<T, E>(
+    load: impl FnOnce() -> Result<T, E>,
+    is_well: impl FnOnce(&T) -> bool,
+) -> Result<T, E> {
     let withheld = if tracing::enabled!(tracing::Level::DEBUG) {
         None
     } else {
@@ -17,13 +20,16 @@ pub(crate) fn withheld<T, E>(load: impl FnOnce() -> Result<T, E>) -> Result<T, E
     };
     let result = load();
     if let Some(mut withheld) = withheld {
-        withheld.shows = result.is_err();
+        withheld.shows = !result.as_ref().is_ok_and(is_well);
     }
     result
 }
 
 #[cfg(not(unix))]
-pub(crate) fn withheld<T, E>(load: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+pub(crate) fn withheld<T, E>(
+    load: impl FnOnce() -> Result<T, E>,
+    _is_well: impl FnOnce(&T) -> bool,
+) -> Result<T, E> {
     load()
 }
 
@@ -98,25 +104,42 @@ mod tests {
         // no macro: the harness of tests keeps what those print
         let say = |text: &str| std::io::stderr().write_all(text.as_bytes()).unwrap();
         let seen = seen(|| {
-            let loaded = withheld(|| {
-                say("[noise of a driver]");
-                Ok::<_, ()>(7)
-            });
+            let loaded = withheld(
+                || {
+                    say("[noise of a driver]");
+                    Ok::<_, ()>(7)
+                },
+                |_| true,
+            );
             assert_eq!(loaded, Ok(7));
             say("[own line]");
-            let failed = withheld(|| {
-                say("[cause]");
-                Err::<(), _>(8)
-            });
+            let partly = withheld(
+                || {
+                    say("[reason]");
+                    Ok::<_, ()>(7)
+                },
+                |_| false,
+            );
+            assert_eq!(partly, Ok(7));
+            let failed = withheld(
+                || {
+                    say("[cause]");
+                    Err::<(), _>(8)
+                },
+                |()| true,
+            );
             assert_eq!(failed, Err(8));
             let panicked = std::panic::catch_unwind(|| {
-                withheld(|| -> Result<(), ()> {
-                    say("[last words]");
-                    std::panic::resume_unwind(Box::new(9))
-                })
+                withheld(
+                    || -> Result<(), ()> {
+                        say("[last words]");
+                        std::panic::resume_unwind(Box::new(9))
+                    },
+                    |()| true,
+                )
             });
             assert!(panicked.is_err());
         });
-        assert_eq!(seen, "[own line][cause][last words]");
+        assert_eq!(seen, "[own line][reason][cause][last words]");
     }
 }

@@ -1,14 +1,14 @@
 //! A picture in another size: linear between pixels, and over all pixels that become one where it gets smaller, as Pillow's
 //! `BILINEAR` does.
 
-use super::Pixels;
+use super::{LIMIT, Pixels};
 use crate::media_arguments::Resize;
 
 /// Grey around a picture, as detectors are trained with.
 const AROUND: u8 = 114;
 
-/// The picture in a size.
-pub(super) fn resize(pixels: &Pixels, width: usize, height: usize, how: Resize) -> Pixels {
+/// The picture in a size; `None` where it takes more than [`LIMIT`] bytes on the way, as very long ones do.
+pub(super) fn resize(pixels: &Pixels, width: usize, height: usize, how: Resize) -> Option<Pixels> {
     let (across, down) = (
         width as f64 / pixels.width as f64,
         height as f64 / pixels.height as f64,
@@ -31,8 +31,8 @@ pub(super) fn resize(pixels: &Pixels, width: usize, height: usize, how: Resize) 
         pixels,
         side(pixels.width, width, across),
         side(pixels.height, height, down),
-    );
-    placed(&inner, width, height)
+    )?;
+    Some(placed(&inner, width, height))
 }
 
 /// A picture in the middle of another size: what is beyond is cut, and grey is where nothing is.
@@ -53,7 +53,11 @@ fn placed(pixels: &Pixels, width: usize, height: usize) -> Pixels {
 }
 
 /// Columns first, then rows, each rounded to bytes.
-fn scaled(pixels: &Pixels, width: usize, height: usize) -> Pixels {
+fn scaled(pixels: &Pixels, width: usize, height: usize) -> Option<Pixels> {
+    let bytes = pixels.height.max(height).checked_mul(width)?.checked_mul(3)?;
+    if bytes > LIMIT {
+        return None;
+    }
     let mut across = Vec::with_capacity(width * pixels.height * 3);
     let taps = taps(pixels.width, width);
     for row in pixels.rgb.chunks_exact(pixels.width * 3) {
@@ -69,12 +73,12 @@ fn scaled(pixels: &Pixels, width: usize, height: usize) -> Pixels {
             }));
         }
     }
-    Pixels {
+    Some(Pixels {
         width,
         height,
         rgb,
         is_grey: pixels.is_grey,
-    }
+    })
 }
 
 fn mixed<'a>(weights: &[f64], pixel: impl Fn(usize) -> &'a [u8]) -> [u8; 3] {

@@ -194,7 +194,7 @@ fn other_sizes_match_pillow() {
         assert!(found.len() == wanted.len() && is_near, "{found:?}");
     };
     near(
-        &resize::resize(&pixels, 5, 3, Resize::Separate).rgb,
+        &resize::resize(&pixels, 5, 3, Resize::Separate).unwrap().rgb,
         &[
             18, 29, 14, 63, 29, 27, 113, 29, 41, 163, 29, 55, 207, 29, 67, 18, 100, 38, 63, 100, 51, 113,
             100, 65, 163, 100, 79, 207, 100, 91, 18, 171, 61, 63, 171, 74, 113, 171, 88, 163, 171, 102, 207,
@@ -202,26 +202,26 @@ fn other_sizes_match_pillow() {
         ],
     );
     near(
-        &resize::resize(&pixels, 4, 4, Resize::Separate).rgb,
+        &resize::resize(&pixels, 4, 4, Resize::Separate).unwrap().rgb,
         &[
             25, 15, 12, 81, 15, 28, 144, 15, 45, 200, 15, 61, 25, 71, 30, 81, 71, 46, 144, 71, 63, 200, 71,
             79, 25, 129, 49, 81, 129, 65, 144, 129, 82, 200, 129, 98, 25, 185, 67, 81, 185, 83, 144, 185,
             100, 200, 185, 116,
         ],
     );
-    let up = resize::resize(&pixels, 12, 7, Resize::Separate);
+    let up = resize::resize(&pixels, 12, 7, Resize::Separate).unwrap();
     near(&up.rgb[..12], &[0, 0, 0, 19, 0, 5, 40, 0, 11, 60, 0, 17]);
     near(&up.rgb[36..48], &[0, 31, 10, 19, 31, 15, 40, 31, 21, 60, 31, 27]);
     // half the size is 5 × 3: the middle three columns
-    let half = resize::resize(&pixels, 5, 3, Resize::Separate);
-    let cut = resize::resize(&pixels, 3, 3, Resize::Crop);
+    let half = resize::resize(&pixels, 5, 3, Resize::Separate).unwrap();
+    let cut = resize::resize(&pixels, 3, 3, Resize::Crop).unwrap();
     let row = |pixels: &Pixels, y: usize, x: std::ops::Range<usize>| {
         pixels.rgb[(y * pixels.width + x.start) * 3..(y * pixels.width + x.end) * 3].to_vec()
     };
     for y in 0..3 {
         assert_eq!(row(&cut, y, 0..3), row(&half, y, 1..4));
     }
-    let padded = resize::resize(&pixels, 5, 5, Resize::Pad);
+    let padded = resize::resize(&pixels, 5, 5, Resize::Pad).unwrap();
     assert_eq!(
         [row(&padded, 0, 0..5), row(&padded, 4, 0..5)],
         [[114; 15], [114; 15]]
@@ -229,4 +229,17 @@ fn other_sizes_match_pillow() {
     for y in 0..3 {
         assert_eq!(row(&padded, y + 1, 0..5), row(&half, y, 0..5));
     }
+}
+
+#[test]
+fn a_picture_that_grows_beyond_the_limit_on_the_way_is_refused() {
+    let pixels = Pixels {
+        width: 1,
+        height: 1_000_000,
+        rgb: vec![0; 3_000_000],
+        is_grey: false,
+    };
+    assert!(resize::resize(&pixels, 224, 224, Resize::Crop).is_none());
+    assert!(resize::resize(&pixels, 224, 224, Resize::Separate).is_none());
+    assert!(resize::resize(&pixels, 224, 224, Resize::Pad).is_some());
 }

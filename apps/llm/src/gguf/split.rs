@@ -57,6 +57,12 @@ pub(super) fn add(
         return Ok(());
     }
     let count = place.count;
+    if count > u64::from(u16::MAX) {
+        return Err(Error::malformed(format!(
+            "split.count is {count}; a split model has at most {} files",
+            u16::MAX
+        )));
+    }
     let Some(name) = path.and_then(Path::file_name) else {
         return Err(Error::unsupported(format!(
             "the bytes are one of {count} files of a split model: open its first file by its path"
