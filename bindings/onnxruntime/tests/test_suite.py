@@ -73,6 +73,19 @@ def is_alike(left: typing.Any, right: typing.Any) -> bool:
     return bool(left.dtype == right.dtype and left.shape == right.shape)
 
 
+def is_drawn(case: typing.Any, feed: dict[str, typing.Any], got: list[typing.Any]) -> bool:
+    """Whether random values are among those that the op can give."""
+    first = np.asarray(got[0], np.float64)
+    if "bernoulli" in case.name:
+        return bool(np.isin(first, (0, 1)).all())
+    x = next(np.asarray(value, np.float64) for name, value in feed.items() if name == "x")
+    ratio = float(feed["r"]) if "r" in feed else 0.5
+    kept = np.isclose(first, x / (1 - ratio), rtol=1e-3)
+    if len(got) > 1:
+        return bool(np.where(np.asarray(got[1]), kept, first == 0).all())
+    return bool((kept | (first == 0)).all())
+
+
 def is_random(case: typing.Any) -> bool:
     return "bernoulli" in case.name or ("training_dropout" in case.name and "zero_ratio" not in case.name)
 
@@ -117,6 +130,7 @@ def test_case(case: typing.Any) -> None:
             pytest.skip(f"not run by this ONNX Runtime: {error}")
         if is_random(case):
             assert all(is_alike(one, other) for one, other in zip(got, right, strict=True))
+            assert is_drawn(case, feed, got)
         elif not all(same(one, other, case) for one, other in zip(got, right, strict=True)):
             # ONNX Runtime of an older opset differs from the suite of a newer one
             reference = cpu.run(None, feed) if cpu else None
