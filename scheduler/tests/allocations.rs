@@ -337,9 +337,14 @@ fn in_turns<const N: usize>(
     (0..uncounted - uncounted / 4).for_each(|_| round());
     std::thread::sleep(Duration::from_millis(300));
     (0..uncounted / 4).for_each(|_| round());
-    let before = COUNT.load(Ordering::Relaxed);
-    (0..counted).for_each(|_| round());
-    COUNT.load(Ordering::Relaxed) - before
+    // beside other programs a run may wait in a way that none has before, and a queue grows: the least of some tries is
+    // what each round makes
+    let tries = (0..3).map(|_| {
+        let before = COUNT.load(Ordering::Relaxed);
+        (0..counted).for_each(|_| round());
+        COUNT.load(Ordering::Relaxed) - before
+    });
+    tries.min().unwrap_or(u64::MAX)
 }
 
 /// A stream of chunks through a model with a state and an open size.

@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::models;
-use crate::python::{Wheel, call, copied};
+use crate::python::{Wheel, call, copied, pytest};
 use crate::root::root;
 
 /// The package of the library.
@@ -117,19 +117,8 @@ fn fetched(python: &Path, release: &str) -> Result<PathBuf> {
 
 /// Runs the tests in Python, with these folders before its own packages.
 fn test(python: &Path, folders: &[PathBuf], options: &Options) -> Result<()> {
-    let mut tests = Command::new(python);
-    tests.args([
-        "-B",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-W",
-        "ignore",
-        "--tb=short",
-        "tests",
-    ]);
+    let mut tests = pytest(python);
+    tests.args(["-W", "ignore", "--tb=short", "tests"]);
     if let Some(named) = &options.named {
         tests.args(["-k", named]);
     }

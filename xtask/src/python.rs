@@ -171,12 +171,22 @@ fn newest(folder: &Path) -> Result<PathBuf> {
 
 /// Runs the tests in Python, with the module in this folder, or else with the installed one.
 fn test(python: &Path, module: Option<&Path>) -> Result<()> {
-    let mut tests = Command::new(python);
-    tests.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
+    let mut tests = pytest(python);
+    tests.arg("tests");
     if let Some(module) = module {
         tests.env("PYTHONPATH", module);
     }
     call(tests.current_dir(root().join(FOLDER)))
+}
+
+/// Tests in Python. One that hangs is ended with the stacks of its threads: no test takes a fraction of this time, and
+/// otherwise CI would wait until it is cut off, and say nothing.
+pub(crate) fn pytest(python: &Path) -> Command {
+    let mut tests = Command::new(python);
+    tests.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    tests.args(["-o", "faulthandler_timeout=300"]);
+    tests.args(["-o", "faulthandler_exit_on_timeout=true"]);
+    tests
 }
 
 pub(crate) fn call(command: &mut Command) -> Result<()> {

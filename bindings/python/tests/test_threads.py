@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -98,6 +99,8 @@ def test_forked_child_receives_an_error(runtime, doubler, x):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
+        # a child that waits for ever is ended
+        signal.alarm(60)
         said = "nothing"
         try:
             doubler.run({"x": x})
