@@ -18,7 +18,7 @@ pub(crate) struct Options {
     #[arg(long)]
     alone: bool,
     /// Options of `polychip-ops-bench`, such as `--only LSTM`, `--sizes small usual large`, `--threads 1 2`,
-    /// `--predict`, `--json FILE`
+    /// `--random 1000`, `--predict`, `--json FILE`
     #[arg(last = true)]
     arguments: Vec<String>,
 }

@@ -9,6 +9,8 @@ use polychip_graph::{Graph, Node, Tensor, infer, text};
 use polychip_ops::{Attr, Attributes, Literal, Op, TensorType};
 use serde::Serialize;
 
+pub(crate) mod random;
+
 /// The table's text.
 const TABLE: &str = include_str!("../ops.txt");
 
@@ -32,11 +34,14 @@ pub(crate) enum Size {
     Usual,
     /// About ten times the usual work.
     Large,
+    /// Drawn at random ([`random`]).
+    #[value(skip)]
+    Random,
 }
 
 /// A model of one op with inputs.
 pub(crate) struct Case {
-    /// `Op/line/type`, with the size behind it unless that is the usual one.
+    /// `Op/line/type`, with the size behind it unless that is the usual one; random cases have a number and the inputs' shapes.
     pub(crate) name: String,
     pub(crate) size: Size,
     pub(crate) made: Result<(Graph, Vec<Literal>), String>,
@@ -95,7 +100,7 @@ pub(crate) fn all(sizes: &[Size], only: &[String]) -> Result<Vec<Case>, String> 
         for spec in ops::read(&sized(size)?)? {
             let name = match size {
                 Size::Small => format!("{} small", spec.name),
-                Size::Usual => spec.name.clone(),
+                Size::Usual | Size::Random => spec.name.clone(),
                 Size::Large => format!("{} large", spec.name),
             };
             if wanted(&name) {
@@ -173,7 +178,7 @@ fn sized(size: Size) -> Result<String, String> {
         };
         let index = match size {
             Size::Small => 0,
-            Size::Usual => 1,
+            Size::Usual | Size::Random => 1,
             Size::Large => 2,
         };
         let own = sizes

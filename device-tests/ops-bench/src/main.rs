@@ -37,6 +37,12 @@ struct Arguments {
     /// Tensor sizes
     #[arg(long, value_enum, num_args = 1.., default_values_t = [Size::Usual])]
     sizes: Vec<Size>,
+    /// Instead of the table's sizes, draw so many cases with random sizes
+    #[arg(long, value_name = "COUNT", conflicts_with = "sizes")]
+    random: Option<usize>,
+    /// Seed of the random sizes
+    #[arg(long, default_value_t = 0, requires = "random")]
+    seed: u64,
     /// CPU thread counts, measured one after another
     #[arg(long, num_args = 1.., default_values_t = [1, 2])]
     threads: Vec<u32>,
@@ -75,7 +81,11 @@ struct Arguments {
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
-    let cases = cases::all(&arguments.sizes, &arguments.only).map_err(anyhow::Error::msg)?;
+    let cases = match arguments.random {
+        Some(count) => cases::random::cases(count, arguments.seed, &arguments.only),
+        None => cases::all(&arguments.sizes, &arguments.only),
+    };
+    let cases = cases.map_err(anyhow::Error::msg)?;
     if arguments.list {
         for case in &cases {
             report::line(&case.name);
