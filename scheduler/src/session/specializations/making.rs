@@ -42,7 +42,7 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
 
 impl Open {
     /// Makes the specialisation for these sizes. With a single device, the answers about other sizes do; where it refuses
-    /// the part that follows, it is asked about these sizes.
+    /// the part, it is asked about these sizes, and its refusal of a node is the error.
     pub(super) fn make(&self, sizes: &Sizes, policy: &Policy, answers: &Answers) -> Result<Made> {
         let start = Instant::now();
         let clock = PhaseClock(Cell::new(start));
@@ -74,12 +74,12 @@ impl Open {
         };
         let compiled = |planned: Planned| replan::compile(&self.shared, planned, policy, Loaded::default());
         let first = planned(known.as_ref().map(|(_, planned)| &**planned))?;
-        let mut costs_of = known.map(|(sizes, _)| sizes).filter(|_| first.is_resized());
+        let costs_of = known.map(|(sizes, _)| sizes).filter(|_| first.is_resized());
         let loaded = match compiled(first) {
             Err(error) if costs_of.is_some() => {
-                tracing::info!("a plan by the answers about other sizes: {error}; asking about these");
-                costs_of = None;
-                compiled(planned(None)?)?
+                // the only device; what it says about these sizes may name the node
+                planned(None)?;
+                return Err(error);
             }
             loaded => loaded?,
         };
