@@ -16,7 +16,6 @@ mod violation;
 
 pub use violation::{Violation, ViolationKind};
 
-use crate::fingerprint::model_fingerprint;
 use crate::objective::Goal;
 use crate::plan::{PLAN_VERSION, Plan};
 use crate::request::Request;
@@ -86,7 +85,7 @@ fn identity(e: &Evidence<'_>) -> Result<(), Violation> {
     if e.graph.node_bound() != nodes {
         return wrong(Inputs, "graph has removed nodes: it must be sorted".to_owned());
     }
-    let model = model_fingerprint(e.graph);
+    let model = e.request.fingerprint();
     if e.plan.model != model {
         return wrong(
             OtherModel,

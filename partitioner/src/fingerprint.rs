@@ -10,8 +10,14 @@ use polychip_graph::{Graph, TensorId, fingerprint};
 /// The name of a model in its plans: 64 hexadecimal digits.
 #[must_use]
 pub fn model_fingerprint(graph: &Graph) -> String {
+    model_fingerprint_of(graph, &fingerprint::structure(graph))
+}
+
+/// As [`model_fingerprint`], of a graph whose structure's hash is known.
+#[must_use]
+pub fn model_fingerprint_of(graph: &Graph, structure: &[u8; 32]) -> String {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&fingerprint::structure(graph));
+    hasher.update(structure);
     let mut wiring: Vec<u8> = Vec::with_capacity(graph.node_count() * 24);
     let mut number = |value: usize| wiring.extend((value as u64).to_le_bytes());
     number(graph.tensor_count());

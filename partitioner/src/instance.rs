@@ -7,7 +7,6 @@
 
 use crate::cost::{Cost, Provenance};
 use crate::error::{Error, Repr};
-use crate::fingerprint::model_fingerprint;
 use crate::objective::{Goal, Objective};
 use crate::problem::{FORBIDDEN, MAX_DEVICES, Moved, Problem, Source};
 use crate::request::Request;
@@ -97,6 +96,7 @@ impl<'a> Inputs<'a> {
             links,
             objective,
             options,
+            model: _,
         } = request;
         let nodes = graph.node_count();
         if graph.node_bound() != nodes {
@@ -169,7 +169,7 @@ impl<'a> Inputs<'a> {
             )));
         }
         Ok(Self {
-            model: model_fingerprint(graph),
+            model: request.fingerprint(),
             fastest: None,
             request,
         })

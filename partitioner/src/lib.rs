@@ -54,7 +54,7 @@ pub use crossing::Crossing;
 pub use diff::{Because, Compared, Figures, MovedNode, PlanDiff, Source, Sources, diff};
 pub use error::{Error, ErrorKind};
 pub use explain::{Alternative, Counterfactual, Explanation, NodeExplanation, Reason, Unlock, explain};
-pub use fingerprint::model_fingerprint;
+pub use fingerprint::{model_fingerprint, model_fingerprint_of};
 pub use front::{Front, front};
 pub use index::{DeviceIndex, PartIndex};
 pub use limit_report::{Limit, LimitReport};

@@ -26,6 +26,8 @@ pub struct Request<'a> {
     pub objective: Objective,
     /// Pins, homes and search limits.
     pub options: &'a Options,
+    /// The graph's [`model_fingerprint`](crate::model_fingerprint), if the caller has it; computed where it is missing.
+    pub model: Option<&'a str>,
 }
 
 impl<'a> Request<'a> {
@@ -40,6 +42,7 @@ impl<'a> Request<'a> {
             links,
             objective: Objective::latency(),
             options: &DEFAULT,
+            model: None,
         }
     }
 
@@ -47,6 +50,25 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn toward(self, objective: Objective) -> Self {
         Self { objective, ..self }
+    }
+
+    /// States the graph's fingerprint, which takes longer to compute than most plans.
+    #[must_use]
+    pub fn of_model(self, model: &'a str) -> Self {
+        Self {
+            model: Some(model),
+            ..self
+        }
+    }
+
+    /// The graph's fingerprint.
+    pub(crate) fn fingerprint(&self) -> String {
+        let computed = || crate::fingerprint::model_fingerprint(self.graph);
+        debug_assert!(
+            self.model.is_none_or(|model| model == computed()),
+            "invariant: the stated fingerprint is the graph's"
+        );
+        self.model.map_or_else(computed, str::to_owned)
     }
 
     /// Sets the options.

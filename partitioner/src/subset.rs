@@ -91,6 +91,8 @@ impl Subset {
             links: &self.links,
             objective: inputs.objective,
             options: &self.options,
+            // the inputs have it
+            model: None,
         })
     }
 

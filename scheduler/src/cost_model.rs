@@ -13,9 +13,11 @@ mod figure;
 mod first_use;
 mod moving;
 mod power;
+mod resize;
 mod resolve;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::Device;
@@ -33,6 +35,8 @@ use crate::policy::Settings;
 /// Everything the partitioner needs of the devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Prices {
+    /// Fingerprint of the graph that is priced.
+    pub(crate) model: Arc<str>,
     pub(crate) targets: Vec<Target>,
     pub(crate) costs: CostTable,
     /// Costs of nodes as the plugins state them, times what calibration found, before anything that was measured of the model.
@@ -47,7 +51,7 @@ pub(crate) struct Prices {
 impl Prices {
     /// What is asked of the partitioner for a graph at these prices: least time, until something else is asked for.
     pub(crate) fn request<'a>(&'a self, graph: &'a Graph) -> Request<'a> {
-        Request::new(graph, &self.targets, &self.costs, &self.links)
+        Request::new(graph, &self.targets, &self.costs, &self.links).of_model(&self.model)
     }
 }
 

@@ -113,7 +113,7 @@ pub use session::deadline_miss::{LateCause, LatencyReport, LatenessReport};
 pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, MissedLimit, ReadyPlan};
 pub use session::learn::report::{LearningReport, TrialReport, TrialState};
 pub use session::replicas::ReplicaReport;
-pub use session::specialization_report::{ShapesReport, SpecialisationReport};
+pub use session::specialization_report::{PlanningPhases, ShapesReport, SpecialisationReport};
 pub use support::Support;
 pub use tensor::values::{Values, ValuesMut};
 pub use tensor::{Element, Input, Output, TensorSpec};

@@ -5,11 +5,14 @@
 //! 2. A plan read from a file is checked in the same way as a new one.
 
 mod cadence;
+mod devices;
 mod incumbent;
+mod resized;
 mod settled;
 mod thermal_readmission;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use polychip_graph::{Graph, NodeId, passes, random};
@@ -28,6 +31,10 @@ use crate::refusal;
 use crate::shared::Shared;
 use crate::thermal_exclusion;
 use crate::warning::{self, Warning};
+
+pub(crate) use devices::choose_devices;
+use devices::no_such_device;
+pub(crate) use resized::may_resize;
 
 /// Planning rounds in which measured parts may change the plan.
 const ROUNDS: usize = 8;
@@ -50,7 +57,7 @@ const OTHER_STEPS: usize = 3;
 #[derive(Debug, Clone)]
 pub struct Planned {
     pub(crate) model: Model,
-    pub(crate) graph: Graph,
+    pub(crate) graph: Arc<Graph>,
     pub(crate) devices: Vec<Device>,
     evidence: Evidence,
     /// What the evidence gives.
@@ -76,7 +83,19 @@ impl Planned {
         policy: &Policy,
         watch: &dyn Fn(PlanningStep<'_>),
     ) -> Result<Planned> {
-        let mut made = Prepared::watched(shared, model, policy, watch)?;
+        Planned::like(shared, model, policy, None, watch)
+    }
+
+    /// A new plan that rests on the devices' answers about `known`, the same model in other sizes, where that cannot
+    /// change the placement; otherwise on their answers about these sizes.
+    pub(crate) fn like(
+        shared: &Shared,
+        model: &Model,
+        policy: &Policy,
+        known: Option<&Planned>,
+        watch: &dyn Fn(PlanningStep<'_>),
+    ) -> Result<Planned> {
+        let mut made = Prepared::watched(shared, model, policy, known, watch)?;
         made.options = made.pinned(policy)?;
         made.events = refusal::apply(
             &made.graph,
@@ -115,7 +134,7 @@ impl Planned {
     ) -> Result<Planned> {
         let mut made = Prepared {
             model: self.model.clone(),
-            graph: self.graph.clone(),
+            graph: Arc::clone(&self.graph),
             devices: self.devices.clone(),
             evidence: self.evidence.clone(),
             now: self.now.clone(),
@@ -137,7 +156,7 @@ impl Planned {
     ) -> Result<Planned> {
         let mut made = Prepared {
             model: self.model.clone(),
-            graph: self.graph.clone(),
+            graph: Arc::clone(&self.graph),
             devices: self.devices.clone(),
             evidence: self.evidence.clone(),
             now: self.now.clone(),
@@ -158,7 +177,7 @@ impl Planned {
         let before = self.options.longest_part;
         let mut made = Prepared {
             model: self.model.clone(),
-            graph: self.graph.clone(),
+            graph: Arc::clone(&self.graph),
             devices: self.devices.clone(),
             evidence: self.evidence.clone(),
             now: self.now.clone(),
@@ -460,7 +479,7 @@ enum Choice {
 /// What planning starts from.
 pub(crate) struct Prepared {
     model: Model,
-    pub(crate) graph: Graph,
+    pub(crate) graph: Arc<Graph>,
     pub(crate) devices: Vec<Device>,
     pub(crate) evidence: Evidence,
     now: Vec<Conditions>,
@@ -471,13 +490,14 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Prepared> {
-        Prepared::watched(shared, model, policy, &|_| {})
+        Prepared::watched(shared, model, policy, None, &|_| {})
     }
 
     fn watched(
         shared: &Shared,
         model: &Model,
         policy: &Policy,
+        known: Option<&Planned>,
         watch: &dyn Fn(PlanningStep<'_>),
     ) -> Result<Prepared> {
         let open = model.open_dims();
@@ -495,9 +515,6 @@ impl Prepared {
         let begin = |number: usize, words: &str| watch(PlanningStep { number, steps, words });
         begin(0, "simplifying the model");
         let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
-        let descriptors = model.descriptors(&graph);
-        let flat = FlatGraph::new(&graph, &descriptors)
-            .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
         let mut now = match policy.priced_under() {
             Some(conditions) => vec![conditions.clone(); devices.len()],
             None => shared.expected(&devices),
@@ -511,9 +528,17 @@ impl Prepared {
             settings: policy.settings(),
             now: &now,
         };
-        let mut evidence = Evidence::collect(&graph, &flat, &devices, rows, &|index, device| {
-            begin(1 + index, &format!("asking {device}"));
-        })?;
+        let asked = |index: usize, device: &str| begin(1 + index, &format!("asking {device}"));
+        let resized = known.and_then(|known| known.resized(&graph, &devices, rows, &asked));
+        let mut evidence = match resized {
+            Some(evidence) => evidence,
+            None => {
+                let descriptors = model.descriptors(&graph);
+                let flat = FlatGraph::new(&graph, &descriptors)
+                    .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
+                Evidence::collect(&graph, &flat, &devices, rows, &asked)?
+            }
+        };
         for (name, heat) in policy.heats() {
             let index = devices.iter().position(|device| device.name() == name);
             if let Some(index) = index {
@@ -524,7 +549,7 @@ impl Prepared {
         }
         Ok(Prepared {
             model: model.clone(),
-            graph,
+            graph: Arc::new(graph),
             devices,
             evidence,
             now,
@@ -713,54 +738,6 @@ pub(crate) fn known_period(shared: &Shared, model: &Model, policy: &Policy) -> R
     let devices = choose_devices(shared, policy)?;
     let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
     Ok(cadence::known_period(&shared.profile, &graph))
-}
-
-/// The devices that a policy names, however hot they are.
-pub(crate) fn choose_devices(shared: &Shared, policy: &Policy) -> Result<Vec<Device>> {
-    let all = shared.host.devices();
-    let devices: Vec<Device> = match policy.wanted_devices() {
-        None => all.to_vec(),
-        Some(names) => {
-            let mut chosen: Vec<Device> = Vec::new();
-            for name in names {
-                let matches = |device: &&Device| device.name() == name || device.plugin().name == *name;
-                let found: Vec<&Device> = all.iter().filter(matches).collect();
-                if found.is_empty() {
-                    return Err(no_such_device(shared, name));
-                }
-                for device in found {
-                    if !chosen.iter().any(|other| other.name() == device.name()) {
-                        chosen.push(device.clone());
-                    }
-                }
-            }
-            chosen
-        }
-    };
-    if devices.is_empty() {
-        return Err(Error::new(ErrorKind::NoDevice, "no device was found"));
-    }
-    Ok(devices)
-}
-
-fn no_such_device(shared: &Shared, name: &str) -> Error {
-    let known: Vec<&str> = shared.host.devices().iter().map(Device::name).collect();
-    let mut words = format!("there is no device {name}; there are: {}", known.join(", "));
-    // of what is not used, what may have had the device; the rest would bury it
-    let plugin = name.split(':').next().unwrap_or(name);
-    let file = format!("polychip_plugin_{plugin}");
-    for refusal in shared.host.refusals() {
-        let device = refusal.subject.split(':').next() == Some(plugin);
-        let linked = refusal
-            .reason
-            .split_whitespace()
-            .take(2)
-            .any(|word| word == plugin);
-        if device || linked || refusal.subject.contains(&file) {
-            words.push_str(&format!("; not used: {refusal}"));
-        }
-    }
-    Error::new(ErrorKind::BadPlugin, words)
 }
 
 /// Whether weights of 16 bits stay so, behind a Cast, for sessions of this policy on these devices: where all nodes go to the CPU

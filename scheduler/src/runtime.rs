@@ -237,9 +237,9 @@ impl Runtime {
         Planned::with_plan(&self.0, model, policy, plan)
     }
 
-    /// Plans, checks, compiles and loads a model, ready to run. If the model has open sizes, the
-    /// first [`Session::submit`] or [`Session::prepare`] with new input sizes does this for these
-    /// sizes. The results are cached ([`Policy::specialization_cache_bytes`]).
+    /// Plans, checks, compiles and loads a model, ready to run. If the model has open sizes, this
+    /// optimizes the model as far as that is possible for any sizes; the first [`Session::submit`]
+    /// or [`Session::prepare`] with new input sizes does the rest for these sizes. The results are cached ([`Policy::specialization_cache_bytes`]).
     ///
     /// # Errors
     /// As for [`Runtime::plan`], or a device refused its part. For a model with open sizes: the
@@ -248,7 +248,11 @@ impl Runtime {
     pub fn session(&self, model: &Model, policy: Policy) -> Result<Session> {
         if !model.open_dims().is_empty() || model.has_open_rank() {
             self.calibrated_for(&policy)?;
-            return Session::open(Arc::clone(&self.0), model, policy);
+            let session = Session::open(Arc::clone(&self.0), model, policy)?;
+            if !model.has_open_rank() {
+                session.0.simplify();
+            }
+            return Ok(session);
         }
         if let Some((name, _)) = policy.buckets().first() {
             let words = format!(

@@ -2,6 +2,8 @@
 //!
 //! Not here: costs and placement ([`Planned`](crate::Planned)).
 
+use std::sync::Arc;
+
 use polychip_graph::Graph;
 use polychip_host::Device;
 use polychip_partitioner::Target;
@@ -15,7 +17,7 @@ use crate::shared::Shared;
 /// Which device supports which node of a model.
 #[derive(Debug, Clone)]
 pub struct Support {
-    graph: Graph,
+    graph: Arc<Graph>,
     devices: Vec<Device>,
     targets: Vec<Target>,
 }

@@ -29,6 +29,8 @@
 //!
 //! Not here: op conversion between opsets (`onnx`), binding of size names, device choices.
 
+use polychip_ops::Op;
+
 use crate::{Error, Evaluate, Graph, Node, verify};
 
 mod batch_norm;
@@ -161,8 +163,10 @@ impl Pipeline<'_> {
                 self.clean(graph, report, false)?;
             }
         }
-        // a dequantised constant that no encoding uses is folded like any other node
-        self.clean(graph, report, true)?;
+        // a dequantised constant that no encoding uses is folded like any other node; nothing else is left to clean
+        if self.options.quantised && graph.nodes().any(|(_, node)| node.op == Op::DequantizeLinear) {
+            self.clean(graph, report, true)?;
+        }
         self.pass(graph, report, "padding", padding::run)?;
         if self.options.groups {
             self.pass(graph, report, "group", group::run)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use polychip::{Policy, Runtime, Session};
+use polychip::{PlanningPhases, Policy, Runtime, Session, SpecialisationReport};
 use polychip_device_tests::compare::deviation;
 use polychip_device_tests::npy;
 use polychip_device_tests::process::{forget_peak, memory};
@@ -54,6 +54,8 @@ pub(crate) struct Kept {
     pub(crate) copies: u64,
     /// Time to plan for each of the shapes that are kept.
     pub(crate) planning_ns: Vec<u64>,
+    /// The same by phase.
+    pub(crate) phases: Vec<(String, Vec<u64>)>,
 }
 
 /// Serves one model until its input ends.
@@ -211,7 +213,24 @@ fn kept(session: &Session) -> Kept {
         bytes: shapes.bytes,
         copies: report.copies,
         planning_ns: shapes.kept.iter().map(|one| one.planning_ns).collect(),
+        phases: phases(&shapes.kept),
     }
+}
+
+/// The times of each phase of planning, by specialisation.
+fn phases(kept: &[SpecialisationReport]) -> Vec<(String, Vec<u64>)> {
+    let phase = |name: &str, time: fn(&PlanningPhases) -> u64| {
+        let times = kept.iter().map(|one| time(&one.phases));
+        (name.to_owned(), times.collect())
+    };
+    vec![
+        phase("bind", |phases| phases.bind_ns),
+        phase("simplify", |phases| phases.simplify_ns),
+        phase("ask", |phases| phases.ask_ns),
+        phase("place", |phases| phases.place_ns),
+        phase("compile", |phases| phases.compile_ns),
+        phase("connect", |phases| phases.connect_ns),
+    ]
 }
 
 pub(crate) fn say(value: &impl Serialize) -> Result<()> {

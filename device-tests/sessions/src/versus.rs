@@ -116,6 +116,19 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<String> {
             ms(part(&kept.planning_ns, 1.0)),
             kept.bytes as f64 / f64::from(1 << 20)
         );
+        for (phase, times) in &kept.phases {
+            text += &format!("\nplanning, {phase}: median {:.3} ms", ms(part(times, 0.5)));
+        }
+        let (first, warm) = new_sizes(&mine, arguments.count);
+        let (peer_first, peer_warm) = new_sizes(&theirs, arguments.count);
+        text += &format!(
+            "\nfirst answer / warm run, median over the inputs: {:.2} / {:.2} ms, ONNX Runtime {:.2} / {:.2} ms; first answers: {:.2}",
+            ms(first),
+            ms(warm),
+            ms(peer_first),
+            ms(peer_warm),
+            first as f64 / peer_first as f64
+        );
     }
     if let Some(fixed) = fixed {
         let (all, alone) = (part(&mine.warm, 0.99), part(&fixed, 0.99));
@@ -128,6 +141,13 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<String> {
     }
     ensure!(apart <= 1e-3, "{text}\nthe answers differ by {apart:.1e}");
     Ok(text)
+}
+
+/// Medians over the inputs: of their first run, and of their fastest later run.
+fn new_sizes(side: &Side, count: usize) -> (u64, u64) {
+    let later = |input: usize| side.warm.iter().skip(input).step_by(count.max(1)).min().copied();
+    let warm: Vec<u64> = (0..side.first.len()).filter_map(later).collect();
+    (part(&side.first, 0.5), part(&warm, 0.5))
 }
 
 fn table(ours: &Side, peer: &Side) -> Table {

@@ -46,6 +46,7 @@ impl World {
             links: &self.links,
             objective: self.objective,
             options: &self.options,
+            model: None,
         }
     }
 

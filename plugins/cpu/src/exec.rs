@@ -22,7 +22,7 @@ use crate::arenas::{Arenas, Need};
 use crate::part::Part;
 use crate::pools::Pools;
 use crate::step::{Memory, Operands, Program, Slots, Step, bytes_of, tensor_from_bytes};
-use crate::weights::{Packed, Weights};
+use crate::weights::{HeldContents, Packed, Weights};
 
 /// What a run works with, beside the arena.
 struct Workplace {
@@ -52,6 +52,8 @@ pub struct CpuExecutable {
     program: Arc<Program>,
     /// Held for its memory, which the workplaces point to.
     packed: Arc<Packed>,
+    /// Hashes of its constants, for other parts with the same.
+    _contents: HeldContents,
     ports: Vec<Port>,
     inputs: usize,
     /// Threads of a run.
@@ -138,7 +140,7 @@ impl CpuExecutable {
     pub(crate) fn new(
         common: Arc<Common>,
         program: Arc<Program>,
-        packed: Arc<Packed>,
+        (packed, contents): (Arc<Packed>, HeldContents),
         ports: Vec<Port>,
         inputs: usize,
         threads: usize,
@@ -154,6 +156,7 @@ impl CpuExecutable {
             common,
             program,
             packed,
+            _contents: contents,
             ports,
             inputs,
             threads,

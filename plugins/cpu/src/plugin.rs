@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
-    CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
+    CompileOptions, Constant, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
     HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, Plugin, PluginInfo, Precision,
     Preemption, RatesWanted, Result, RunQueue, Runner, Support, Telemetry,
 };
@@ -126,6 +126,18 @@ fn settings(plugin: &CpuPlugin, processor: &Processor, threads: usize) -> String
         ("threads", threads.to_string()),
         ("tune", if plugin.tune { "on" } else { "off" }.to_owned()),
     ])
+}
+
+/// All constants of a graph, those of graphs inside its nodes among them.
+fn constants(graph: &GraphView<'_>) -> Vec<Constant> {
+    let mut all: Vec<Constant> = graph.tensors().filter_map(|tensor| tensor.constant()).collect();
+    for node in graph.nodes() {
+        let bodies = node.bodies().map(|body| body.graph);
+        for inner in bodies.chain(node.decomposition()) {
+            all.extend(constants(&inner));
+        }
+    }
+    all
 }
 
 /// The CPU.
@@ -352,10 +364,11 @@ impl Device for CpuDevice {
                 program.packed_len
             ),
         );
+        let contents = self.common.weights.hold(&packed, constants(&graph));
         Ok(Arc::new(CpuExecutable::new(
             Arc::clone(&self.common),
             program,
-            packed,
+            (packed, contents),
             ports,
             inputs,
             pool.threads(),

@@ -6,7 +6,9 @@
 //!    whose constants are folded anew for another input size shares them too, and no address outlives its model. Debug
 //!    builds pack what they find again and compare, so that every test proves that.
 //! 3. Sections that are packed together lie together, on huge pages where those pay; so they are freed together.
-//! 4. What packs a section holds what it packs, scales and zero points too. So it is dropped when all is packed, and a
+//! 4. The contents of a constant are hashed once as long as an executable that was loaded with it lives: until then the
+//!    host keeps these bytes where they are. So another size of a model reads no weight.
+//! 5. What packs a section holds what it packs, scales and zero points too. So it is dropped when all is packed, and a
 //!    program holds where its sections are, and no more.
 //!
 //! Not here: how weights are laid out (`cpu-kernels`), how they travel in a blob (`blob`).
@@ -97,7 +99,7 @@ impl Recipe {
         }
     }
 
-    fn key(&self, len: usize) -> Key {
+    fn key(&self, len: usize, contents: &Contents) -> Key {
         let mut hasher = blake3::Hasher::new();
         let feed = |hasher: &mut blake3::Hasher, bytes: &[u8]| {
             hasher.update(&(bytes.len() as u64).to_le_bytes());
@@ -132,14 +134,52 @@ impl Recipe {
             let bytes = constant.as_ref().map_or(0, |constant| constant.bytes().len());
             hasher.update(&(bytes as u64).to_le_bytes());
             if let Some(constant) = constant {
-                constant.blocks(|block| {
-                    hasher.update(block);
-                });
+                hasher.update(&contents.of(constant));
             }
         }
         *hasher.finalize().as_bytes()
     }
 }
+
+/// Where the bytes of a constant lie: their address, and how many they are.
+type Place = (usize, usize);
+
+/// Bytes from which on the hash of a constant is remembered.
+const REMEMBERED: usize = 4 << 10;
+
+/// Hashes of constants' contents.
+#[derive(Debug, Default)]
+struct Contents {
+    /// Those of constants that loaded parts hold, by part, the latest last.
+    known: Vec<HeldContents>,
+    /// Those that were made or found since.
+    used: Mutex<BTreeMap<Place, Key>>,
+}
+
+impl Contents {
+    fn of(&self, constant: &Constant) -> Key {
+        let bytes = constant.bytes();
+        let place = (bytes.as_ptr().addr(), bytes.len());
+        let hash = || {
+            let mut hasher = blake3::Hasher::new();
+            constant.blocks(|block| {
+                hasher.update(block);
+            });
+            *hasher.finalize().as_bytes()
+        };
+        if bytes.len() < REMEMBERED {
+            return hash();
+        }
+        let known = self.known.iter().rev().find_map(|held| held.get(&place));
+        let key = known.copied().unwrap_or_else(hash);
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.insert(place, key);
+        key
+    }
+}
+
+/// Hashes of the constants that a loaded part holds; they hold as long as this lives.
+pub(crate) type HeldContents = Arc<BTreeMap<Place, Key>>;
 
 /// The address of the first float of a section.
 #[derive(Debug, Clone, Copy)]
@@ -158,6 +198,8 @@ pub(crate) struct Packed {
     held: Vec<Arc<AlignedVec>>,
     /// Bytes that no other had.
     own_bytes: u64,
+    /// Hashes of what was packed.
+    contents: BTreeMap<Place, Key>,
 }
 
 impl Packed {
@@ -180,6 +222,7 @@ impl Packed {
             table: table.map(Address).collect(),
             held: Vec::new(),
             own_bytes: bytes.sum(),
+            contents: BTreeMap::new(),
         }
     }
 
@@ -228,6 +271,8 @@ struct Shelved {
 #[derive(Default)]
 pub(crate) struct Weights {
     shelf: Mutex<BTreeMap<Key, Shelved>>,
+    /// Hashes of constants, by the loaded part that holds them.
+    contents: Mutex<Vec<Weak<BTreeMap<Place, Key>>>>,
 }
 
 /// The location of a packed section.
@@ -242,11 +287,36 @@ impl Weights {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes the hashes of what was packed for a part that is loaded now, as far as these constants are its own. They are
+    /// known as long as the result lives: no longer than the loaded part.
+    pub(crate) fn hold(&self, packed: &Packed, constants: Vec<Constant>) -> HeldContents {
+        let place = |constant: Constant| (constant.bytes().as_ptr().addr(), constant.bytes().len());
+        let own = constants.into_iter().map(place).filter_map(|place| {
+            let key = packed.contents.get(&place)?;
+            Some((place, *key))
+        });
+        let held = Arc::new(own.collect());
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.retain(|other| other.strong_count() > 0);
+        contents.push(Arc::downgrade(&held));
+        held
+    }
+
+    /// Hashes of the constants that loaded parts hold; what holds them has to live as long as they are used.
+    fn held(&self) -> Vec<HeldContents> {
+        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Packs the sections that no part holds, and shares the rest.
     ///
     /// On the threads that will run the program, so that loading takes no more of the machine than running.
     pub(crate) fn pack(&self, packers: &[Packer], pool: &ThreadPool) -> Result<Packed> {
-        let keys = keys(packers, pool);
+        let contents = Contents {
+            known: self.held(),
+            ..Contents::default()
+        };
+        let keys = keys(packers, &contents, pool);
         let (locations, new, floats) = self.locations(packers, &keys);
         let mut memory = crate::arena::memory(floats, "packed weights")?;
         let new_packers: Vec<(usize, &Packer)> = new
@@ -278,6 +348,7 @@ impl Weights {
             table,
             held,
             own_bytes: 4 * floats as u64,
+            contents: contents.used.into_inner().unwrap_or_else(PoisonError::into_inner),
         };
         #[cfg(debug_assertions)]
         packed.check(packers, pool)?;
@@ -317,12 +388,12 @@ impl Weights {
 /// Floats of a cache line: where sections start.
 pub(crate) const ALIGN: usize = crate::arena::ALIGN / 4;
 
-fn keys(packers: &[Packer], pool: &ThreadPool) -> Vec<Key> {
+fn keys(packers: &[Packer], contents: &Contents, pool: &ThreadPool) -> Vec<Key> {
     let keys: Vec<OnceLock<Key>> = packers.iter().map(|_| OnceLock::new()).collect();
     let order = largest_first(packers.iter());
     pool.run(order.len(), &|chunk| {
         let index = order[chunk];
-        keys[index].get_or_init(|| packers[index].recipe.key(packers[index].len));
+        keys[index].get_or_init(|| packers[index].recipe.key(packers[index].len, contents));
     });
     let keys = keys.into_iter().map(OnceLock::into_inner);
     keys.map(|key| key.expect("invariant: every chunk ran")).collect()
@@ -439,17 +510,21 @@ mod tests {
             ..Tensor::new(DType::F32, Some(vec![2]))
         };
         let (a, b) = (tensor(vec![1, 2, 3, 4], "a"), tensor(vec![1, 2, 3, 5], "a"));
-        let key = |tensor: &Tensor| Recipe::new("x").of(tensor).key(2);
+        let contents = Contents::default();
+        let key = |tensor: &Tensor| Recipe::new("x").of(tensor).key(2, &contents);
         assert_eq!(key(&a), key(&tensor(vec![1, 2, 3, 4], "b")));
         assert_ne!(key(&a), key(&b));
-        assert_ne!(Recipe::new("x").of_any(None).key(2), Recipe::new("x").key(2));
         assert_ne!(
-            Recipe::new("x").by(0.0f32).key(2),
-            Recipe::new("x").by(-0.0f32).key(2)
+            Recipe::new("x").of_any(None).key(2, &contents),
+            Recipe::new("x").key(2, &contents)
         );
         assert_ne!(
-            Recipe::new("x").of(&a).of(&b).key(2),
-            Recipe::new("x").of(&b).of(&a).key(2)
+            Recipe::new("x").by(0.0f32).key(2, &contents),
+            Recipe::new("x").by(-0.0f32).key(2, &contents)
+        );
+        assert_ne!(
+            Recipe::new("x").of(&a).of(&b).key(2, &contents),
+            Recipe::new("x").of(&b).of(&a).key(2, &contents)
         );
     }
 }

@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use polychip_graph::{Graph, Node};
+use polychip_graph::{Graph, Node, fingerprint};
 use polychip_host::{Device, DeviceKind, FlatGraph};
 use polychip_partitioner::{
     Cost, DeviceIndex, Energy, EnergyProvenance, EnergyRange, LinkTable, Milliwatts, Part, Provenance,
-    Refusal, Target, Time,
+    Refusal, Target, Time, model_fingerprint_of,
 };
 use polychip_profile::predict::Predicted;
 use polychip_profile::{NearMatch, Profile, Summary, work};
@@ -42,6 +42,12 @@ const CPU_CORES: u32 = 0;
 /// All that is known of a model on some devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Evidence {
+    /// Hash of the graph's structure.
+    pub(crate) structure: [u8; 32],
+    /// The graph's fingerprint.
+    pub(super) model: Arc<str>,
+    /// Whether the devices were asked about other sizes of the model, and their costs scaled.
+    pub(crate) is_resized: bool,
     /// What each device runs, holds and takes to start, and whether it may be used now.
     pub(crate) targets: Vec<Target>,
     pub(super) links: LinkTable,
@@ -121,7 +127,11 @@ impl Evidence {
             inherited.push(of_other);
             targets.push(target);
         }
+        let structure = fingerprint::structure(graph);
         Ok(Evidence {
+            structure,
+            model: model_fingerprint_of(graph, &structure).into(),
+            is_resized: false,
             targets,
             links: links(devices, profile),
             layers: Arc::new(layers),

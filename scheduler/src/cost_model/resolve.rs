@@ -30,6 +30,7 @@ impl Evidence {
     pub(crate) fn resolve(&self) -> Prices {
         let nodes = self.layers.first().map_or(0, |layers| layers.stated.len());
         let mut prices = Prices {
+            model: Arc::clone(&self.model),
             targets: self.targets.clone(),
             costs: CostTable::new(nodes, self.targets.len()),
             stated: CostTable::new(nodes, self.targets.len()),

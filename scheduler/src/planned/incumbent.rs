@@ -314,6 +314,7 @@ mod tests {
             ..Target::new(name, 2)
         });
         let prices = Prices {
+            model: partitioner::model_fingerprint(&graph).into(),
             targets: targets.to_vec(),
             stated: table.clone(),
             costs: table,

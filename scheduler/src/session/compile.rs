@@ -5,12 +5,13 @@
 //!    device, the plugin's build and the options; else it is compiled again and the reason logged.
 //! 2. A device that refuses a part returns its own error; `replan` handles it.
 
+use std::borrow::Cow;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use polychip_graph::{Graph, fingerprint};
+use polychip_graph::{Graph, TensorId, fingerprint};
 use polychip_host::{CompileOptions, Device, FlatGraph, MappedFile};
 use polychip_partitioner::{DeviceIndex, Part};
 
@@ -120,11 +121,12 @@ pub(crate) fn all(
         if let Some(loaded) = planned.model().loaded(device, planned.graph(), part, settings) {
             return Ok(loaded);
         }
-        let graph = part_graph(planned.graph(), part);
+        let graph = graph_of(planned.graph(), part);
         let source = Source {
             cache,
             blob: have.blob(part),
             keep: true,
+            structure: matches!(graph, Cow::Borrowed(_)).then(|| planned.structure()),
         };
         let loaded = one(planned, part.device, &graph, &descriptors, settings, source)?;
         planned.model().share(planned.graph(), part, settings, &loaded);
@@ -164,6 +166,28 @@ pub(crate) struct Source<'a> {
     pub(crate) cache: Option<&'a Path>,
     pub(crate) blob: Option<&'a Bytes>,
     pub(crate) keep: bool,
+    /// Hash of the part's structure, if it is known.
+    pub(crate) structure: Option<[u8; 32]>,
+}
+
+/// The graph of a part: the plan's own, if the part is all of it.
+fn graph_of<'a>(graph: &'a Graph, part: &Part) -> Cow<'a, Graph> {
+    let are = |tensors: &[TensorId], ports: &[u32]| {
+        let tensors = tensors.iter().map(|id| id.index() as u32);
+        tensors.eq(ports.iter().copied())
+    };
+    let is_whole = part.nodes.len() == graph.node_count()
+        && are(&graph.inputs, &part.inputs)
+        && are(&graph.outputs, &part.outputs);
+    if is_whole {
+        debug_assert_eq!(
+            fingerprint::structure(graph),
+            fingerprint::structure(&part_graph(graph, part)),
+            "invariant: the whole graph is the graph of its only part"
+        );
+        return Cow::Borrowed(graph);
+    }
+    Cow::Owned(part_graph(graph, part))
 }
 
 /// Compiles and loads one part on one device.
@@ -195,7 +219,7 @@ fn load(
 ) -> DeviceResult<LoadedPart> {
     // a device that can be reset may need the blob once more
     let keep = source.keep && device.offers_reset();
-    let structure = fingerprint::structure(graph);
+    let structure = source.structure.unwrap_or_else(|| fingerprint::structure(graph));
     // weights are hashed only for a blob that outlives this call: it takes longer than reading them
     let content = if keep || source.blob.is_some() || source.cache.is_some() {
         fingerprint::content(graph)

@@ -47,6 +47,27 @@ pub struct SpecialisationReport {
     pub bytes: u64,
     /// Time to plan, compile and load it, in nanoseconds.
     pub planning_ns: u64,
+    /// What that time went into.
+    pub phases: PlanningPhases,
+    /// The sizes that its device was asked about, if its plan and costs are derived from those for other sizes.
+    pub costs_of: Option<BTreeMap<String, usize>>,
     /// Whether it is a CPU-only plan, used until the plan over all devices is ready.
     pub stand_in: bool,
+}
+
+/// Times of the steps that make a specialization, in nanoseconds. A plan that was compiled ahead has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+pub struct PlanningPhases {
+    /// Binding the sizes, and inferring all shapes.
+    pub bind_ns: u64,
+    /// Bringing the graph into its canonical form.
+    pub simplify_ns: u64,
+    /// Asking the devices what they support and at what cost.
+    pub ask_ns: u64,
+    /// Placing the nodes, and checking the plan.
+    pub place_ns: u64,
+    /// Compiling the parts, and loading them.
+    pub compile_ns: u64,
+    /// Connecting the parts, with memory for the first run.
+    pub connect_ns: u64,
 }

@@ -13,6 +13,7 @@
 //! inputs (`tensor`), padded sizes (`buckets`), the planning thread (`background`).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -23,7 +24,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind};
 use crate::model::Model;
-use crate::planned::{self, Planned};
+use crate::planned;
 use crate::policy::Policy;
 use crate::precompiled::Precompiled;
 use crate::session::background::Background;
@@ -34,15 +35,19 @@ use crate::session::io_specs::{open_spec, sizes_of_strings, sizes_spec};
 use crate::session::learn::drive::LearningEnd;
 use crate::session::run_input::run_input;
 use crate::session::settings_change::SettingsChange;
-use crate::session::specialization_report::{ShapesReport, SpecialisationReport};
+use crate::session::specialization_report::{PlanningPhases, ShapesReport, SpecialisationReport};
 use crate::session::specialization_state::Inner;
 use crate::session::state::States;
 use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
 
+mod answers;
+mod making;
 mod sizes;
 mod variants;
 
+use answers::Answers;
+use making::Made;
 use variants::Variants;
 
 /// Estimated bytes per node of a specialisation's graph, costs and steps, without tensors and
@@ -105,6 +110,9 @@ pub(crate) struct Open {
     buckets: Option<Buckets>,
     /// Policy of plans for the CPU alone; `None` if runs wait for the plan for all devices.
     stand_in: Option<Policy>,
+    /// Sizes that the devices were asked about, for further sizes: for the policy, and for stand-ins.
+    answers: Answers,
+    stand_in_answers: Answers,
     kept: Mutex<SpecializationTable>,
     /// Notified when a specialisation was made or failed.
     made: Condvar,
@@ -134,6 +142,9 @@ struct Specialised {
     used: u64,
     bytes: u64,
     planning_ns: u64,
+    phases: PlanningPhases,
+    /// Sizes from which its costs are scaled.
+    costs_of: Option<Sizes>,
     /// Whether it is a stand-in for the plan for all devices.
     stands_in: bool,
     /// Runs of the stand-in before it.
@@ -232,6 +243,8 @@ impl Shapes {
             strings,
             names,
             buckets,
+            answers: Answers::new(planned::may_resize(&devices, &policy)),
+            stand_in_answers: Answers::new(true),
             stand_in: stand_in(&policy, &devices),
             shared,
             kept: Mutex::default(),
@@ -338,6 +351,16 @@ impl Shapes {
                 }
                 open.specialised(&sizes, None)
             }
+        }
+    }
+
+    /// Simplifies the model with its sizes open, so that the first run does not wait for that.
+    pub(crate) fn simplify(&self) {
+        if let Kind::Open(open) = &self.kind
+            && let Err(error) = open.canonical()
+        {
+            // the first run gives this error, with its sizes
+            tracing::info!("the model with open sizes is not simplified: {error}");
         }
     }
 
@@ -462,15 +485,12 @@ impl Shapes {
         let mut all: Vec<&Specialised> = kept.all.iter().collect();
         all.sort_unstable_by_key(|one| std::cmp::Reverse(one.used));
         let one = |one: &&Specialised| SpecialisationReport {
-            sizes: open
-                .names
-                .iter()
-                .cloned()
-                .zip(one.sizes.iter().copied())
-                .collect(),
+            sizes: open.by_name(&one.sizes),
             runs: one.runs_before + one.special.inner.runs.load(Ordering::Relaxed),
             bytes: one.bytes,
             planning_ns: one.planning_ns,
+            phases: one.phases,
+            costs_of: one.costs_of.as_ref().map(|sizes| open.by_name(sizes)),
             stand_in: one.stands_in,
         };
         let buckets = open.buckets.as_ref();
@@ -543,6 +563,10 @@ impl Open {
         }
     }
 
+    fn by_name(&self, sizes: &Sizes) -> BTreeMap<String, usize> {
+        self.names.iter().cloned().zip(sizes.iter().copied()).collect()
+    }
+
     fn canonical(&self) -> Result<&polychip_graph::Graph> {
         self.model.open_canonical(self.halves, || {
             planned::canonical(&self.shared, &self.model, self.halves)
@@ -570,14 +594,18 @@ impl Open {
         drop(kept);
         self.misses.fetch_add(1, Ordering::Relaxed);
         let stand_in = background.and_then(|background| {
-            let made = self.make(sizes, self.stand_in.as_ref()?).inspect_err(|error| {
-                tracing::info!("no CPU-only plan, so the run waits for the plan over all devices: {error}");
-            });
+            let made = self
+                .make(sizes, self.stand_in.as_ref()?, &self.stand_in_answers)
+                .inspect_err(|error| {
+                    tracing::info!(
+                        "no CPU-only plan, so the run waits for the plan over all devices: {error}"
+                    );
+                });
             Some((made.ok()?, background))
         });
         let (made, background) = match stand_in {
             Some((made, background)) => (Ok(made), Some(background)),
-            None => (self.make(sizes, &self.policy), None),
+            None => (self.make(sizes, &self.policy, &self.answers), None),
         };
         let mut kept = self.lock();
         kept.making.retain(|other| other != sizes);
@@ -608,7 +636,7 @@ impl Open {
     /// Makes the plan for all devices for these sizes and replaces the stand-in; a failure is an
     /// event of the stand-in.
     pub(crate) fn take_over(&self, sizes: &Sizes) {
-        let made = self.make(sizes, &self.policy);
+        let made = self.make(sizes, &self.policy, &self.answers);
         let mut kept = self.lock();
         let mut before = None;
         let mut dropped = Vec::new();
@@ -660,7 +688,7 @@ impl Open {
         let loaded = made.loaded(&self.shared, &self.model, &self.policy)?;
         let policy = self.policy.clone();
         let special = Specialization::loaded(self.id, &self.shared, loaded, policy)?;
-        let made = self.made(special, start);
+        let made = self.made(special, start, PlanningPhases::default(), None);
         let mut kept = self.lock();
         kept.add(&sizes, made, false);
         let dropped = kept.shrink(self.policy.most_kept_bytes());
@@ -668,63 +696,6 @@ impl Open {
         // without the lock: what is let go of waits for its last runs
         drop(dropped);
         Ok(())
-    }
-
-    fn make(&self, sizes: &Sizes, policy: &Policy) -> Result<Made> {
-        let start = Instant::now();
-        let named = self.names.iter().cloned().zip(sizes.iter().copied()).collect();
-        let canonical = || planned::canonical(&self.shared, &self.model, self.halves);
-        let model = self.model.specialised(&named, self.halves, canonical)?;
-        let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
-        let special = Specialization::new(self.id, &self.shared, planned, policy.clone())?;
-        Ok(self.made(special, start))
-    }
-
-    /// The specialisation that was made since.
-    fn made(&self, special: Specialization, start: Instant) -> Made {
-        for change in self.changes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // settings were checked when they were made
-            let _ = special.inner.take(*change);
-        }
-        let padded: u64 = match &self.buckets {
-            Some(_) => special.inner.inputs.iter().map(|spec| spec.bytes).sum(),
-            None => 0,
-        };
-        Made {
-            // each run in flight may pad the inputs
-            bytes: special.inner.bytes() + padded * self.policy.runs_in_flight() as u64,
-            planning_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            special,
-        }
-    }
-}
-
-/// A new specialisation.
-struct Made {
-    special: Specialization,
-    bytes: u64,
-    planning_ns: u64,
-}
-
-impl Made {
-    /// The event of the replacement.
-    fn event(&self, runs: u64) -> Event {
-        let current = self.special.inner.current();
-        let planned = &current.planned;
-        let used = planned.used_devices().into_iter();
-        let devices: Vec<&str> = used
-            .map(|index| planned.devices()[index.index()].name())
-            .collect();
-        let words = format!(
-            "made in the background in {:.0} ms; {runs} runs used the CPU-only plan",
-            self.planning_ns as f64 / 1e6
-        );
-        Event::new(
-            EventKind::TookOver,
-            &devices.join(", "),
-            planned.graph().node_count(),
-            words,
-        )
     }
 }
 
@@ -759,6 +730,8 @@ impl SpecializationTable {
             used: self.used,
             bytes: made.bytes,
             planning_ns: made.planning_ns,
+            phases: made.phases,
+            costs_of: made.costs_of,
             stands_in,
             runs_before: 0,
         });

@@ -35,4 +35,5 @@ mod replicas;
 mod run_errors;
 mod sampling;
 mod shapes;
+mod sizes;
 mod slots;

@@ -40,8 +40,45 @@ impl Graph {
                 self.edit_node(id, sort_inner)?;
             }
         }
+        if is_sorted(self, &order) {
+            return Ok(Renumbering {
+                nodes: order.into_iter().map(Some).collect(),
+                tensors: (0..self.tensors.len())
+                    .map(|id| Some(TensorId::new(id)))
+                    .collect(),
+            });
+        }
         Ok(renumber(self, &order))
     }
+}
+
+/// Whether nodes, tensors and groups have the numbers that [`renumber`] would give them.
+fn is_sorted(graph: &Graph, order: &[NodeId]) -> bool {
+    let mut mentioned = 0;
+    let mut is_next = |id: TensorId| {
+        mentioned += usize::from(id.index() == mentioned);
+        id.index() < mentioned
+    };
+    let mut nodes = order.iter().enumerate();
+    let states = || graph.states.iter().flat_map(|state| [state.input, state.output]);
+    let tensors = order.len() == graph.nodes.len()
+        && graph.inputs.iter().copied().all(&mut is_next)
+        && nodes.all(|(place, id)| {
+            let node = graph.node(*id);
+            let captures = node.bodies.iter().flat_map(|body| &body.captures);
+            let captures = captures.map(|capture| capture.outer);
+            let (inputs, outputs) = (node.inputs.iter().flatten(), node.outputs.iter().flatten());
+            let mut tensors = inputs.copied().chain(captures).chain(outputs.copied());
+            id.index() == place && tensors.all(&mut is_next)
+        })
+        && graph.outputs.iter().copied().chain(states()).all(&mut is_next);
+    let groups = &graph.groups;
+    tensors
+        && mentioned == graph.tensors.len()
+        && groups.is_sorted_by(|a, b| a.nodes <= b.nodes)
+        && groups
+            .iter()
+            .all(|group| !group.nodes.is_empty() && group.nodes.is_sorted())
 }
 
 fn sort_inner(node: &mut Node) -> Result<(), Error> {

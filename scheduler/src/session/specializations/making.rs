@@ -1,0 +1,143 @@
+//! Makes the specialisation for some sizes: a graph with these sizes, its plan, and the loaded parts.
+//!
+//! Not here: which specialisations are cached (`specializations`).
+
+use std::cell::Cell;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use super::answers::Answers;
+use super::{Open, Specialization};
+use crate::error::Result;
+use crate::event::{Event, EventKind};
+use crate::planned::{self, Planned, PlanningStep};
+use crate::policy::Policy;
+use crate::replan;
+use crate::session::buckets::Sizes;
+use crate::session::compile::Loaded;
+use crate::session::specialization_report::PlanningPhases;
+
+/// A new specialisation.
+pub(super) struct Made {
+    pub(super) special: Specialization,
+    pub(super) bytes: u64,
+    pub(super) planning_ns: u64,
+    pub(super) phases: PlanningPhases,
+    pub(super) costs_of: Option<Sizes>,
+}
+
+/// Divides time into phases: each reading gives the time since the last one.
+struct PhaseClock(Cell<Instant>);
+
+impl PhaseClock {
+    fn lap(&self) -> u64 {
+        let now = Instant::now();
+        nanoseconds(now - self.0.replace(now))
+    }
+}
+
+fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Open {
+    /// Makes the specialisation for these sizes. With a single device, the answers about other sizes do; where it refuses
+    /// the part, it is asked about these sizes, and its refusal of a node is the error.
+    pub(super) fn make(&self, sizes: &Sizes, policy: &Policy, answers: &Answers) -> Result<Made> {
+        let start = Instant::now();
+        let clock = PhaseClock(Cell::new(start));
+        let named = self.by_name(sizes);
+        let canonical = || planned::canonical(&self.shared, &self.model, self.halves);
+        let model = self.model.specialised(&named, self.halves, canonical)?;
+        let phases = Cell::new(PlanningPhases {
+            bind_ns: clock.lap(),
+            ..PlanningPhases::default()
+        });
+        // a step begins where the one before it ends
+        let watch = |step: PlanningStep<'_>| {
+            let mut so_far = phases.get();
+            match step.number {
+                0 => so_far.bind_ns += clock.lap(),
+                1 => so_far.simplify_ns += clock.lap(),
+                number if number + 2 <= step.steps => so_far.ask_ns += clock.lap(),
+                _ => so_far.place_ns += clock.lap(),
+            }
+            phases.set(so_far);
+        };
+        let known = answers.nearest(sizes);
+        let planned = |known: Option<&Planned>| -> Result<Planned> {
+            let planned = Planned::like(&self.shared, &model, policy, known, &watch)?;
+            let mut so_far = phases.get();
+            so_far.place_ns += clock.lap();
+            phases.set(so_far);
+            Ok(planned)
+        };
+        let compiled = |planned: Planned| replan::compile(&self.shared, planned, policy, Loaded::default());
+        let first = planned(known.as_ref().map(|(_, planned)| &**planned))?;
+        let costs_of = known.map(|(sizes, _)| sizes).filter(|_| first.is_resized());
+        let loaded = match compiled(first) {
+            Err(error) if costs_of.is_some() => {
+                // the only device; what it says about these sizes may name the node
+                planned(None)?;
+                return Err(error);
+            }
+            loaded => loaded?,
+        };
+        let mut phases = phases.get();
+        phases.compile_ns = clock.lap();
+        let special = Specialization::loaded(self.id, &self.shared, loaded, policy.clone())?;
+        phases.connect_ns = clock.lap();
+        if costs_of.is_none() {
+            answers.keep(sizes, &special.inner.current().planned);
+        }
+        Ok(self.made(special, start, phases, costs_of))
+    }
+
+    /// The specialisation that was made since.
+    pub(super) fn made(
+        &self,
+        special: Specialization,
+        start: Instant,
+        phases: PlanningPhases,
+        costs_of: Option<Sizes>,
+    ) -> Made {
+        for change in self.changes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // settings were checked when they were made
+            let _ = special.inner.take(*change);
+        }
+        let padded: u64 = match &self.buckets {
+            Some(_) => special.inner.inputs.iter().map(|spec| spec.bytes).sum(),
+            None => 0,
+        };
+        Made {
+            // each run in flight may pad the inputs
+            bytes: special.inner.bytes() + padded * self.policy.runs_in_flight() as u64,
+            planning_ns: nanoseconds(start.elapsed()),
+            phases,
+            costs_of,
+            special,
+        }
+    }
+}
+
+impl Made {
+    /// The event of the replacement.
+    pub(super) fn event(&self, runs: u64) -> Event {
+        let current = self.special.inner.current();
+        let planned = &current.planned;
+        let used = planned.used_devices().into_iter();
+        let devices: Vec<&str> = used
+            .map(|index| planned.devices()[index.index()].name())
+            .collect();
+        let words = format!(
+            "made in the background in {:.0} ms; {runs} runs used the CPU-only plan",
+            self.planning_ns as f64 / 1e6
+        );
+        Event::new(
+            EventKind::TookOver,
+            &devices.join(", "),
+            planned.graph().node_count(),
+            words,
+        )
+    }
+}
