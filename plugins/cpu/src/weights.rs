@@ -151,7 +151,7 @@ const REMEMBERED: usize = 4 << 10;
 #[derive(Debug, Default)]
 struct Contents {
     /// Those of constants that loaded parts hold, by part, the latest last.
-    known: Vec<HeldContents>,
+    known: Vec<Arc<BTreeMap<Place, Key>>>,
     /// Those that were made or found since.
     used: Mutex<BTreeMap<Place, Key>>,
 }
@@ -178,8 +178,27 @@ impl Contents {
     }
 }
 
-/// Hashes of the constants that a loaded part holds; they hold as long as this lives.
-pub(crate) type HeldContents = Arc<BTreeMap<Place, Key>>;
+/// Hashes of the constants of loaded parts, by a number of each part.
+#[derive(Debug, Default)]
+struct Registry {
+    next: u64,
+    parts: BTreeMap<u64, Arc<BTreeMap<Place, Key>>>,
+}
+
+/// Keeps the hashes of the constants that a loaded part holds. They are forgotten when this is dropped, whoever reads them
+/// then: what is allocated later may lie at the same addresses.
+#[derive(Debug)]
+pub(crate) struct HeldContents {
+    part: u64,
+    registry: Arc<Mutex<Registry>>,
+}
+
+impl Drop for HeldContents {
+    fn drop(&mut self) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.parts.remove(&self.part);
+    }
+}
 
 /// The address of the first float of a section.
 #[derive(Debug, Clone, Copy)]
@@ -271,8 +290,7 @@ struct Shelved {
 #[derive(Default)]
 pub(crate) struct Weights {
     shelf: Mutex<BTreeMap<Key, Shelved>>,
-    /// Hashes of constants, by the loaded part that holds them.
-    contents: Mutex<Vec<Weak<BTreeMap<Place, Key>>>>,
+    contents: Arc<Mutex<Registry>>,
 }
 
 /// The location of a packed section.
@@ -295,17 +313,22 @@ impl Weights {
             let key = packed.contents.get(&place)?;
             Some((place, *key))
         });
-        let held = Arc::new(own.collect());
-        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        contents.retain(|other| other.strong_count() > 0);
-        contents.push(Arc::downgrade(&held));
-        held
+        let own: BTreeMap<Place, Key> = own.collect();
+        let mut registry = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = registry.next;
+        registry.next += 1;
+        registry.parts.insert(part, Arc::new(own));
+        HeldContents {
+            part,
+            registry: Arc::clone(&self.contents),
+        }
     }
 
-    /// Hashes of the constants that loaded parts hold; what holds them has to live as long as they are used.
-    fn held(&self) -> Vec<HeldContents> {
-        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        contents.iter().filter_map(Weak::upgrade).collect()
+    /// Hashes of the constants that parts hold which are loaded now. What is packed now lies at other addresses, even if
+    /// a part is dropped meanwhile.
+    fn held(&self) -> Vec<Arc<BTreeMap<Place, Key>>> {
+        let registry = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.parts.values().cloned().collect()
     }
 
     /// Packs the sections that no part holds, and shares the rest.
@@ -471,6 +494,19 @@ mod tests {
             }),
         };
         values.iter().map(packer).collect()
+    }
+
+    #[test]
+    fn hashes_of_a_part_are_forgotten_with_it_even_while_they_are_read() {
+        let (weights, pool) = (Weights::default(), ThreadPool::new(1));
+        let packed = weights.pack(&packers(&[(3, 1.0)]), &pool).unwrap();
+        let [first, second] = [(); 2].map(|()| weights.hold(&packed, Vec::new()));
+        let read = weights.held();
+        assert_eq!(read.len(), 2);
+        drop(first);
+        assert_eq!(weights.held().len(), 1);
+        drop(second);
+        assert!(weights.held().is_empty());
     }
 
     #[test]

@@ -168,7 +168,9 @@ fn other(size: i64, numbers: &mut Numbers) -> i64 {
         0 => 1,
         1..=5 if is_window => size,
         _ if is_window => numbers.int(1, WINDOW + 1),
-        _ => (size as f64 / 8.0 * 16f64.powf(numbers.between(0.0, 1.0))).round().max(1.0) as i64,
+        _ => (size as f64 / 8.0 * 16f64.powf(numbers.between(0.0, 1.0)))
+            .round()
+            .max(1.0) as i64,
     }
 }
 
@@ -221,9 +223,15 @@ mod tests {
         let names = |cases: &[Case]| cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&first), names(&again));
         assert_ne!(names(&first), names(&cases(600, 8, &[]).unwrap()));
-        let ops: BTreeSet<&str> = first.iter().filter_map(|case| case.name.split('/').next()).collect();
+        let ops: BTreeSet<&str> = first
+            .iter()
+            .filter_map(|case| case.name.split('/').next())
+            .collect();
         assert!(ops.len() >= 100, "{}", ops.len());
-        let shapes: BTreeSet<&str> = first.iter().filter_map(|case| case.name.split('#').nth(1)).collect();
+        let shapes: BTreeSet<&str> = first
+            .iter()
+            .filter_map(|case| case.name.split('#').nth(1))
+            .collect();
         assert!(shapes.len() >= 500, "{}", shapes.len());
     }
 
