@@ -352,7 +352,11 @@ fn element(name: &str, tensor: &Tensor, array: Array, path: &Path) -> anyhow::Re
     if tensor.typed && tensor.ty.dtype != array.dtype {
         return Err(bad_input(format!(
             "input {name:?} is {} of {}; {} holds {}",
-            if tensor.container == Container::Optional { "an optional tensor" } else { "a sequence" },
+            if tensor.container == Container::Optional {
+                "an optional tensor"
+            } else {
+                "a sequence"
+            },
             tensor.ty.dtype.name(),
             path.display(),
             array.dtype.name()

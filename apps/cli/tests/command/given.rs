@@ -252,9 +252,19 @@ fn an_optional_is_given_or_left_out() {
     let o = write(folder.path(), "o.npy", &npy("<f4", "(2,)", &floats(&[1.0, 2.0])));
     let wide = write(folder.path(), "wide.npy", &npy("<f8", "(1,)", &[0; 8]));
     let given = polychip(&["run", &model, "--input", &format!("o={o}")]);
-    assert!(given.stdout.contains("1.00000"), "{} {}", given.stdout, given.stderr);
+    assert!(
+        given.stdout.contains("1.00000"),
+        "{} {}",
+        given.stdout,
+        given.stderr
+    );
     let left_out = polychip(&["run", &model]);
-    assert!(left_out.stdout.contains("0.00000"), "{} {}", left_out.stdout, left_out.stderr);
+    assert!(
+        left_out.stdout.contains("0.00000"),
+        "{} {}",
+        left_out.stdout,
+        left_out.stderr
+    );
     fails(
         &[&model, "--input", &format!("o={wide}")],
         &["\"o\" is an optional tensor of f32", "holds f64"],

@@ -445,7 +445,10 @@ impl<'m> Importer<'m> {
         output: TensorId,
         what: &str,
     ) -> Result<(), Error> {
-        let stated = message.attribute.iter().find_map(|attribute| attribute.tp.as_deref());
+        let stated = message
+            .attribute
+            .iter()
+            .find_map(|attribute| attribute.tp.as_deref());
         let (true, Some(stated)) = (inputs.is_empty(), stated) else {
             return Ok(());
         };

@@ -90,10 +90,20 @@ impl Steps<'_> {
     /// What the Scan reads: states, and scans without what is behind the sample's length.
     fn cut(&mut self, formals: &[TensorId], first_scan: usize) -> Vec<TensorId> {
         let (zero, one) = (self.integer("sample.zero", 0), self.integer("sample.one", 1));
-        let length = self.node(Op::Reshape, &[formals[0], one], "sample.length", Attributes::new());
+        let length = self.node(
+            Op::Reshape,
+            &[formals[0], one],
+            "sample.length",
+            Attributes::new(),
+        );
         let cut = |steps: &mut Self, (index, &scan): (usize, &TensorId)| {
             let reads = [scan, zero, length, zero];
-            steps.node(Op::Slice, &reads, &format!("sample.{index}.cut"), Attributes::new())
+            steps.node(
+                Op::Slice,
+                &reads,
+                &format!("sample.{index}.cut"),
+                Attributes::new(),
+            )
         };
         let scans: Vec<TensorId> = formals
             .iter()

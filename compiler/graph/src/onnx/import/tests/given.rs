@@ -200,7 +200,14 @@ fn an_optional_of_nothing_has_the_type_of_its_attribute() {
         output: vec![named("o"), named("y")],
         ..small()
     };
-    let graph = of(Graph { input: Vec::new(), ..graph }, 8, &Options::default());
+    let graph = of(
+        Graph {
+            input: Vec::new(),
+            ..graph
+        },
+        8,
+        &Options::default(),
+    );
     let shown: Vec<String> = graph
         .outputs
         .iter()
