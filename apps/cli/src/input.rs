@@ -47,7 +47,7 @@ fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 pub(crate) struct InputData {
     pub(crate) name: String,
     pub(crate) array: Array,
-    /// The file, or `None` if generated.
+    /// The file, `left out` of an optional, or `None` if generated.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -78,7 +78,10 @@ impl InputArguments {
             let Some(tensor) = input(model, &name) else {
                 return Err(no_input(model, &name));
             };
-            let is_sequence = tensor.container == Container::Sequence;
+            let is_sequence = matches!(
+                tensor.container,
+                Container::Sequence | Container::OptionalSequence
+            );
             if arrays.contains_key(&name) && !is_sequence {
                 return Err(usage(format!("--input {name} is given twice")));
             }
@@ -87,9 +90,12 @@ impl InputArguments {
             if is_sequence {
                 let elements = sequences.entry(name.clone()).or_default();
                 elements.push(element(&name, tensor, array, &path)?);
-                array = packed(&name, elements)?;
+                array = packed(&name, &Packed::Sequence(elements.clone()))?;
             } else {
                 fit(&mut array, tensor, &name, &path)?;
+            }
+            if tensor.container == Container::Optional {
+                array = packed(&name, &Packed::Tensor(element(&name, tensor, array, &path)?))?;
             }
             arrays.insert(name, (array, path));
         }
@@ -109,8 +115,9 @@ impl InputArguments {
                 .graph()
                 .inputs
                 .iter()
-                .map(|id| &*model.graph().tensor(*id).name)
-                .filter(|name| !arrays.contains_key(*name))
+                .map(|id| model.graph().tensor(*id))
+                .filter(|tensor| !arrays.contains_key(&tensor.name) && !is_optional(tensor))
+                .map(|tensor| &*tensor.name)
                 .collect();
             if let Some(name) = missing.first() {
                 return Err(bad_input(format!(
@@ -133,13 +140,22 @@ impl InputArguments {
         for id in &graph.inputs {
             let tensor = graph.tensor(*id);
             let name = tensor.name.clone();
-            if sequences.contains_key(&name)
+            if tensor.container != Container::Tensor
                 && let Some((array, path)) = arrays.remove(&name)
             {
                 given.push(InputData {
                     name,
                     array,
                     file: Some(path),
+                });
+                continue;
+            }
+            if is_optional(tensor) {
+                let array = packed(&name, &Packed::Nothing)?;
+                given.push(InputData {
+                    name,
+                    array,
+                    file: Some("left out".into()),
                 });
                 continue;
             }
@@ -182,6 +198,14 @@ impl InputArguments {
         }
         Ok((model, given))
     }
+}
+
+/// Whether the model takes an input as left out.
+fn is_optional(tensor: &Tensor) -> bool {
+    matches!(
+        tensor.container,
+        Container::Optional | Container::OptionalSequence
+    )
 }
 
 /// Type and shape of an input whose sizes are bound.
@@ -323,11 +347,16 @@ fn fit(array: &mut Array, tensor: &Tensor, name: &str, path: &Path) -> anyhow::R
     )))
 }
 
-/// A tensor of a sequence.
+/// A tensor of a sequence, or that of an optional.
 fn element(name: &str, tensor: &Tensor, array: Array, path: &Path) -> anyhow::Result<Literal> {
     if tensor.typed && tensor.ty.dtype != array.dtype {
         return Err(bad_input(format!(
-            "input {name:?} is a sequence of {}; {} holds {}",
+            "input {name:?} is {} of {}; {} holds {}",
+            if tensor.container == Container::Optional {
+                "an optional tensor"
+            } else {
+                "a sequence"
+            },
             tensor.ty.dtype.name(),
             path.display(),
             array.dtype.name()
@@ -342,12 +371,12 @@ fn element(name: &str, tensor: &Tensor, array: Array, path: &Path) -> anyhow::Re
     })
 }
 
-/// A sequence as a session takes it.
-fn packed(name: &str, elements: &[Literal]) -> anyhow::Result<Array> {
-    let mut bytes = Packed::Sequence(elements.to_vec()).to_bytes();
+/// A sequence or an optional as a session takes it.
+fn packed(name: &str, value: &Packed) -> anyhow::Result<Array> {
+    let mut bytes = value.to_bytes();
     if bytes.len() > PACKED_BYTES {
         return Err(bad_input(format!(
-            "input {name:?}: a sequence has at most {PACKED_BYTES} bytes; this one has {}",
+            "input {name:?}: a sequence or an optional has at most {PACKED_BYTES} bytes; this one has {}",
             bytes.len()
         )));
     }

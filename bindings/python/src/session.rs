@@ -202,13 +202,13 @@ impl Locked<'_> {
     }
 }
 
-/// Strings, nested in lists as their shape, a list of arrays, or None.
+/// Strings, nested in lists as their shape, a list of arrays, an array, or None.
 fn packed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Packed> {
     if value.is_none() {
         return Ok(Packed::Nothing);
     }
     // of an array without elements, the lists do not say the shape
-    let mut empty = None;
+    let (mut empty, array) = (None, value);
     let value = match value.getattr_opt("tolist")? {
         // NumPy's arrays of strings
         Some(to_list) if value.cast::<PyList>().is_err() => {
@@ -230,17 +230,20 @@ fn packed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Packed> {
         literal.shape = shape;
         return Ok(Packed::Tensor(literal));
     }
-    let arrays = value.cast::<PyList>().map_err(|_| {
-        PyTypeError::new_err(format!(
-            "input {name:?} must be strings (nested lists, as their shape), a list of arrays, or None"
-        ))
-    })?;
-    let literal = |array: Bound<'_, PyAny>| {
-        let array = Array::of(&array)?;
+    let literal = |array: &Bound<'_, PyAny>| {
+        let array = Array::of(array)?;
         Literal::new(array.dtype, array.shape.clone(), array.bytes().to_vec())
             .ok_or_else(|| BadInputError::new_err(format!("input {name:?}: an array does not fit its shape")))
     };
-    let all: PyResult<Vec<Literal>> = arrays.iter().map(literal).collect();
+    if array.cast::<PyList>().is_err() && array.hasattr("tolist")? {
+        return literal(array).map(Packed::Tensor);
+    }
+    let arrays = value.cast::<PyList>().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "input {name:?} must be strings (nested lists, as their shape), a list of arrays, an array, or None"
+        ))
+    })?;
+    let all: PyResult<Vec<Literal>> = arrays.iter().map(|array| literal(&array)).collect();
     Ok(Packed::Sequence(all?))
 }
 

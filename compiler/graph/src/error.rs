@@ -36,7 +36,7 @@ pub enum ErrorKind {
 enum Repr {
     #[error("{0}")]
     Malformed(String),
-    #[error("model is not readable as ONNX protobuf: {0}")]
+    #[error("model is not readable as ONNX protobuf: {0}{early}", early = early(.0))]
     Wire(#[source] prost::DecodeError),
     #[error("{0}")]
     Unsupported(String),
@@ -59,6 +59,14 @@ enum Repr {
     Text { line: usize, message: String },
     #[error("{0}")]
     Invalid(String),
+}
+
+/// What is said of a file that ends within a field.
+fn early(source: &prost::DecodeError) -> &'static str {
+    if source.to_string().contains("underflow") {
+        return "; the file ends early, as after a download that broke off: fetch it again";
+    }
+    ""
 }
 
 /// Why a graph could not be made, read or changed.

@@ -102,13 +102,12 @@ fn max_unpool(c: &Call<'_>) -> Outputs {
                 .saturating_sub(pads[d].saturating_add(pads[n + d]))
         })
         .collect();
-    let mut counted = x.shape()[..2].to_vec();
-    counted.extend(sizes(&inferred)?);
+    // MaxPool counts places in its whole input: so does ONNX Runtime here, whatever the window gives back
     let shape = match c.optional_ints(2)? {
         Some(shape) => sizes(&shape)?,
-        None => counted.clone(),
+        None => [&x.shape()[..2], &sizes(&inferred)?].concat(),
     };
-    one(kernel::max_unpool(x, &places, &counted, shape))
+    one(kernel::max_unpool(x, &places, shape))
 }
 
 fn max_roi_pool(c: &Call<'_>) -> Outputs {

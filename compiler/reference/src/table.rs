@@ -60,7 +60,7 @@ fn class(op: Op) -> Result<fn(Op) -> Option<Row>, &'static str> {
         ConcatFromSequence | Optional | OptionalGetElement | OptionalHasElement | SequenceAt
         | SequenceConstruct | SequenceEmpty | SequenceErase | SequenceInsert | SequenceLength
         | SplitToSequence => crate::sequence::row,
-        Custom => return Err("a custom op is known to its own device only"),
+        Custom => return Err("it is no op of the ONNX standard, and only a plugin that knows it runs it"),
         Bernoulli | Dropout | Multinomial | RandomNormal | RandomNormalLike | RandomUniform
         | RandomUniformLike => crate::random::row,
         If | Loop | Scan | SequenceMap => {

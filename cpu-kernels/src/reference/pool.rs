@@ -118,34 +118,23 @@ pub fn sum_pool(x: &Tensor, window: &Window, how: PoolSum) -> Result<Tensor> {
 
 /// Puts each element of `x` where `places` (row-major in the whole result) says, zero elsewhere.
 ///
-/// `shape` is the result's; `counted` the shape in which the places were counted.
-///
 /// # Errors
 /// If a place is outside.
-pub fn max_unpool(x: &Tensor, places: &[i64], counted: &[usize], shape: Vec<usize>) -> Result<Tensor> {
+pub fn max_unpool(x: &Tensor, places: &[i64], shape: Vec<usize>) -> Result<Tensor> {
     require!(
         places.len() == x.len(),
         "{} places for {} elements",
         places.len(),
         x.len()
     );
-    require!(
-        counted.len() == shape.len(),
-        "shapes {counted:?} and {shape:?} differ in rank"
-    );
     let v = x.to_f64s()?;
     let mut out = vec![0f64; super::tensor::elements(&shape)?];
     for (&p, v) in places.iter().zip(v) {
-        let p = usize::try_from(p).ok().filter(|&p| p < index::product(counted));
-        let Some(p) = p else {
-            refuse!("a place to unpool to is outside {counted:?}");
+        let place = usize::try_from(p).ok().and_then(|place| out.get_mut(place));
+        let Some(place) = place else {
+            refuse!("place {p} to unpool to is outside {shape:?}");
         };
-        let coords = index::unravel(p, counted);
-        require!(
-            coords.iter().zip(&shape).all(|(c, d)| c < d),
-            "place {coords:?} is outside {shape:?}"
-        );
-        out[index::ravel(&coords, &shape)] = v;
+        *place = v;
     }
     Tensor::from_f64s(x.element(), shape, &out)
 }

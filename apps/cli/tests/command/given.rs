@@ -235,6 +235,43 @@ fn sequences_are_given_tensor_by_tensor() {
 }
 
 #[test]
+fn an_optional_is_given_or_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let tensor = Message::default().message(1, &Message::default().number(1, F32));
+    let optional = Message::default().message(9, &Message::default().message(1, &tensor));
+    let model = Model {
+        nodes: vec![
+            node("OptionalHasElement", "ask", &["o"], &["has"]),
+            with_integer(node("Cast", "number", &["has"], &["y"]), "to", F32),
+        ],
+        inputs: vec![Message::default().text(1, "o").message(2, &optional)],
+        outputs: vec![port("y", F32, &[])],
+        ..Model::default()
+    };
+    let model = model.write(folder.path(), "model.onnx");
+    let o = write(folder.path(), "o.npy", &npy("<f4", "(2,)", &floats(&[1.0, 2.0])));
+    let wide = write(folder.path(), "wide.npy", &npy("<f8", "(1,)", &[0; 8]));
+    let given = polychip(&["run", &model, "--input", &format!("o={o}")]);
+    assert!(
+        given.stdout.contains("1.00000"),
+        "{} {}",
+        given.stdout,
+        given.stderr
+    );
+    let left_out = polychip(&["run", &model]);
+    assert!(
+        left_out.stdout.contains("0.00000"),
+        "{} {}",
+        left_out.stdout,
+        left_out.stderr
+    );
+    fails(
+        &[&model, "--input", &format!("o={wide}")],
+        &["\"o\" is an optional tensor of f32", "holds f64"],
+    );
+}
+
+#[test]
 fn ops_that_no_device_knows_are_listed_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let model = Model {

@@ -23,7 +23,7 @@ use super::target::{Target, trim};
 use super::types::{self, Declared};
 use super::weights;
 use crate::infer::{self, Values};
-use crate::{Body, Capture, Constant, Error, Graph, Node, Tensor, TensorId};
+use crate::{Body, Capture, Constant, Container, Error, Graph, Node, Tensor, TensorId};
 
 mod inline;
 
@@ -413,6 +413,9 @@ impl<'m> Importer<'m> {
         bodies.sort_by_key(|body| (body.attr != Attr::ThenBranch, body.attr));
         self.check_bodies(listed, &bodies, &what)?;
         let outputs = self.outputs(message)?;
+        if let (Some(Op::Optional), Some(Some(output))) = (listed, outputs.first()) {
+            self.empty_optional(message, &inputs, *output, &what)?;
+        }
         let mut node = match listed {
             Some(op) => Node::new(op, inputs, outputs),
             None => Node::custom(domain, &message.op_type, inputs, outputs),
@@ -432,6 +435,34 @@ impl<'m> Importer<'m> {
         } else {
             target.add(node).map(|_| ())
         }
+    }
+
+    /// Gives an Optional of nothing the type that its attribute states.
+    fn empty_optional(
+        &mut self,
+        message: &messages::Node,
+        inputs: &[Option<TensorId>],
+        output: TensorId,
+        what: &str,
+    ) -> Result<(), Error> {
+        let stated = message
+            .attribute
+            .iter()
+            .find_map(|attribute| attribute.tp.as_deref());
+        let (true, Some(stated)) = (inputs.is_empty(), stated) else {
+            return Ok(());
+        };
+        let declared = types::read(stated, &|| what.to_owned(), Container::Tensor)?;
+        let tensor = self.level().graph.tensor_mut(output);
+        if let Some(ty) = declared.ty {
+            tensor.ty = ty;
+            tensor.typed = true;
+        }
+        tensor.container = match declared.container {
+            Container::Sequence => Container::OptionalSequence,
+            _ => Container::Optional,
+        };
+        Ok(())
     }
 
     fn inputs(&mut self, message: &messages::Node, what: &str) -> Result<Vec<Option<TensorId>>, Error> {

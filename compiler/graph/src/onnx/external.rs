@@ -125,9 +125,16 @@ impl<'a> Files<'a> {
         check_location(tensor, location)?;
         if !self.open.contains_key(location) {
             let bytes = self.opener.open(location).map_err(|source| {
+                let absent = source.kind() == std::io::ErrorKind::NotFound;
+                let remedy = if absent {
+                    "; copy it to the model's folder"
+                } else {
+                    ""
+                };
                 Error::external(
                     format!(
-                        "tensor \"{tensor}\": external data file \"{location}\" cannot be opened: {source}"
+                        "tensor \"{tensor}\": external data file \"{location}\" cannot be opened: \
+                         {source}{remedy}"
                     ),
                     Some(source),
                 )

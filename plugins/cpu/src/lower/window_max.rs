@@ -118,8 +118,7 @@ fn unpool(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Some(x), Some(places), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
         return Ok(false);
     };
-    // an output of other extents than indices were counted in
-    if node.input(2).is_some() || !l.is_f32(x) || !l.is_f32(y) || l.dtype(places) != DType::I64 {
+    if !l.is_f32(x) || !l.is_f32(y) || l.dtype(places) != DType::I64 {
         return Ok(false);
     }
     let count: usize = l.shape(x)?.iter().product();

@@ -419,17 +419,21 @@ fn scans_over_batches_are_nested() {
              {num_scan_inputs: 1, scan_input_directions: ints [1]}",
         ]
     );
-    let graph = Graph {
-        input: inputs.to_vec(),
-        initializer: vec![f32s("weight", &[3], &[1.0; 3]), i64s("lengths", &[2], &[7, 5])],
-        node: vec![scan("lengths first x")],
-        output: vec![named("y")],
-        ..Graph::default()
-    };
-    assert_eq!(
-        read(&model(8, graph)).unwrap_err().to_string(),
-        "node Scan of \"y\": Scan of opset 8 with lengths of sequences is not supported"
+    // each sample is cut to its length, and its rows are filled up with zeros
+    let text = converted(
+        8,
+        scan("lengths first x"),
+        &inputs,
+        &[f32s("weight", &[3], &[1.0; 3]), i64s("lengths", &[2], &[7, 5])],
     );
+    for line in [
+        "\"y\": f32[2, 3]",
+        "{num_scan_inputs: 3}",
+        "\"sample.2.cut\": f32[?, 3] = Slice",
+        "\"result.1.filled\": f32[?, 3] = Concat",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
 }
 
 #[test]

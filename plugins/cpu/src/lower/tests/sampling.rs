@@ -395,7 +395,15 @@ fn max_pool_of_integers_and_indices() {
     let attributes = Attributes::new()
         .with_ints(Attr::KernelShape, &[2, 2])
         .with_ints(Attr::Strides, &[2, 2]);
-    let y = net.node(Op::MaxUnpool, attributes, &[x, places]);
+    let y = net.node(Op::MaxUnpool, attributes.clone(), &[x, places]);
+    net.output(y);
+    check(&net, 0.0);
+    // 5 x 7, which a window of 2 x 2 does not divide: MaxPool counted its places in that
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 1, 2, 3]);
+    let places = net.feed(Boxed::from_i64s(vec![1, 1, 2, 3], vec![0, 10, 12, 22, 17, 26]).unwrap());
+    let shape = net.constant(&Boxed::from_i64s(vec![4], vec![1, 1, 5, 7]).unwrap());
+    let y = net.node(Op::MaxUnpool, attributes, &[x, places, shape]);
     net.output(y);
     check(&net, 0.0);
 }

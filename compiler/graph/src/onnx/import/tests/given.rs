@@ -182,3 +182,37 @@ fn nodes_of_other_domains_may_leave_out_their_last_inputs() {
         assert!(graph.nodes().all(|(_, node)| node.op != Op::Custom), "{op}");
     }
 }
+
+#[test]
+fn an_optional_of_nothing_has_the_type_of_its_attribute() {
+    let of_type = |ty: messages::Type| Attribute {
+        name: "type".to_owned(),
+        tp: Some(Box::new(ty)),
+        r#type: kind::TYPE,
+        ..Attribute::default()
+    };
+    let ty = value("v", DType::I64, &[2]).r#type.unwrap();
+    let graph = Graph {
+        node: vec![
+            node("Optional", "", "o", &[of_type(ty)]),
+            node("OptionalGetElement", "o", "y", &[]),
+        ],
+        output: vec![named("o"), named("y")],
+        ..small()
+    };
+    let graph = of(
+        Graph {
+            input: Vec::new(),
+            ..graph
+        },
+        8,
+        &Options::default(),
+    );
+    let shown: Vec<String> = graph
+        .outputs
+        .iter()
+        .map(|&id| graph.tensor(id))
+        .map(|tensor| format!("{} {}", tensor.container.name(), tensor.ty))
+        .collect();
+    assert_eq!(shown, ["optional i64[2]", "tensor i64[2]"]);
+}
