@@ -284,9 +284,15 @@ fn ops_that_state_their_scales_become_encodings() {
     // one scale per output and a bias, then one zero point for all of unsigned weights
     let w = stored(&mut b, "w", DType::I8, &[4, 3, 3, 3]);
     let scales = b.literal("scales", &Literal::f32s(&[0.0111, 0.0213, 0.0307, 0.0052]));
-    let zeros = b.literal("zeros", &Literal::from_ints(DType::I8, vec![4], &[0, 1, 2, 0]).unwrap());
+    let zeros = b.literal(
+        "zeros",
+        &Literal::from_ints(DType::I8, vec![4], &[0, 1, 2, 0]).unwrap(),
+    );
     let bias = stored(&mut b, "bias", DType::I32, &[4]);
-    let x = b.op(Op::QLinearConv, &[x, g[0], g[1], w, scales, zeros, h[0], h[1], bias]);
+    let x = b.op(
+        Op::QLinearConv,
+        &[x, g[0], g[1], w, scales, zeros, h[0], h[1], bias],
+    );
     let w = stored(&mut b, "v", DType::U8, &[2, 4, 1, 1]);
     let (scale, middle) = (b.number(0.0113), stored(&mut b, "middle", DType::U8, &[]));
     let x = b.op(Op::QLinearConv, &[x, h[0], h[1], w, scale, middle, g[0], g[1]]);
@@ -306,7 +312,10 @@ fn ops_that_state_their_scales_become_encodings() {
         ops,
         [QuantizeLinear, Conv, Conv, MatMul, MatMul, DequantizeLinear]
     );
-    for (_, node) in after.nodes().filter(|(_, node)| node.op == Conv || node.op == MatMul) {
+    for (_, node) in after
+        .nodes()
+        .filter(|(_, node)| node.op == Conv || node.op == MatMul)
+    {
         assert!(
             node.reads()
                 .chain(node.writes())
