@@ -14,7 +14,7 @@
 use half::bf16;
 use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan, Window};
 use polychip_cpu_kernels::gemm::Elements;
-use polychip_cpu_kernels::quantised::{self, CodeRange, Output, Target, Weights};
+use polychip_cpu_kernels::quantised::{self, CodeRange, Output, Weights};
 use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool, Unary, peak};
 use std::time::Instant;
 
@@ -106,9 +106,7 @@ impl Model {
         let window = Window::new_2d([size; 2], [next; 2], [kernel; 2], [stride; 2], [1; 2], [pad; 2]);
         let params = ConvParams::dense(1, self.channels, out, groups, window);
         let plan = match (self.precision, self.algorithm) {
-            (Precision::U8S8, _) => {
-                Plan::Codes(quantised::ConvPlan::new(self.isa, params, Target::Codes).expect(VALID))
-            }
+            (Precision::U8S8, _) => Plan::Codes(quantised::ConvPlan::new(self.isa, params).expect(VALID)),
             (Precision::Bf16, _) => {
                 Plan::Floats(ConvPlan::of(Elements::Bf16, self.isa, params).expect(VALID))
             }
@@ -134,6 +132,7 @@ impl Model {
                     bias: &vec![0; out],
                     factor: &vec![0.001; out],
                     shift: &vec![0.0; out],
+                    zeros: &[],
                 };
                 plan.pack(&weights, &mut packed);
                 "direct"

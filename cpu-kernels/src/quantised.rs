@@ -24,9 +24,10 @@ mod weights;
 
 pub use average::AveragePlan;
 pub use blocks::{BlockLayout, BlockPlan, BlockProduct, run_all};
-pub use conv::{ConvPlan, Target};
+pub use conv::ConvPlan;
 pub use elementwise::{
-    Sum, Zeros, add, dequantise, dynamic, flip, map, max_pool, multiply, quantise, subtract_zero,
+    Rows, Sum, Zeros, add, dequantise, dynamic, flip, map, max_pool, multiply, quantise, requantise,
+    subtract_zero,
 };
 pub use int4::{Int4Plan, Int4Weights};
 pub use int8::CodeRange;

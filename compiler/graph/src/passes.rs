@@ -146,7 +146,7 @@ impl Pipeline<'_> {
         graph.sort()?;
         self.clean(graph, report, !self.options.quantised)?;
         if self.options.quantised {
-            let mut changes = 0;
+            let mut changes = self.pass(graph, report, "linear", quantise::linear::run)?;
             if self.options.recompose {
                 changes += self.pass(graph, report, "recompose rounded", recompose::rounded::run)?;
             }

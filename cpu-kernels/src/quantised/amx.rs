@@ -85,7 +85,8 @@ pub(super) unsafe fn multiply(isa: Isa, amx: Amx, block: &Block, copied: &mut [f
             for (i, rows) in [upper, len - upper].into_iter().enumerate() {
                 let finish = block
                     .finish
-                    .skip((start + done) * block.finish.stride + p * block.panels.width);
+                    .skip((start + done) * block.finish.stride + p * block.panels.width)
+                    .skip_row_sums(start + done);
                 done += rows;
                 // SAFETY: the caller promises outputs for these rows and columns, whose sums were just stored.
                 unsafe {

@@ -3,11 +3,12 @@
 //! 1. A tap outside the image reads a row of the input's zero.
 //! 2. Rows are read four codes (one word) at a time. Where the channels are not whole words, the input is copied
 //!    first, so that the last word of the last row is readable; its extra bytes are multiplied by zeros.
-//! 3. The zero of the input and what the instruction set takes off each code are folded into the packed bias.
+//! 3. A dilation of zero along the depth reads the same pixels again, for weights that are sums of several bytes.
+//! 4. The zero of the input and what the instruction set takes off each code are folded into the packed bias.
 #![allow(unsafe_code)]
 
 use super::depthwise::Depthwise;
-use super::tile::{self, Added, Block, Finish, HEADER, Output, multiply};
+use super::tile::{self, Added, Block, Finish, HEADER, Output, RowSums, multiply};
 use super::weights::Weights;
 use crate::conv::{ConvParams, Inner, MERGED_CHANNELS, MOST_ROWS, Window, padded};
 use crate::error::product;
@@ -16,26 +17,17 @@ use crate::threads::{Address, Parts, share};
 use crate::tile::Panels;
 use crate::{Error, Isa, ThreadPool};
 
-/// What a plan's results are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// [`Output::Codes`].
-    Codes,
-    /// [`Output::Floats`] or [`Output::Sums`].
-    Wide,
-}
-
 /// A convolution of codes with constant weights, worked out once.
 ///
 /// ```
 /// use polychip_cpu_kernels::conv::{ConvParams, Window};
-/// use polychip_cpu_kernels::quantised::{CodeRange, ConvPlan, Output, Target, Weights};
+/// use polychip_cpu_kernels::quantised::{CodeRange, ConvPlan, Output, Weights};
 /// use polychip_cpu_kernels::{Isa, ThreadPool};
 ///
 /// // one pixel of two channels, zero at code 128, times [3, -1], halved
 /// let window = Window::new_2d([1, 1], [1, 1], [1, 1], [1, 1], [1, 1], [0, 0]);
-/// let plan = ConvPlan::new(Isa::detect(), ConvParams::dense(1, 2, 1, 1, window), Target::Codes)?;
-/// let weights = Weights { values: &[3, -1], input_zero: 128, bias: &[0], factor: &[0.5], shift: &[0.0] };
+/// let plan = ConvPlan::new(Isa::detect(), ConvParams::dense(1, 2, 1, 1, window))?;
+/// let weights = Weights { values: &[3, -1], input_zero: 128, bias: &[0], factor: &[0.5], shift: &[0.0], zeros: &[] };
 /// let mut packed = vec![0.0; plan.packed_len()];
 /// plan.pack(&weights, &mut packed);
 /// let pool = ThreadPool::new(1);
@@ -50,6 +42,8 @@ pub struct ConvPlan {
     isa: Isa,
     params: ConvParams,
     kind: Kind,
+    /// Weights keep a zero of their own, which is taken off with the sums of rows.
+    keeps_zeros: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -71,10 +65,12 @@ impl ConvPlan {
     /// # Errors
     /// If a kernel size, stride, dilation or group count is zero, channels are not multiples of the groups, a stride
     /// between pixels is smaller than the channels, the sums could overflow, or a size does not fit the address space.
-    pub fn new(isa: Isa, params: ConvParams, target: Target) -> Result<Self, Error> {
+    pub fn new(isa: Isa, params: ConvParams) -> Result<Self, Error> {
         const NAME: &str = "quantised conv";
         // the same checks, of the same sizes
-        crate::conv::ConvPlan::new(Isa::SCALAR, params)?;
+        let mut distinct = params;
+        distinct.window.dilations[0] = distinct.window.dilations[0].max(1);
+        crate::conv::ConvPlan::new(Isa::SCALAR, distinct)?;
         let ConvParams {
             batch,
             in_channels,
@@ -100,29 +96,42 @@ impl ConvPlan {
             isa,
             params,
             kind: Kind::Indirect(Panels::new(isa, 0, 0)),
+            keeps_zeros: false,
         };
         let panels = |taps: usize, k: usize| {
             Panels::new(isa, taps * k.div_ceil(4) + HEADER - 1, out_channels / groups)
         };
         let k = in_channels / groups;
-        plan.kind =
-            if target == Target::Codes && groups > 1 && in_channels == groups && out_channels == groups {
-                Kind::Depthwise(Depthwise::new(isa, params))
-            } else if groups == 1
-                && in_channels <= MERGED_CHANNELS
-                && window.kernel[2] > 1
-                && window.dilations[2] == 1
-                && padded(&window).is_some_and(|size| bytes(size).is_ok())
-            {
-                let width = window.kernel[2];
-                Kind::Merged(panels(window.taps() / width, in_channels * width))
-            } else if k.is_multiple_of(4) {
-                Kind::Indirect(panels(window.taps(), k))
-            } else {
-                product(NAME, "the input", &[batch, in_stride, window.in_pixels()])?;
-                Kind::Copied(panels(window.taps(), k))
-            };
+        plan.kind = if groups > 1 && in_channels == groups && out_channels == groups {
+            Kind::Depthwise(Depthwise::new(isa, params))
+        } else if groups == 1
+            && in_channels <= MERGED_CHANNELS
+            && window.kernel[2] > 1
+            && window.dilations[2] == 1
+            && padded(&window).is_some_and(|size| bytes(size).is_ok())
+        {
+            let width = window.kernel[2];
+            Kind::Merged(panels(window.taps() / width, in_channels * width))
+        } else if k.is_multiple_of(4) {
+            Kind::Indirect(panels(window.taps(), k))
+        } else {
+            product(NAME, "the input", &[batch, in_stride, window.in_pixels()])?;
+            Kind::Copied(panels(window.taps(), k))
+        };
         Ok(plan)
+    }
+
+    /// The same plan for [`Weights::zeros`], which rounds sums beyond 24 bits: for codes and floats.
+    ///
+    /// # Panics
+    /// If the convolution has groups.
+    #[must_use]
+    pub fn keeping_zeros(self) -> Self {
+        assert!(self.params.groups == 1, "quantised conv: zeros of groups");
+        Self {
+            keeps_zeros: true,
+            ..self
+        }
     }
 
     /// Floats of the packed weights. It depends on the parameters and [`Isa::code`] alone, as does their layout.
@@ -156,6 +165,19 @@ impl ConvPlan {
         !self.is_depthwise() && self.tiles().is_some()
     }
 
+    /// Bytes of rows that a run copies for tiles of registers: those whose taps do not lie evenly, or are not whole tiles
+    /// deep.
+    #[must_use]
+    pub fn gathered_bytes(&self) -> usize {
+        let inner = self.inner();
+        let words = inner.taps * inner.k.div_ceil(4);
+        if !self.uses_tiles() || (inner.taps == 1 && words.is_multiple_of(16)) {
+            return 0;
+        }
+        let rows = self.params.batch.saturating_mul(self.params.window.out_pixels());
+        rows.saturating_mul(self.params.groups).saturating_mul(4 * words)
+    }
+
     /// Packs the weights.
     ///
     /// # Panics
@@ -177,6 +199,8 @@ impl ConvPlan {
         for len in [weights.bias.len(), weights.factor.len(), weights.shift.len()] {
             assert_eq!(len, out_channels, "quantised conv: values per output channel");
         }
+        let zeros = if self.keeps_zeros { out_channels } else { 0 };
+        assert_eq!(weights.zeros.len(), zeros, "quantised conv: zeros of the weights");
         assert_eq!(packed.len(), self.packed_len(), "quantised conv: packed weights");
         let off = tile::offset(self.isa) - i32::from(weights.input_zero);
         let bias = |channel: usize| -> i32 {
@@ -201,6 +225,10 @@ impl ConvPlan {
                 |row, column| match row {
                     0 => weights.factor[first + column],
                     1 => weights.shift[first + column],
+                    2 => weights
+                        .zeros
+                        .get(first + column)
+                        .map_or(0.0, |&zero| -zero as f32),
                     _ => {
                         let (tap, word) = ((row + 1 - HEADER) / words, (row + 1 - HEADER) % words);
                         let bytes: [u8; 4] = std::array::from_fn(|i| {
@@ -335,13 +363,22 @@ impl ConvPlan {
     fn scratch(&self, cut: Cut) -> (usize, usize) {
         let inner = self.inner();
         let zeros = inner.k.div_ceil(4);
-        let own = self.pointers(cut) + self.tiles().map_or(0, |_| self.copied_rows());
+        let own = self.pointers(cut) + self.row_sums(cut) + self.tiles().map_or(0, |_| self.copied_rows());
         (zeros + self.copied().div_ceil(4), own)
     }
 
     /// Floats that the row pointers of a block take, in whole cache lines.
     fn pointers(&self, cut: Cut) -> usize {
         (2 * (cut.block_rows * self.inner().taps + MOST_ROWS)).next_multiple_of(16)
+    }
+
+    /// Floats that the sums of a block's rows take, in whole cache lines.
+    fn row_sums(&self, cut: Cut) -> usize {
+        if self.keeps_zeros {
+            cut.block_rows.next_multiple_of(16)
+        } else {
+            0
+        }
     }
 
     /// Floats of scratch that a run needs.
@@ -360,7 +397,7 @@ impl ConvPlan {
     ///
     /// # Panics
     /// If a slice is too short for its shape, scratch is shorter than [`scratch_len`](Self::scratch_len), something is
-    /// added to floats or sums, or the output is not of the plan's [`Target`].
+    /// added to floats or sums.
     pub fn run(
         &self,
         pool: &ThreadPool,
@@ -408,10 +445,7 @@ impl ConvPlan {
                     added.is_none(),
                     "quantised conv: nothing is added to depthwise results"
                 );
-                let Output::Codes(out, codes) = output else {
-                    panic!("quantised conv: the plan gives codes");
-                };
-                depthwise.run(pool, packed, input, input_zero, out, codes, scratch);
+                depthwise.run(pool, packed, input, input_zero, finish, scratch);
             }
             Kind::Indirect(panels) | Kind::Copied(panels) | Kind::Merged(panels) => {
                 self.run_indirect(
@@ -448,7 +482,7 @@ impl ConvPlan {
         let rows = batch * window.out_pixels();
         let (tile_rows, amx) = (self.tile_rows(), self.tiles());
         let cut = self.cut(panels, pool.threads());
-        let of_pointers = self.pointers(cut);
+        let (of_pointers, of_sums) = (self.pointers(cut), self.row_sums(cut));
         let (shared, own) = self.scratch(cut);
         let scratch = Scratch::new(scratch, shared, own, pool.threads());
         // SAFETY: no chunk runs yet.
@@ -479,11 +513,28 @@ impl ConvPlan {
             let range = share(panels.count(), cut.panel_groups, part % cut.panel_groups, 1);
             // SAFETY: this thread's own part, asked for once.
             let own = unsafe { scratch.own(thread) };
-            let (pointers, copied) = own.split_at_mut(of_pointers);
+            let (pointers, own) = own.split_at_mut(of_pointers);
+            let (sums, copied) = own.split_at_mut(of_sums);
             let pointers = pointers.as_mut_ptr().cast::<*const u8>();
             let first = input.at(group * inner.k);
             // SAFETY: the part has room for the pointers of the longest block and a tile's more.
             unsafe { inner.row_pointers(self.isa, pointers, block.clone(), first, zeros.at(0), tile_rows) };
+            let mut finish = finish.skip(block.start * out_stride + group * panels.n);
+            if self.keeps_zeros {
+                let sums = sums.as_mut_ptr().cast::<i32>();
+                let rows = RowSums {
+                    rows: block.len(),
+                    tile_rows,
+                    pointers,
+                    taps: inner.taps,
+                    k: inner.k,
+                    input_zero,
+                    sums,
+                };
+                // the pointers were just made, and the scratch has room for a sum of each row
+                self.isa.run_bytes(rows);
+                finish.row_sums = sums;
+            }
             let block = Block {
                 rows: block.len(),
                 pointers,
@@ -492,7 +543,7 @@ impl ConvPlan {
                 panels: *panels,
                 range,
                 right: right.at(group * panels.len()),
-                finish: finish.skip(block.start * out_stride + group * panels.n),
+                finish,
             };
             // SAFETY: `run` checked every operand against the shape; chunks write disjoint pixels or channels. Words
             // past the end of a row lie in the next pixel, or in the spare bytes of the copy.

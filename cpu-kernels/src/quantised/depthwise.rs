@@ -11,19 +11,22 @@
 //! Not here: channel multipliers, which are grouped products.
 #![allow(unsafe_code)]
 
-use super::int8::CodeRange;
+use super::tile::{Finish, Kind};
 use super::weights::Weights;
 use crate::conv::ConvParams;
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes, Rounding};
 use crate::schedule::Scratch;
-use crate::threads::{Address, Parts, share};
+use crate::threads::{Address, share};
 use crate::{Isa, ThreadPool};
+use std::mem::MaybeUninit;
 
 /// Vectors of a block.
 const VECTORS: usize = 4;
 /// Rows of a block in front of its words.
 const HEADER: usize = 3;
+/// The most lanes of a vector.
+const MOST_LANES: usize = 16;
 
 /// A depthwise convolution of codes, worked out once.
 #[derive(Debug, Clone)]
@@ -124,8 +127,7 @@ impl Depthwise {
         packed: &[f32],
         input: &[u8],
         input_zero: u8,
-        output: &mut [u8],
-        codes: CodeRange,
+        finish: Finish,
         scratch: &mut [f32],
     ) {
         let ConvParams {
@@ -140,11 +142,7 @@ impl Depthwise {
         let zeros = unsafe { scratch.shared() };
         zeros.fill(f32::from_bits(u32::from_le_bytes([input_zero; 4])));
         let zeros = Address(zeros.as_ptr());
-        let (input, packed, output) = (
-            Address(input.as_ptr()),
-            Address(packed.as_ptr()),
-            Parts::new(output),
-        );
+        let (input, packed) = (Address(input.as_ptr()), Address(packed.as_ptr()));
         let lines = batch * window.output[0] * window.output[1];
         let products = lines * window.output[2] * in_channels * window.taps();
         let chunks = if products < 400_000 {
@@ -162,8 +160,7 @@ impl Depthwise {
                 packed: packed.at(0),
                 input: input.at(0),
                 zeros: zeros.at(0).cast(),
-                output: output.as_ptr(),
-                codes,
+                finish,
             });
         });
     }
@@ -177,8 +174,7 @@ struct Lines<'a> {
     packed: *const f32,
     input: *const u8,
     zeros: *const u8,
-    output: *mut u8,
-    codes: CodeRange,
+    finish: Finish,
 }
 
 impl ByteKernel for &Lines<'_> {
@@ -186,10 +182,7 @@ impl ByteKernel for &Lines<'_> {
     #[inline(always)]
     fn run<B: Bytes>(self, b: B) {
         let ConvParams {
-            window,
-            in_stride,
-            out_stride,
-            ..
+            window, in_stride, ..
         } = self.plan.params;
         let width = window.output[2];
         let lines_per_image = window.output[0] * window.output[1];
@@ -239,11 +232,11 @@ impl ByteKernel for &Lines<'_> {
                     }
                 }
                 was_inside = inside;
-                let out = self.output.wrapping_add((line * width + x) * out_stride);
+                let out = self.finish.skip((line * width + x) * self.finish.stride);
                 if step == 2 && x + 1 < width {
-                    self.pixels::<B, 2>(b, count / 4, out, out_stride);
+                    self.pixels::<B, 2>(b, count / 4, out);
                 } else {
-                    self.pixels::<B, 1>(b, count / 4, out, out_stride);
+                    self.pixels::<B, 1>(b, count / 4, out);
                 }
                 x += step;
             }
@@ -254,27 +247,26 @@ impl ByteKernel for &Lines<'_> {
 impl Lines<'_> {
     /// One pixel, or two that share their groups of taps.
     #[inline(always)]
-    fn pixels<B: Bytes, const P: usize>(&self, b: B, quads: usize, out: *mut u8, out_stride: usize) {
+    fn pixels<B: Bytes, const P: usize>(&self, b: B, quads: usize, out: Finish) {
         let (s, lanes) = (b.simd(), B::S::LANES);
         let channels = self.plan.params.in_channels;
-        let (low, high) = self.codes.limits();
         let by = Rounding {
-            low: s.splat(low),
-            high: s.splat(high),
-            zero: s.splat_i(i32::from(self.codes.zero)),
+            low: s.splat(out.low),
+            high: s.splat(out.high),
+            zero: s.splat_i(out.zero),
         };
         let (mut packed, mut c) = (self.packed, 0);
         // a count that is known makes loads and stores plain ones
         let whole = VECTORS * lanes;
         while c + whole <= channels {
             // SAFETY: a block of channels remains.
-            unsafe { self.block::<B, P>(b, quads, packed, c, whole, by, (out, out_stride)) };
+            unsafe { self.block::<B, P>(b, quads, packed, c, whole, by, out.skip(c)) };
             packed = packed.wrapping_add(self.plan.block());
             c += whole;
         }
         if c < channels {
             // SAFETY: the channels that remain.
-            unsafe { self.block::<B, P>(b, quads, packed, c, channels - c, by, (out, out_stride)) };
+            unsafe { self.block::<B, P>(b, quads, packed, c, channels - c, by, out.skip(c)) };
         }
     }
 
@@ -291,7 +283,7 @@ impl Lines<'_> {
         c: usize,
         n: usize,
         by: Rounding<B::S>,
-        (out, out_stride): (*mut u8, usize),
+        out: Finish,
     ) {
         let (s, lanes) = (b.simd(), B::S::LANES);
         // weights of a group of taps, for each of the pixels that share it
@@ -324,6 +316,12 @@ impl Lines<'_> {
             words = words.wrapping_add(sets * VECTORS * lanes);
         }
         for (p, acc) in acc.iter().enumerate() {
+            let to = out.skip(p * out.stride);
+            if let Kind::Sums(to) = to.kind {
+                // SAFETY: n output channels remain in this pixel; a float is as wide as a sum, and its bits are only moved.
+                unsafe { put(b, acc.map(|x| s.to_floats(x)), to.cast(), n) };
+                continue;
+            }
             let mut x = [by.low; VECTORS];
             for (v, x) in x.iter_mut().enumerate() {
                 // SAFETY: as for the bias.
@@ -333,7 +331,42 @@ impl Lines<'_> {
                 *x = s.mul_add(s.to_float(acc[v]), factor, shift);
             }
             // SAFETY: n output channels remain in this pixel.
-            unsafe { b.write(out.add(p * out_stride + c), b.round(x, by), n) };
+            match to.kind {
+                Kind::Codes(to) => unsafe { b.write(to, b.round(x, by), n) },
+                Kind::Floats(to) => unsafe { put(b, x.map(|x| s.min(s.max(x, by.low), by.high)), to, n) },
+                Kind::Sums(_) => unreachable!("invariant: sums were stored"),
+            }
+        }
+    }
+}
+
+/// Stores the first `n` values of vectors that are in the order of [`Bytes::interleave`] in the order of their channels.
+///
+/// # Safety
+/// `n` values, at most those of the vectors, are writable at `to`.
+#[inline(always)]
+unsafe fn put<B: Bytes>(b: B, x: [<B::S as Simd>::F; VECTORS], to: *mut f32, n: usize) {
+    let lanes = B::S::LANES;
+    let mut spare = [MaybeUninit::<f32>::uninit(); VECTORS * MOST_LANES];
+    for (v, x) in x.into_iter().enumerate() {
+        // SAFETY: the spare memory has room for all vectors.
+        unsafe { b.simd().store(spare.as_mut_ptr().add(v * lanes).cast(), x) };
+    }
+    for (i, four) in spare[..VECTORS * lanes].chunks_exact(4).enumerate() {
+        let (vector, group) = (i / (lanes / 4), i % (lanes / 4));
+        let at = group * 16 + vector * 4;
+        if at >= n {
+            continue;
+        }
+        // SAFETY: channels `at` to `n` remain.
+        unsafe {
+            let (from, to) = (four.as_ptr().cast::<f32>(), to.add(at));
+            if at + 4 <= n {
+                to.cast::<[f32; 4]>()
+                    .write_unaligned(from.cast::<[f32; 4]>().read());
+            } else {
+                std::ptr::copy_nonoverlapping(from, to, n - at);
+            }
         }
     }
 }

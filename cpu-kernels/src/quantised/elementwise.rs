@@ -294,6 +294,101 @@ pub fn dequantise(isa: Isa, pool: &ThreadPool, x: &[u8], scale: f32, zero: u8, y
     });
 }
 
+/// Where rows of codes go.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows {
+    /// Codes of a row.
+    pub len: usize,
+    /// The place of the first.
+    pub offset: usize,
+    /// From the start of one row to that of the next.
+    pub stride: usize,
+}
+
+/// Codes of a scale and zero as those of another: `round((x - zero) * scale / other) + zero of the other`, clamped.
+///
+/// # Panics
+/// If `x` is not whole rows, or a row's place is not in `y`.
+pub fn requantise(
+    isa: Isa,
+    pool: &ThreadPool,
+    x: &[u8],
+    (scale, zero): (f32, u8),
+    other: f32,
+    codes: CodeRange,
+    rows: Rows,
+    y: &mut [u8],
+) {
+    struct Requantise<'a> {
+        x: &'a [u8],
+        scale: f32,
+        zero: u8,
+        other: f32,
+        codes: CodeRange,
+        len: usize,
+        y: *mut u8,
+        stride: usize,
+    }
+    impl ByteKernel for Requantise<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<B: Bytes>(self, b: B) {
+            let s = b.simd();
+            let (low, high) = self.codes.limits();
+            let (low, high) = (s.splat(low), s.splat(high));
+            let (scale, other) = (s.splat(self.scale), s.splat(self.other));
+            let (from, to) = (
+                s.splat_i(i32::from(self.zero)),
+                s.splat_i(i32::from(self.codes.zero)),
+            );
+            for (index, row) in self.x.chunks_exact(self.len).enumerate() {
+                let y = self.y.wrapping_add(index * self.stride);
+                let mut i = 0;
+                while i < row.len() {
+                    let left = row.len() - i;
+                    // SAFETY: `left` codes of the row remain.
+                    let code = unsafe { b.widen(row.as_ptr().add(i), left) };
+                    // two roundings, as where the values are dequantised and quantised
+                    let value = s.div(s.mul(s.to_float(s.sub_i(code, from)), scale), other);
+                    let value = s.min(s.max(value, low), high);
+                    // SAFETY: the caller checked the places of rows.
+                    unsafe { b.narrow(y.add(i), s.add_i(s.to_int(value), to), left) };
+                    i += B::S::LANES;
+                }
+            }
+        }
+    }
+    let Rows { len, offset, stride } = rows;
+    if x.is_empty() {
+        return;
+    }
+    let count = x.len() / len;
+    assert_eq!(x.len(), count * len, "requantise: rows are not whole");
+    assert!(
+        offset + (count - 1) * stride + len <= y.len() && (count == 1 || stride >= len),
+        "requantise: places of rows"
+    );
+    let chunks = if x.len() < ONE_THREAD {
+        1
+    } else {
+        count.min(pool.threads() * 4)
+    };
+    let y = Parts::new(y);
+    pool.run(chunks, &|chunk| {
+        let rows = share(count, chunks, chunk, 1);
+        isa.run_bytes(Requantise {
+            x: &x[rows.start * len..rows.end * len],
+            scale,
+            zero,
+            other,
+            codes,
+            len,
+            y: y.as_ptr().wrapping_add(offset + rows.start * stride),
+            stride,
+        });
+    });
+}
+
 /// Codes of signed bytes, and back: the top bit flipped.
 ///
 /// # Panics

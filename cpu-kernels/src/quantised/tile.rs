@@ -1,6 +1,6 @@
 //! The multiplication tile of codes: the product of [`crate::tile::accumulate`], and what becomes of its sums.
 //!
-//! 1. A panel is `[bias as i32][factor][shift]`, then one group of words per four values of each tap.
+//! 1. A panel is `[bias as i32][factor][shift][minus the zero that weights keep]`, then one group of words per four values of each tap.
 //! 2. Sums become codes in registers. Where something is added, and floats and sums, go over a small array, so that the
 //!    code for each height of a tile stays short.
 #![allow(unsafe_code)]
@@ -19,7 +19,7 @@ const MOST_ROWS: usize = 12;
 const MOST_COLUMNS: usize = 32;
 
 /// Rows of a panel in front of its words.
-pub(crate) const HEADER: usize = 3;
+pub(crate) const HEADER: usize = 4;
 
 /// Rows of a full tile.
 pub(crate) fn tile_rows(isa: Isa) -> usize {
@@ -90,6 +90,8 @@ pub(crate) struct Finish {
     pub(crate) own: f32,
     /// Elements between two rows, of the output and of what is added.
     pub(crate) stride: usize,
+    /// The sum of each row less its zeros, where weights keep a zero; or null.
+    pub(crate) row_sums: *const i32,
 }
 
 // SAFETY: addresses and numbers only; code that writes through the addresses has its own proof.
@@ -117,6 +119,16 @@ impl Finish {
             self.added.wrapping_add(by)
         };
         Self { kind, added, ..self }
+    }
+
+    /// The same from a row on, of the sums of rows.
+    pub(crate) fn skip_row_sums(self, rows: usize) -> Self {
+        let row_sums = if self.row_sums.is_null() {
+            self.row_sums
+        } else {
+            self.row_sums.wrapping_add(rows)
+        };
+        Self { row_sums, ..self }
     }
 
     /// Where codes go to which nothing is added.
@@ -159,6 +171,60 @@ impl Finish {
             shift: added.map_or(0.0, |added| added.shift),
             own: added.map_or(1.0, |added| added.rounded.1),
             stride,
+            row_sums: std::ptr::null(),
+        }
+    }
+}
+
+/// The sums of rows less their zeros, by the pointers that [`Block`] has.
+pub(crate) struct RowSums {
+    pub(crate) rows: usize,
+    pub(crate) tile_rows: usize,
+    pub(crate) pointers: *const *const u8,
+    pub(crate) taps: usize,
+    /// Codes of a tap.
+    pub(crate) k: usize,
+    pub(crate) input_zero: u8,
+    /// Room for a sum of each row.
+    pub(crate) sums: *mut i32,
+}
+
+impl ByteKernel for RowSums {
+    type Output = ();
+    #[inline(always)]
+    fn run<B: Bytes>(self, b: B) {
+        let (s, width) = (b.simd(), 4 * B::S::LANES);
+        let ones = s.splat_i(0x0101_0101);
+        let reads = (self.taps * self.k.div_ceil(width) * width) as i32;
+        let zeros = (self.taps * self.k) as i32 * i32::from(self.input_zero);
+        let tiles = tiles(self.rows, self.tile_rows);
+        let mut pointers = self.pointers;
+        for index in 0..tiles {
+            let rows = tile_range(self.rows, tiles, index);
+            for r in 0..rows.len() {
+                let mut acc = s.splat_i(0);
+                for tap in 0..self.taps {
+                    // SAFETY: a tile has a pointer for each tap and row, to `k` codes.
+                    let from = unsafe { *pointers.add(tap * rows.len() + r) };
+                    let mut i = 0;
+                    while i < self.k {
+                        // SAFETY: as above.
+                        acc = b.dot(acc, unsafe { b.read(from.add(i), self.k - i) }, ones);
+                        i += width;
+                    }
+                }
+                let mut lanes = [0f32; 16];
+                // SAFETY: no vector has more lanes.
+                unsafe { s.store(lanes.as_mut_ptr(), s.to_floats(acc)) };
+                let sum: i32 = lanes[..B::S::LANES].iter().map(|x| x.to_bits() as i32).sum();
+                // SAFETY: there is room for each row's sum.
+                unsafe {
+                    self.sums
+                        .add(rows.start + r)
+                        .write(sum + B::OFFSET * reads - zeros)
+                };
+            }
+            pointers = pointers.wrapping_add(self.taps * rows.len());
         }
     }
 }
@@ -194,6 +260,17 @@ impl<const MR: usize, const NV: usize> ByteKernel for Tile<MR, NV> {
             *x = s.bits(unsafe { s.load(t.panel.add(v * lanes)) });
         }
         let mut acc = [start; MR];
+        if !finish.row_sums.is_null() {
+            for (v, start) in start.into_iter().enumerate() {
+                // SAFETY: the header of a panel is HEADER rows of NV vectors.
+                let zero = unsafe { s.load(t.panel.add(3 * t.width + v * lanes)) };
+                for (r, acc) in acc.iter_mut().enumerate() {
+                    // SAFETY: there is a sum for each row.
+                    let sum = unsafe { *finish.row_sums.add(r) };
+                    acc[v] = s.add_i(start, s.to_int(s.mul(zero, s.splat(sum as f32))));
+                }
+            }
+        }
         if !finish.added.is_null() {
             for r in 0..MR {
                 s.prefetch(finish.added.wrapping_add(r * finish.stride).cast());
@@ -399,7 +476,7 @@ impl FinishRows {
         let (s, lanes, finish) = (b.simd(), B::S::LANES, self.finish);
         if !matches!(finish.kind, Kind::Sums(_)) {
             let (low, high) = (s.splat(finish.low), s.splat(finish.high));
-            let mut header = [[low; NV]; 2];
+            let mut header = [[low; NV]; 3];
             for (row, header) in header.iter_mut().enumerate() {
                 for (v, x) in header.iter_mut().enumerate() {
                     let at = (row + 1) * self.width + v * lanes;
@@ -407,7 +484,7 @@ impl FinishRows {
                     *x = unsafe { s.load(self.panel.add(at)) };
                 }
             }
-            let [factors, shifts] = header;
+            let [factors, shifts, zeros] = header;
             let plain = finish.plain_codes();
             let by = Rounding {
                 low,
@@ -419,7 +496,12 @@ impl FinishRows {
                 for (i, x) in x.iter_mut().enumerate() {
                     let at = (first + i).min(self.rows * NV - 1);
                     // SAFETY: rows of NV vectors follow each other.
-                    let sum = s.bits(unsafe { s.load(self.sums.add(at * lanes)) });
+                    let mut sum = s.bits(unsafe { s.load(self.sums.add(at * lanes)) });
+                    if !finish.row_sums.is_null() {
+                        // SAFETY: there is a sum for each row.
+                        let row = unsafe { *finish.row_sums.add(at / NV) };
+                        sum = s.add_i(sum, s.to_int(s.mul(zeros[i % NV], s.splat(row as f32))));
+                    }
                     *x = s.mul_add(s.to_float(sum), factors[i % NV], shifts[i % NV]);
                 }
                 let count = (self.rows * NV - first).min(4);
@@ -492,7 +574,8 @@ impl ByteKernel for &Block {
                 let rows = tile_range(self.rows, tiles, index);
                 let finish = self
                     .finish
-                    .skip(rows.start * self.finish.stride + p * self.panels.width);
+                    .skip(rows.start * self.finish.stride + p * self.panels.width)
+                    .skip_row_sums(rows.start);
                 let next = panel.wrapping_add(size);
                 let words = self.taps * self.words;
                 let ahead = if index < 2 {

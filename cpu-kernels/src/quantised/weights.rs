@@ -13,4 +13,7 @@ pub struct Weights<'a> {
     pub factor: &'a [f32],
     /// Added to the product of sum and factor, `[out_channels]`.
     pub shift: &'a [f32],
+    /// What is left to take off each value, `[out_channels]`, of a plan that [keeps zeros](super::ConvPlan::keeping_zeros); else
+    /// empty.
+    pub zeros: &'a [i32],
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use polychip_cpu_kernels::conv::{ConvParams, Window};
 use polychip_cpu_kernels::gemm::{GemmPlan, Matrix};
-use polychip_cpu_kernels::quantised::{CodeRange, ConvPlan, Output, Target, Weights};
+use polychip_cpu_kernels::quantised::{CodeRange, ConvPlan, Output, Weights};
 use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool};
 use polychip_sdk::{HostServices, RatesWanted};
 
@@ -197,13 +197,14 @@ impl Peaks {
         let window = Window::new_2d([1, m], [1, m], [1, 1], [1, 1], [1, 1], [0, 0]);
         // by vectors, as what tiles do is counted in what vectors do
         let isa = isa.without_tiles();
-        let plan = ConvPlan::new(isa, ConvParams::dense(1, k, n, 1, window), Target::Codes).ok()?;
+        let plan = ConvPlan::new(isa, ConvParams::dense(1, k, n, 1, window)).ok()?;
         let weights = Weights {
             values: &vec![1; k * n],
             input_zero: 0,
             bias: &vec![0; n],
             factor: &vec![0.01; n],
             shift: &vec![0.0; n],
+            zeros: &[],
         };
         let mut packed = AlignedVec::try_zeroed(plan.packed_len())?;
         plan.pack(&weights, &mut packed);

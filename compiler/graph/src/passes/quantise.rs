@@ -14,6 +14,8 @@
 //! - dequantise, then quantise with the same encoding: nothing. With another one: an Identity that gives
 //!   the same reals on the other grid.
 //!
+//! QLinearConv and QLinearMatMul became such chains before ([`linear`]).
+//!
 //! Dequantise and quantise were moved past ops that only move or select elements before ([`travel`]), so
 //! that these are on integers. Relu and Clip before a quantise become its clamp where they can.
 //!
@@ -33,6 +35,7 @@ use crate::{Encoding, Error, Graph, Node, NodeId, TensorId};
 pub(super) mod blocks;
 mod carriers;
 mod limit;
+pub(super) mod linear;
 pub(super) mod scale;
 pub(super) mod travel;
 

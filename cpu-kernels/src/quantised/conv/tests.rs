@@ -82,12 +82,21 @@ fn random_params(r: &mut Random) -> ConvParams {
     params
 }
 
+/// The same with weights of two bytes: each pixel is read twice.
+fn of_two_bytes(mut params: ConvParams) -> ConvParams {
+    (params.window.kernel[0], params.window.dilations[0]) = (2, 0);
+    params
+}
+
 #[test]
 fn sums_are_exact_and_results_rounded_over_random_shapes() {
     let pools = [ThreadPool::new(1), ThreadPool::new(3)];
     let mut r = Random(7);
     for round in 0..if cfg!(debug_assertions) { 120 } else { 600 } {
-        let params = random_params(&mut r);
+        let mut params = random_params(&mut r);
+        if r.below(4) == 0 {
+            params = of_two_bytes(params);
+        }
         let (taps, inner) = (params.window.taps(), params.in_channels / params.groups);
         let extreme = round % 10 == 0;
         let mut weights: Vec<i8> = r
@@ -126,6 +135,7 @@ fn sums_are_exact_and_results_rounded_over_random_shapes() {
             bias: &bias,
             factor: &factor,
             shift: &shift,
+            zeros: &[],
         };
         let pool = &pools[round % 2];
         for isa in Isa::available()
@@ -133,8 +143,8 @@ fn sums_are_exact_and_results_rounded_over_random_shapes() {
             .flat_map(|isa| [isa, isa.without_tiles(), isa.without_extensions()])
         {
             let name = isa.bytes_name();
-            for target in [Target::Codes, Target::Wide] {
-                let plan = ConvPlan::new(isa, params, target).unwrap();
+            for wide in [false, true] {
+                let plan = ConvPlan::new(isa, params).unwrap();
                 let mut packed = vec![0.0; plan.packed_len()];
                 plan.pack(&given, &mut packed);
                 let mut scratch = vec![0.0; plan.scratch_len(pool)];
@@ -146,7 +156,7 @@ fn sums_are_exact_and_results_rounded_over_random_shapes() {
                     let (low, high) = codes.limits();
                     x.clamp(low, high).round_ties_even()
                 };
-                if target == Target::Wide {
+                if wide {
                     let mut sums = vec![7; len];
                     plan.run(
                         pool,
@@ -214,6 +224,83 @@ fn sums_are_exact_and_results_rounded_over_random_shapes() {
 }
 
 #[test]
+fn weights_that_keep_a_zero_are_those_less_it() {
+    let pool = ThreadPool::new(2);
+    let mut r = Random(23);
+    for _ in 0..if cfg!(debug_assertions) { 60 } else { 300 } {
+        let mut params = random_params(&mut r);
+        if params.groups > 1 {
+            (params.in_channels, params.out_channels) = (params.in_channels / params.groups, 21);
+            params.groups = 1;
+            params.out_stride = params.out_stride.max(21);
+        }
+        let depth = params.in_channels * params.window.taps();
+        let stored: Vec<i8> = r
+            .bytes(params.out_channels * depth)
+            .iter()
+            .map(|&b| b as i8)
+            .collect();
+        let zeros: Vec<i32> = (0..params.out_channels)
+            .map(|_| r.below(256) as i32 - 128)
+            .collect();
+        let input = r.bytes(params.batch * params.window.in_pixels() * params.in_stride);
+        let input_zero = r.below(256) as u8;
+        let bias: Vec<i32> = (0..params.out_channels).map(|_| r.below(2000) as i32).collect();
+        let (factor, shift) = (vec![1.0 / 512.0; zeros.len()], vec![0.25; zeros.len()]);
+        // the same sums of weights in two bytes
+        let mut halves = Vec::new();
+        for (output, own) in stored.chunks_exact(depth).enumerate() {
+            for taps in own.chunks_exact(params.window.taps()) {
+                let whole = |&value: &i8| i32::from(value) - zeros[output];
+                halves.extend(taps.iter().map(|x| whole(x).div_euclid(2) as i8));
+                halves.extend(taps.iter().map(|x| (whole(x) + 1).div_euclid(2) as i8));
+            }
+        }
+        let mut twice = params;
+        if twice.window.kernel[0] != 1 {
+            continue;
+        }
+        twice = of_two_bytes(twice);
+        let want = naive(&twice, &halves, &bias, &input, input_zero);
+        let given = Weights {
+            values: &stored,
+            input_zero,
+            bias: &bias,
+            factor: &factor,
+            shift: &shift,
+            zeros: &zeros,
+        };
+        for isa in Isa::available()
+            .into_iter()
+            .flat_map(|isa| [isa, isa.without_tiles(), isa.without_extensions()])
+        {
+            let plan = ConvPlan::new(isa, params).unwrap().keeping_zeros();
+            let mut packed = vec![0.0; plan.packed_len()];
+            plan.pack(&given, &mut packed);
+            let mut scratch = vec![0.0; plan.scratch_len(&pool)];
+            let len = params.batch * params.window.out_pixels() * params.out_stride;
+            let (mut codes, mut floats) = (vec![7; len], vec![7.0; len]);
+            let to = Output::Codes(&mut codes, CodeRange::all(100));
+            plan.run(&pool, &packed, &input, input_zero, None, to, &mut scratch);
+            let to = Output::Floats(&mut floats, -9e9, 9e9);
+            plan.run(&pool, &packed, &input, input_zero, None, to, &mut scratch);
+            for (i, &want) in want.iter().enumerate() {
+                let at = i / params.out_channels * params.out_stride + i % params.out_channels;
+                let want = want as f32 / 512.0 + 0.25;
+                assert!(
+                    (floats[at] - want).abs() <= 0.05,
+                    "{} {params:?} {i}",
+                    isa.bytes_name()
+                );
+                let code = (want.round_ties_even() + 100.0).clamp(0.0, 255.0);
+                let off = (f32::from(codes[at]) - code).abs();
+                assert!(off <= 1.0, "{} {params:?} {i}", isa.bytes_name());
+            }
+        }
+    }
+}
+
+#[test]
 fn elementwise_functions_match_their_definitions() {
     let mut r = Random(3);
     let pool = ThreadPool::new(2);
@@ -260,6 +347,22 @@ fn elementwise_functions_match_their_definitions() {
                 let want = if x.is_nan() { 10 } else { clamp(x) };
                 assert_eq!(y[i], want, "{isa:?} {i} {x}");
             }
+        }
+        for (isa, parts) in Isa::available().into_iter().zip([1, 2, 3].into_iter().cycle()) {
+            let row = len / parts;
+            let (x, stride) = (&a[..row * parts], row + 3);
+            let mut y = vec![7; 5 + parts * stride];
+            let rows = super::super::Rows {
+                len: row.max(1),
+                offset: 5,
+                stride,
+            };
+            super::super::requantise(isa, &pool, x, (0.5, 11), 0.75, codes, rows, &mut y);
+            for (i, &x) in x.iter().enumerate() {
+                let want = clamp((f32::from(x) - 11.0) * 0.5 / 0.75);
+                assert_eq!(y[5 + i / row * stride + i % row], want, "{isa:?} {i}");
+            }
+            assert_eq!((y[4], y[5 + row]), (7, 7), "{isa:?}");
         }
         let mut y = vec![0; len];
         super::super::flip(&pool, &a, &mut y);

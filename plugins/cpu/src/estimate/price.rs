@@ -171,7 +171,8 @@ impl Peaks {
         };
         let time = time + 1e9 * (bytes - CACHE_BYTES).max(0.0) / self.bytes_per_s as f64;
         let shared = alone.map_or(1.0, |alone| (iterations / alone).clamp(1.0, speedup(threads)));
-        let dispatch = if shared > 1.0 { DISPATCH_NS } else { 0.0 };
-        pace * (STEP_NS + dispatch) + time / shared
+        // kernels leave to one thread what others would not make faster
+        let apart = pace * DISPATCH_NS + time / shared;
+        pace * STEP_NS + if shared > 1.0 { apart.min(time) } else { time }
     }
 }

@@ -10,9 +10,7 @@
 
 use polychip_cpu_kernels::conv::Window;
 use polychip_cpu_kernels::pool::PoolParams;
-use polychip_cpu_kernels::quantised::{
-    self, Added, AveragePlan, CodeRange, ConvPlan, Output, Sum, Target, Weights,
-};
+use polychip_cpu_kernels::quantised::{self, Added, AveragePlan, CodeRange, ConvPlan, Output, Sum, Weights};
 use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_cpu_kernels::{Isa, ThreadPool, Unary, elementwise as kernel};
 use polychip_lowering::{Layout, Storage, integers};
@@ -28,6 +26,7 @@ use super::function::activation;
 use super::steps::{dense, strided};
 use super::{conv, steps, window};
 use crate::part::{Node, Part, Tensor, TensorIndex};
+use crate::step::ValueId;
 use crate::weights::Recipe;
 use crate::work::Class;
 
@@ -74,7 +73,14 @@ fn chain(part: &Part, node: &Node, fused: &FusedEpilogue) -> Option<Chain> {
     }
     let operator = node.operator().ok()?;
     let filter = match &operator {
-        Operator::Conv(_) if conv::covers(part, node) => Filter::new(part, w, false)?,
+        Operator::Conv(of) if conv::covers(part, node) => {
+            let filter = Filter::new(part, w, false)?;
+            if of.groups.get() == 1 {
+                filter
+            } else {
+                filter.summed()?
+            }
+        }
         Operator::Gemm(gemm) if dims.len() == 2 && !gemm.trans_a && (gemm.alpha, gemm.beta) == (1.0, 1.0) => {
             Filter::new(part, w, !gemm.trans_b)?
         }
@@ -188,7 +194,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) ->
             l.tensor_forms[y].set(Layout::RowMajor, Storage::Codes, view);
             Ok(true)
         }
-        Op::Concat if is_rounded(l.part, node, y) => concat(l, node, y),
+        Op::Concat => concat(l, node, (y, to)),
         Op::Transpose if is_rounded(l.part, node, y) => transpose(l, node, x, y),
         _ => table(l, node, (x, from), (y, to)),
     }
@@ -206,11 +212,11 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
     } = chain;
     let (dims, y) = (l.shape(x)?, l.shape(target)?);
     let (params, layout) = extent(node, &filter, dims, y)?;
-    let kind = match result {
-        Result8::Codes(..) => Target::Codes,
-        Result8::Floats(..) => Target::Wide,
-    };
-    let plan = ConvPlan::new(l.isa, params, kind).map_err(kernel_error)?;
+    let mut plan = ConvPlan::new(l.isa, params).map_err(kernel_error)?;
+    let zeros = filter.zeros().unwrap_or_default();
+    if !zeros.is_empty() {
+        plan = plan.keeping_zeros();
+    }
     // the product is rounded to this grid first
     let first = residual.map(|(_, _, between)| between).or(match result {
         Result8::Codes(grid, _) => Some(grid),
@@ -219,7 +225,7 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
     let bias = bias.map(|b| Bias::new(l, b)).transpose()?;
     let packer = plan.clone();
     let recipe = filter
-        .named(Recipe::new("codes").by((l.isa.code(), kind)).by_params(&params))
+        .named(Recipe::new("codes").by(l.isa.code()).by_params(&params))
         .by((input, first))
         .of_any(bias.as_ref().map(|bias| &bias.source));
     let packed = l.packed(vec![plan.packed_len()], recipe, move |packed| {
@@ -246,6 +252,7 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
             bias: &sums,
             factor: &factor,
             shift: &shift,
+            zeros: &zeros,
         };
         packer.pack(&weights, packed);
         Ok(())
@@ -515,8 +522,8 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
     Ok(true)
 }
 
-/// Tensors of one grid side by side.
-fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Result<bool> {
+/// Tensors side by side: copied, or moved to the grid of the result.
+fn concat(l: &mut Lowering<'_>, node: &Node, (y, to): (TensorIndex, Grid)) -> Result<bool> {
     let inputs: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
     let out = l.shape(y)?;
     let along = node.typed::<Along>().ok();
@@ -541,24 +548,70 @@ fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Result<bool> {
     let at = layout.place(axis, out.len());
     let mut values = Vec::new();
     for &input in &inputs {
-        values.push(l.read(input, layout, Storage::Codes)?);
+        let from = grid(l.part, input).ok_or_else(|| l.not_computed(input))?;
+        values.push((l.read(input, layout, Storage::Codes)?, from));
     }
     let result = l.write(y, layout, Storage::Codes)?;
-    let to = dense(l.value_shape(result))?;
+    let strides = dense(l.value_shape(result))?;
     let mut offset = 0;
-    for value in values {
+    for (value, from) in values {
         let shape = l.value_shape(value).to_vec();
-        let from = dense(&shape)?;
-        strided(
-            l,
-            "concat of codes",
-            &shape,
-            (value, 0, &from),
-            (result, offset, &to),
-        )?;
-        offset += shape[at] * to[at] as usize;
+        if from == to {
+            let dense = dense(&shape)?;
+            strided(
+                l,
+                "concat of codes",
+                &shape,
+                (value, 0, &dense),
+                (result, offset, &strides),
+            )?;
+        } else {
+            let stride = if at == 0 { 0 } else { strides[at - 1] as usize };
+            requantise(
+                l,
+                (value, from),
+                (result, to),
+                shape[at..].iter().product(),
+                (offset, stride),
+            );
+        }
+        offset += shape[at] * strides[at] as usize;
     }
     Ok(true)
+}
+
+/// Adds a step that moves rows of so many codes to another grid, and to places that lie `stride` apart.
+fn requantise(
+    l: &mut Lowering<'_>,
+    (value, from): (ValueId, Grid),
+    (result, to): (ValueId, Grid),
+    len: usize,
+    (offset, stride): (usize, usize),
+) {
+    let isa = l.isa;
+    let elements = l.value_shape(value).iter().product::<usize>();
+    let step = l.step(
+        "codes to another grid",
+        &[value],
+        &[result],
+        None,
+        Box::new(move |o| {
+            let rows = quantised::Rows { len, offset, stride };
+            let from = (from.scale, from.zero);
+            quantised::requantise(
+                isa,
+                o.pool,
+                o.read(0),
+                from,
+                to.scale,
+                to.codes(),
+                rows,
+                o.write(0),
+            );
+            Ok(())
+        }),
+    );
+    step.does(Class::Codes, elements).work.bytes = 2 * elements as u64;
 }
 
 /// The table of a function of one code.

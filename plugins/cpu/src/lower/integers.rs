@@ -5,11 +5,11 @@
 //! 2. The right operand and every scale and zero are constants, but the zero of the left operand of MatMulInteger and
 //!    ConvInteger, which DynamicQuantizeLinear computes.
 //! 3. Weights that less their zero do not fit 8 signed bits keep it: one more output sums the rows up, and their zeros times
-//!    that are taken off the sums.
+//!    that are taken off the sums. Those of grouped convolutions are sums of several bytes instead.
 //!
 //! Not here: other granularities of scales and zeros, computed right operands; they fall to the reference.
 
-use polychip_cpu_kernels::quantised::{self, CodeRange, ConvPlan, Output, Target, Weights};
+use polychip_cpu_kernels::quantised::{self, CodeRange, ConvPlan, Output, Weights};
 use polychip_lowering::{Layout, Storage, integers};
 use polychip_ops::operator::Conv;
 use polychip_ops::{DType, Op};
@@ -110,11 +110,11 @@ fn product(part: &Part, node: &Node) -> Option<Product> {
             .collect(),
         real_dtype: DType::F32,
     };
-    let filter = Filter::of(part, w, encoding, columns)?;
+    let mut filter = Filter::of(part, w, encoding, columns)?;
     let depth = filter.depth()?;
     let grouped = !columns && node.typed::<Conv>().ok()?.groups.get() != 1;
-    if grouped && filter.zeros().is_some() {
-        return None;
+    if grouped {
+        filter = filter.summed()?;
     }
     let shapes = if columns {
         right.len() == 2
@@ -226,9 +226,9 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
         finish,
     } = product;
     let (mut params, layout) = extent(node, &filter, l.shape(x)?, l.shape(y)?)?;
-    let (kind, factor, to) = match finish {
-        Finish::Sums => (Target::Wide, vec![1.0; filter.outputs()], None),
-        Finish::Codes(factor, zero) => (Target::Codes, factor, Some(zero)),
+    let (factor, to) = match finish {
+        Finish::Sums => (vec![1.0; filter.outputs()], None),
+        Finish::Codes(factor, zero) => (factor, Some(zero)),
     };
     let zeros = filter.zeros();
     let outputs = filter.outputs();
@@ -236,8 +236,7 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
     let summed = usize::from(zeros.is_some());
     params.out_channels += summed;
     params.out_stride += summed;
-    let kind = if zeros.is_some() { Target::Wide } else { kind };
-    let plan = ConvPlan::new(l.isa, params, kind).map_err(kernel_error)?;
+    let plan = ConvPlan::new(l.isa, params).map_err(kernel_error)?;
     let bias = bias.map(|t| l.source(t)).transpose()?;
     let known = match zero {
         Zero::Known(zero) => zero,
@@ -253,11 +252,7 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
         factor.clone()
     };
     let recipe = filter
-        .named(
-            Recipe::new("integers")
-                .by((l.isa.code(), kind))
-                .by_params(&params),
-        )
+        .named(Recipe::new("integers").by(l.isa.code()).by_params(&params))
         .by((known, computed, outputs, summed))
         .by(&factors)
         .of_any(bias.as_ref());
@@ -283,6 +278,7 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
                 bias: &bias,
                 factor: &factor,
                 shift: &vec![0.0; outputs + summed],
+                zeros: &[],
             },
             packed,
         );

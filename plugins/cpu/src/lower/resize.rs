@@ -7,6 +7,7 @@ use polychip_ops::operator::{self, AspectRatio, Interpolation, Resize, Rounding}
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
+use super::encoding::grid;
 use super::steps::strided;
 use crate::part::{Node, TensorIndex};
 use crate::step::{Operands, Plain};
@@ -201,7 +202,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     .collect()
             };
             let (rows, columns) = (map(scales[0], h, out_h), map(scales[1], w, out_w));
-            let storage = l.kept(x, &[Some(y)]);
+            let storage = match (grid(l.part, x), grid(l.part, y)) {
+                // pixels that are only moved stay codes
+                (Some(from), Some(to)) if from == to => Storage::Codes,
+                _ => l.kept(x, &[Some(y)]),
+            };
             let repeats = |map: &[usize], size: usize| {
                 let times = map.len() / size;
                 (map.len().is_multiple_of(size) && map.iter().enumerate().all(|(i, &from)| from == i / times))
@@ -241,10 +246,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                             }
                         }
                     }
-                    if storage == Storage::Bf16 {
-                        nearest::<u16>(o, &rows, &columns, [h, w, c]);
-                    } else {
-                        nearest::<f32>(o, &rows, &columns, [h, w, c]);
+                    match storage {
+                        Storage::Codes => nearest::<u8>(o, &rows, &columns, [h, w, c]),
+                        Storage::Bf16 => nearest::<u16>(o, &rows, &columns, [h, w, c]),
+                        _ => nearest::<f32>(o, &rows, &columns, [h, w, c]),
                     }
                     Ok(())
                 }),

@@ -268,3 +268,68 @@ fn two_biases_of_equal_integers_and_different_scales() {
         .collect();
     assert_eq!(biases, [0.01, 0.02]);
 }
+
+/// QLinearConv and QLinearMatMul between the same quantised tensors as the ops of floats; a scale that a node computes stays.
+#[test]
+fn ops_that_state_their_scales_become_encodings() {
+    let mut b = Build::new();
+    let x = b.input("x", &[1, 3, 6, 6]);
+    let [g, h] = [grid(&mut b, 0.0237, 100), grid(&mut b, 0.0531, 3)];
+    let stored = |b: &mut Build, name: &str, dtype, shape: &[usize]| {
+        let count: usize = shape.iter().product();
+        let values: Vec<i64> = (0..count as i64).map(|i| (i * 37 + 11) % 100).collect();
+        b.literal(name, &Literal::from_ints(dtype, shape.to_vec(), &values).unwrap())
+    };
+    let x = quantise(&mut b, x, g);
+    // one scale per output and a bias, then one zero point for all of unsigned weights
+    let w = stored(&mut b, "w", DType::I8, &[4, 3, 3, 3]);
+    let scales = b.literal("scales", &Literal::f32s(&[0.0111, 0.0213, 0.0307, 0.0052]));
+    let zeros = b.literal(
+        "zeros",
+        &Literal::from_ints(DType::I8, vec![4], &[0, 1, 2, 0]).unwrap(),
+    );
+    let bias = stored(&mut b, "bias", DType::I32, &[4]);
+    let x = b.op(
+        Op::QLinearConv,
+        &[x, g[0], g[1], w, scales, zeros, h[0], h[1], bias],
+    );
+    let w = stored(&mut b, "v", DType::U8, &[2, 4, 1, 1]);
+    let (scale, middle) = (b.number(0.0113), stored(&mut b, "middle", DType::U8, &[]));
+    let x = b.op(Op::QLinearConv, &[x, h[0], h[1], w, scale, middle, g[0], g[1]]);
+    // a constant matrix with a scale per column, then two computed operands
+    let w = stored(&mut b, "u", DType::I8, &[6, 6]);
+    let columns: Vec<f32> = (0..6).map(|i| 0.0017 + 0.0003 * i as f32).collect();
+    let scales = b.literal("columns", &Literal::f32s(&columns));
+    let zeros = b.literal("none", &Literal::from_ints(DType::I8, vec![6], &[0; 6]).unwrap());
+    let y = b.op(Op::QLinearMatMul, &[x, g[0], g[1], w, scales, zeros, h[0], h[1]]);
+    let y = b.op(Op::QLinearMatMul, &[y, h[0], h[1], y, h[0], h[1], g[0], g[1]]);
+    let y = dequantise(&mut b, y, g);
+    let (after, report) = proven(&b.finish(&[y]), &Options::default());
+    assert_eq!(report.changes("linear"), 4);
+    let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
+    use Op::{Conv, DequantizeLinear, MatMul, QuantizeLinear};
+    assert_eq!(
+        ops,
+        [QuantizeLinear, Conv, Conv, MatMul, MatMul, DequantizeLinear]
+    );
+    for (_, node) in after
+        .nodes()
+        .filter(|(_, node)| node.op == Conv || node.op == MatMul)
+    {
+        assert!(
+            node.reads()
+                .chain(node.writes())
+                .all(|id| after.tensor(id).encoding.is_some())
+        );
+    }
+
+    let mut b = Build::new();
+    let (x, scale) = (b.typed_input("x", DType::U8, &[2, 4]), b.input("scale", &[]));
+    let [_, zero] = grid(&mut b, 0.02, 100);
+    let w = stored(&mut b, "w", DType::U8, &[4, 3]);
+    let y = b.op(Op::QLinearMatMul, &[x, scale, zero, w, scale, zero, scale, zero]);
+    let graph = b.finish(&[y]);
+    let mut after = graph.clone();
+    super::canonicalise(&mut after, &crate::passes::tests::Reference, &Options::default()).unwrap();
+    assert_eq!(after.nodes().next().unwrap().1.op, Op::QLinearMatMul);
+}

@@ -190,6 +190,66 @@ fn weights_beyond_signed_bytes_keep_their_zero_points() {
     assert!(check(&net, 1).contains(&"QLinearConv"));
 }
 
+/// Depthwise convolutions with weights of either sign, with one zero point or one per channel, known and computed zeros.
+#[test]
+fn depthwise_convolutions_of_integers_have_a_kernel() {
+    for channels in [3usize, 16, 70] {
+        for (computed, right) in [
+            (true, DType::U8),
+            (true, DType::I8),
+            (false, DType::U8),
+            (false, DType::I8),
+        ] {
+            let mut net = Net::default();
+            let dims = [2, channels, 9, 8];
+            let (x, zero) = if computed {
+                let x = net.input(DType::F32, &dims);
+                let quantised = net.nodes(Op::DynamicQuantizeLinear, Attributes::new(), &[Some(x)], 3);
+                (quantised[0], quantised[2])
+            } else {
+                (net.input(DType::I8, &dims), net.bytes(DType::I8, &[-11]))
+            };
+            let filter = [channels, 1, 3, 3];
+            let w = if right == DType::U8 {
+                whole_range(&mut net, &filter)
+            } else {
+                let w = net.boxed(right, &filter);
+                net.constant(&w)
+            };
+            // 0 makes a weight of 255, which is a sum of three bytes
+            let zeros: Vec<i64> = (0..channels as i64)
+                .map(|i| if right == DType::U8 { i % 3 * 59 } else { i % 3 - 1 })
+                .collect();
+            let own = net.bytes(right, &zeros);
+            let grouped = window().with_int(Attr::Group, channels as i64);
+            let y = net.node(Op::ConvInteger, grouped, &[x, w, zero, own]);
+            net.output(y);
+            let names = check(&net, if computed { 300 } else { 0 });
+            assert!(names.contains(&"ConvInteger"), "{names:?}");
+        }
+        // rounded to codes
+        for to in [DType::U8, DType::I8] {
+            let mut net = Net::default();
+            let x = net.input(DType::U8, &[1, channels, 7, 6]);
+            let w = whole_range(&mut net, &[channels, 1, 3, 3]);
+            let inputs = [
+                x,
+                net.scales(&[0.02]),
+                net.bytes(DType::U8, &[3]),
+                w,
+                net.scales(&[0.01]),
+                net.bytes(DType::U8, &[118]),
+                net.scales(&[0.9]),
+                net.bytes(to, &[17]),
+            ];
+            let grouped = window().with_int(Attr::Group, channels as i64);
+            let y = net.node(Op::QLinearConv, grouped, &inputs);
+            net.output(y);
+            assert!(check(&net, 1).contains(&"QLinearConv"));
+        }
+    }
+}
+
 #[test]
 fn linear_products_round_as_the_formula_does() {
     for (from, to) in [
