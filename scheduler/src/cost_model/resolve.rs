@@ -314,6 +314,9 @@ mod tests {
             }
         });
         Evidence {
+            structure: [0; 32],
+            model: "".into(),
+            is_resized: false,
             targets: targets.map(|(name, (launch, _))| target(name, *launch)).collect(),
             links: LinkTable::new(devices.len()),
             layers: Arc::new(layers.collect()),

@@ -273,7 +273,7 @@ fn two_biases_of_equal_integers_and_different_scales() {
 #[test]
 fn ops_that_state_their_scales_become_encodings() {
     let mut b = Build::new();
-    let x = b.input("x", &[1, 3, 6, 6]);
+    let x = b.input("x", &[1, 3, 8, 8]);
     let [g, h] = [grid(&mut b, 0.0237, 100), grid(&mut b, 0.0531, 3)];
     let stored = |b: &mut Build, name: &str, dtype, shape: &[usize]| {
         let count: usize = shape.iter().product();
