@@ -26,7 +26,7 @@ def if_outer():
                 "scale": rand(3, 1, 1)})
 
 
-@report("microsoft/onnxruntime 11536", "If whose branch hands out a value of the graph around")
+@report("microsoft/onnxruntime 11536", "If whose branch returns a value of the graph around it")
 def if_outer_output():
     x = f32(.25, 2)
     nodes = [n("ReduceSum", "x", "t", keepdims=0), n("Greater", "t zero", "b"), n("Add", "x one", "w"),
@@ -153,7 +153,7 @@ def output_input():
                 {"k": f32(1, 2)})
 
 
-@report("microsoft/onnxruntime 24341", "a node that reads a value nobody makes")
+@report("microsoft/onnxruntime 24341", "a node that reads a value that no node computes")
 def dangling():
     return case([n("MatMul", "x /Cast_2_output_0", name="MatMul_3")], {"x": rand(2, 2)},
                 says=("MatMul_3", "/Cast_2_output_0"))

@@ -86,7 +86,7 @@ def no_objects():
     return case(nodes, {"p": -np.abs(rand(7))}, "scaled total rows:i64", {"h": np.float32(.5), "a": i64(1)})
 
 
-@report("microsoft/onnxruntime 7563", "ReduceMax over boxes of which there are none, keepdims 0")
+@report("microsoft/onnxruntime 7563", "ReduceMax over zero boxes, keepdims 0")
 def reduce_max_nothing():
     return case([n("ReduceMax", "x", axes=[0], keepdims=0, name="Max_2080")], {"x": rand(0, 4)}, opset=13,
                 inputs="x:f32[n,4]")
@@ -317,7 +317,7 @@ def einsum_broadcast():
     return case([n("Einsum", "a b", equation="b...hd, ...kd -> ...bhk")], {"a": rand(2, 1, 3, 4), "b": rand(5, 6, 4)})
 
 
-@report("onnx/onnx 8207", "Einsum whose ellipses stand for different counts of axes, none and two")
+@report("onnx/onnx 8207", "Einsum whose ellipses cover different counts of axes, none and two")
 def einsum_ranks():
     return case([n("Einsum", "a b", equation="...,...->...", name="einsum_ranks")],
                 {"a": np.float32(2), "b": rand(2, 3)},

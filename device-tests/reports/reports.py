@@ -177,7 +177,7 @@ def judge(program, make, folder):
         return False, f"ended by {status}: {error[-300:]}"
     if expected is None:
         if found is not None:
-            return case.says is None, f"runs; ONNX Runtime: {refused[:200]}"
+            return not case.says, f"runs; ONNX Runtime: {refused[:200]}"
         missing = [word for word in case.says or () if word not in error]
         what = f"error lacks {missing}" if missing else "refused"
         return not missing, f"{what}: {error[:500]} | ORT: {refused[:160]}"

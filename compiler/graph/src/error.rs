@@ -61,7 +61,7 @@ enum Repr {
     Invalid(String),
 }
 
-/// What is said of a file that ends within a field.
+/// The message about a file that ends within a field.
 fn early(source: &prost::DecodeError) -> &'static str {
     if source.to_string().contains("underflow") {
         return "; the file ends early, as after a download that broke off: fetch it again";

@@ -332,7 +332,9 @@ impl Lines<'_> {
             }
             // SAFETY: n output channels remain in this pixel.
             match to.kind {
+                // SAFETY: the caller promises room for `n` results.
                 Kind::Codes(to) => unsafe { b.write(to, b.round(x, by), n) },
+                // SAFETY: as above.
                 Kind::Floats(to) => unsafe { put(b, x.map(|x| s.min(s.max(x, by.low), by.high)), to, n) },
                 Kind::Sums(_) => unreachable!("invariant: sums were stored"),
             }

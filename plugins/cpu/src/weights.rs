@@ -185,8 +185,8 @@ struct Registry {
     parts: BTreeMap<u64, Arc<BTreeMap<Place, Key>>>,
 }
 
-/// Keeps the hashes of the constants that a loaded part holds. They are forgotten when this is dropped, whoever reads them
-/// then: what is allocated later may lie at the same addresses.
+/// Keeps the hashes of the constants that a loaded part holds. They are forgotten when this is dropped, even
+/// while another part reads them: what is allocated later may lie at the same addresses.
 #[derive(Debug)]
 pub(crate) struct HeldContents {
     part: u64,

@@ -29,10 +29,8 @@ use crate::policy::Policy;
 use crate::precompiled::Precompiled;
 use crate::session::background::Background;
 use crate::session::buckets::{Buckets, Padding, Sizes};
-use crate::session::govern::watch::Watch;
 use crate::session::in_flight_limit::InFlightLimit;
 use crate::session::io_specs::{open_spec, sizes_of_strings, sizes_spec};
-use crate::session::learn::drive::LearningEnd;
 use crate::session::run_input::run_input;
 use crate::session::settings_change::SettingsChange;
 use crate::session::specialization_report::{PlanningPhases, ShapesReport, SpecialisationReport};
@@ -42,12 +40,15 @@ use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
 
 mod answers;
+mod made;
 mod making;
 mod sizes;
+mod specialization;
 mod variants;
 
 use answers::Answers;
-use making::Made;
+use made::Made;
+pub(crate) use specialization::Specialization;
 use variants::Variants;
 
 /// Estimated bytes per node of a specialisation's graph, costs and steps, without tensors and
@@ -80,15 +81,6 @@ pub(crate) struct Shapes {
 enum Kind {
     Known(Specialization),
     Open(Arc<Open>),
-}
-
-/// One specialisation.
-#[derive(Debug)]
-pub(crate) struct Specialization {
-    pub(crate) inner: Arc<Inner>,
-    /// Its thread ends with the last clone of the session.
-    pub(crate) _watch: Option<Arc<Watch>>,
-    pub(crate) _learning: Option<Arc<LearningEnd>>,
 }
 
 /// The specialisations of a model with open sizes.

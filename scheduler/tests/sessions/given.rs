@@ -173,7 +173,7 @@ fn runs_with_a_default_count_and_end_with_those_of_their_session() {
                 assert_eq!(*outputs.get("y").unwrap().values::<f32>().unwrap(), wanted);
             }
         }
-        // a run that nobody waited for ends by itself, and its input can be written
+        // an unfinished run ends by itself, and its input can be written
         drop(session.submit(&[&input, &scale]).unwrap());
         let until = std::time::Instant::now() + PATIENCE;
         while input.write(&[3.0f32, 4.0]).is_err() {

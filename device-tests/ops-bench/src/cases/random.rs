@@ -1,8 +1,8 @@
 //! Cases with random sizes: the lines of `ops.txt` with other numbers, as models have them and benchmarks do not: odd,
 //! prime and 1.
 //!
-//! Each number of a line's shapes is drawn anew, log-uniformly from an eighth to twice of what it is, the same wherever it
-//! stands in the line; so are the attributes that repeat it. Most ops do not take all sizes: a draw that is no valid model
+//! Each number of a line's shapes is drawn anew, log-uniformly from an eighth to twice of what it is, the same at each
+//! place of the line; so are the attributes that repeat it. Most ops do not take all sizes: a draw that is no valid model
 //! is drawn again, and after some tries only the number behind the `@` is.
 //!
 //! Invariant: the same seed draws the same cases on every host.
@@ -188,7 +188,7 @@ fn repeated(attributes: &str, drawn: &BTreeMap<i64, i64>) -> String {
     format!(" {}", attributes.join(" "))
 }
 
-/// The shapes of a graph's inputs in words, if it is valid and of a fair size.
+/// The shapes of a graph's inputs as text, if it is valid and of a fair size.
 fn sound(graph: &Graph, inputs: &[Literal]) -> Option<String> {
     let mut typed = graph.clone();
     infer(&mut typed).ok()?;

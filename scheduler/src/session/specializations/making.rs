@@ -6,25 +6,17 @@ use std::cell::Cell;
 use std::sync::PoisonError;
 use std::time::Instant;
 
+use super::Open;
 use super::answers::Answers;
-use super::{Open, Specialization};
+use super::made::Made;
+use super::specialization::Specialization;
 use crate::error::Result;
-use crate::event::{Event, EventKind};
 use crate::planned::{self, Planned, PlanningStep};
 use crate::policy::Policy;
 use crate::replan;
 use crate::session::buckets::Sizes;
 use crate::session::compile::Loaded;
 use crate::session::specialization_report::PlanningPhases;
-
-/// A new specialisation.
-pub(super) struct Made {
-    pub(super) special: Specialization,
-    pub(super) bytes: u64,
-    pub(super) planning_ns: u64,
-    pub(super) phases: PlanningPhases,
-    pub(super) costs_of: Option<Sizes>,
-}
 
 /// Divides time into phases: each reading gives the time since the last one.
 struct PhaseClock(Cell<Instant>);
@@ -117,27 +109,5 @@ impl Open {
             costs_of,
             special,
         }
-    }
-}
-
-impl Made {
-    /// The event of the replacement.
-    pub(super) fn event(&self, runs: u64) -> Event {
-        let current = self.special.inner.current();
-        let planned = &current.planned;
-        let used = planned.used_devices().into_iter();
-        let devices: Vec<&str> = used
-            .map(|index| planned.devices()[index.index()].name())
-            .collect();
-        let words = format!(
-            "made in the background in {:.0} ms; {runs} runs used the CPU-only plan",
-            self.planning_ns as f64 / 1e6
-        );
-        Event::new(
-            EventKind::TookOver,
-            &devices.join(", "),
-            planned.graph().node_count(),
-            words,
-        )
     }
 }

@@ -82,7 +82,7 @@ fn product(graph: &Graph, id: NodeId) -> Option<Product> {
     })
 }
 
-/// The scales and zero points of 8-bit codes, of which there may be several along an axis.
+/// The scales and zero points of 8-bit codes: one of each, or several along an axis.
 fn grid(
     graph: &Graph,
     codes: TensorId,
