@@ -330,9 +330,8 @@ impl Lines<'_> {
                 let shift = unsafe { s.load(packed.add((2 * VECTORS + v) * lanes)) };
                 *x = s.mul_add(s.to_float(acc[v]), factor, shift);
             }
-            // SAFETY: n output channels remain in this pixel.
             match to.kind {
-                // SAFETY: the caller promises room for `n` results.
+                // SAFETY: n output channels remain in this pixel.
                 Kind::Codes(to) => unsafe { b.write(to, b.round(x, by), n) },
                 // SAFETY: as above.
                 Kind::Floats(to) => unsafe { put(b, x.map(|x| s.min(s.max(x, by.low), by.high)), to, n) },
