@@ -74,8 +74,11 @@ pub(crate) fn cases(count: usize, seed: u64, only: &[String]) -> Result<Vec<Case
     Ok(cases)
 }
 
-/// A line without what is behind its `@`, and that.
-fn sizes(line: &str) -> Result<(&str, Vec<(i64, i64)>), String> {
+/// A size for `%`, and one for `$`.
+type Pair = (i64, i64);
+
+/// A line without its sizes, and those.
+fn sizes(line: &str) -> Result<(&str, Vec<Pair>), String> {
     let Some((case, sizes)) = line.split_once('@') else {
         return Ok((line, Vec::new()));
     };
@@ -100,7 +103,7 @@ fn usual(line: &str) -> Result<String, String> {
     })
 }
 
-fn filled(case: &str, (first, second): (i64, i64)) -> String {
+fn filled(case: &str, (first, second): Pair) -> String {
     case.replace('%', &first.to_string())
         .replace('$', &second.to_string())
 }
