@@ -229,7 +229,7 @@ def unknown_attributes():
         "refused as a custom op, which it is not")
 def unknown_op():
     return case([n("AsString", "x", "y", name="model/encoding/AsString")], {"x": i64(1, 2)}, "y:str", opset=9,
-                says=("model/encoding/AsString", "no op of the ONNX standard"))
+                says=("model/encoding/AsString", "outside the ONNX standard"))
 
 
 @report("onnx/sklearn-onnx 958", "Sub of f32 and f64 columns (a pipeline given columns of two types)")

@@ -60,7 +60,9 @@ fn class(op: Op) -> Result<fn(Op) -> Option<Row>, &'static str> {
         ConcatFromSequence | Optional | OptionalGetElement | OptionalHasElement | SequenceAt
         | SequenceConstruct | SequenceEmpty | SequenceErase | SequenceInsert | SequenceLength
         | SplitToSequence => crate::sequence::row,
-        Custom => return Err("it is no op of the ONNX standard, and only a plugin that knows it runs it"),
+        Custom => {
+            return Err("a custom op, outside the ONNX standard, runs only on a plugin that knows it");
+        }
         Bernoulli | Dropout | Multinomial | RandomNormal | RandomNormalLike | RandomUniform
         | RandomUniformLike => crate::random::row,
         If | Loop | Scan | SequenceMap => {
