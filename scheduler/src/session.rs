@@ -262,18 +262,18 @@ impl Session {
         ))))
     }
 
-    /// An admitted session, with its first plan among those that it keeps ready.
+    /// An admitted session, with its first plan among those that it keeps ready; later plans count from `next_plan`.
     pub(crate) fn admitted(
         shared: &Arc<Shared>,
         id: usize,
         policy: Policy,
         first: Arc<LoadedPlan>,
         standby: Vec<StandbyPlan>,
+        next_plan: u64,
         held: SessionResources,
     ) -> Result<Session> {
         let run_limit = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
-        let number = standby.len() as u64;
-        let special = Specialization::of(id, shared, first, standby, policy.clone(), number)?;
+        let special = Specialization::of(id, shared, first, standby, policy.clone(), next_plan)?;
         Ok(Session(Arc::new(Shapes::known(
             id,
             policy,

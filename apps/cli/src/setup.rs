@@ -231,7 +231,13 @@ fn setting(text: &str) -> Result<Setting, String> {
 
 /// Loads the plugins. An unusable named bundle is an error here, not a warning.
 fn made(builder: polychip::Builder) -> anyhow::Result<Runtime> {
-    let runtime = vendor_output::withheld(|| builder.build(), |runtime| runtime.refusals().is_empty())?;
+    let runtime = vendor_output::withheld(
+        || builder.build(),
+        |runtime| {
+            let mut refusals = runtime.refusals().iter();
+            refusals.all(|refusal| refusal.is_absent_chip)
+        },
+    )?;
     let mut bundles = runtime.bundles().iter();
     match bundles.find(|bundle| bundle.manifest().is_err()) {
         Some(refused) => Err(bad_input(format!("--bundle {refused}"))),

@@ -26,6 +26,18 @@ pub struct Refusal {
     pub subject: String,
     /// Reason.
     pub reason: String,
+    /// Whether the plugin works, and only its chip is not there.
+    pub is_absent_chip: bool,
+}
+
+impl Refusal {
+    fn of(subject: String, reason: String) -> Refusal {
+        Refusal {
+            subject,
+            reason,
+            is_absent_chip: false,
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -163,10 +175,7 @@ impl Builder {
         for query in &self.linked {
             match read_linked(*query) {
                 Ok(found) => self.add(&mut host, found, None),
-                Err(reason) => host.refusals.push(Refusal {
-                    subject: "linked plugin".into(),
-                    reason,
-                }),
+                Err(reason) => host.refusals.push(Refusal::of("linked plugin".into(), reason)),
             }
         }
         for path in &self.files {
@@ -183,10 +192,8 @@ impl Builder {
             Ok(paths) => paths,
             Err(error) => {
                 let reason = format!("cannot be listed: {error}");
-                host.refusals.push(Refusal {
-                    subject: folder.display().to_string(),
-                    reason,
-                });
+                host.refusals
+                    .push(Refusal::of(folder.display().to_string(), reason));
                 return;
             }
         };
@@ -198,10 +205,9 @@ impl Builder {
     fn add_file(&self, host: &mut Host, path: PathBuf) {
         match library::open(&path) {
             Ok(found) => self.add(host, found, Some(path)),
-            Err(reason) => host.refusals.push(Refusal {
-                subject: path.display().to_string(),
-                reason,
-            }),
+            Err(reason) => host
+                .refusals
+                .push(Refusal::of(path.display().to_string(), reason)),
         }
     }
 
@@ -209,7 +215,7 @@ impl Builder {
         let subject = path
             .as_ref()
             .map_or_else(|| "linked plugin".to_owned(), |path| path.display().to_string());
-        let mut refuse = |subject: String, reason: String| host.refusals.push(Refusal { subject, reason });
+        let mut refuse = |subject: String, reason: String| host.refusals.push(Refusal::of(subject, reason));
         let info = match Plugin::identify(&found, path) {
             Ok(info) => info,
             Err(error) => return refuse(subject, error.message().to_owned()),
@@ -237,13 +243,16 @@ impl Builder {
         match opened {
             Ok((plugin, (devices, errors))) => {
                 if devices.is_empty() && errors.is_empty() {
-                    refuse(subject, format!("{name} finds no device on this machine"));
+                    host.refusals.push(Refusal {
+                        is_absent_chip: true,
+                        ..Refusal::of(subject, format!("{name} finds no device on this machine"))
+                    });
                 }
                 for error in errors {
-                    host.refusals.push(Refusal {
-                        subject: error.subject().to_owned(),
-                        reason: error.message().to_owned(),
-                    });
+                    host.refusals.push(Refusal::of(
+                        error.subject().to_owned(),
+                        error.message().to_owned(),
+                    ));
                 }
                 host.devices.extend(devices);
                 host.plugins.push(plugin);

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Policy;
 use crate::session::specialization_state::Inner;
 use crate::session::standby_plan::StandbyPlan;
-use crate::session::{Session, next_id};
+use crate::session::{Session, next_id, next_plans};
 use crate::shared::Shared;
 
 /// The admitted sessions of a runtime.
@@ -264,7 +264,8 @@ pub(crate) fn make(
             let entry = entry.expect("invariant: an entry is there as long as its reservation");
             let chosen = entry.member.chosen();
             let id = next_id();
-            let ready = (0..).zip(&chosen.ready);
+            let first_plan = next_plans();
+            let ready = (first_plan..).zip(&chosen.ready);
             let standby =
                 ready.map(|(number, plan)| plan.unloaded_standby().load(shared, id, number, &policy));
             let standby: Vec<StandbyPlan> = standby.collect::<Result<_>>()?;
@@ -272,7 +273,18 @@ pub(crate) fn make(
                 .iter()
                 .find(|standby| standby.is_of(chosen.plan.planned.plan()));
             let first = Arc::clone(&first.expect("invariant: what was chosen is ready").plan);
-            let session = Session::admitted(shared, id, policy, first, standby, Box::new(reservation))?;
+            let session = {
+                let next_plan = first_plan + standby.len() as u64;
+                Session::admitted(
+                    shared,
+                    id,
+                    policy,
+                    first,
+                    standby,
+                    next_plan,
+                    Box::new(reservation),
+                )?
+            };
             let inner = session.0.latest();
             let mut entries = lock(&registry.entries);
             if let Some(entry) = entries.all.iter_mut().find(|entry| entry.number == number) {

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. The two graphs have the same nodes between the same tensors; only sizes, attributes and constants differ.
-//! 2. A cost grows with the node's multiply-adds, or with its bytes if it has none.
+//! 2. A cost grows with the node's multiply-adds, or with its bytes if it has more of those (a product of one row reads
+//!    all weights).
 //! 3. What the profile knows is read anew, because measurements belong to sizes.
 //!
 //! Not here: whether a plan may rest on it (`planned::resized`).
@@ -101,7 +102,7 @@ fn factor((known, before): (&Graph, &Node), (graph, now): (&Graph, &Node)) -> Op
         (0, _) => None,
         (before, now) => Some(now as f64 / before as f64),
     };
-    if before.macs > 0 {
+    if before.macs > before.bytes {
         ratio(before.macs, now.macs)
     } else {
         ratio(before.bytes, now.bytes)

@@ -18,8 +18,8 @@ use super::Planned;
 use crate::cost_model::{Evidence, Rows};
 use crate::policy::Policy;
 
-/// Whether plans of a policy on these devices may rest on answers about other sizes.
-pub(crate) fn may_resize(devices: &[Device], policy: &Policy) -> bool {
+/// Whether plans of a policy on so many devices may rest on answers about other sizes.
+pub(crate) fn may_resize(devices: usize, policy: &Policy) -> bool {
     let objective = policy.objective();
     let is_limited = objective.deadline.is_some()
         || objective.energy_budget.is_some()
@@ -27,7 +27,7 @@ pub(crate) fn may_resize(devices: &[Device], policy: &Policy) -> bool {
         || objective.max_predicted_temperature.is_some()
         || policy.longest_device_time().is_some()
         || policy.temperature_limit().is_some();
-    devices.len() == 1 && objective.goal == Goal::Serial && !is_limited
+    devices == 1 && objective.goal == Goal::Serial && !is_limited
 }
 
 impl Planned {

@@ -222,6 +222,8 @@ impl Shapes {
         let canonical = || model.open_canonical(halves, || planned::canonical(&shared, model, halves));
         let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
         let variants = Variants::new(&shared, model, &policy);
+        let stand_in = stand_in(&policy, &devices);
+        let on_one_device = |policy: &Policy| planned::may_resize(1, policy);
         let open = Arc::new(Open {
             id,
             policy: policy.clone(),
@@ -235,9 +237,9 @@ impl Shapes {
             strings,
             names,
             buckets,
-            answers: Answers::new(planned::may_resize(&devices, &policy)),
-            stand_in_answers: Answers::new(true),
-            stand_in: stand_in(&policy, &devices),
+            answers: Answers::new(planned::may_resize(devices.len(), &policy)),
+            stand_in_answers: Answers::new(stand_in.as_ref().is_some_and(on_one_device)),
+            stand_in,
             shared,
             kept: Mutex::default(),
             made: Condvar::new(),
@@ -284,8 +286,7 @@ impl Shapes {
     pub(crate) fn keep(&self, change: SettingsChange) {
         if let Kind::Open(open) = &self.kind {
             let mut all = open.changes.lock().unwrap_or_else(PoisonError::into_inner);
-            all.retain(|other| std::mem::discriminant(other) != std::mem::discriminant(&change));
-            all.push(change);
+            change.record_in(&mut all);
         }
     }
 
@@ -529,7 +530,22 @@ impl Owner for Shapes {
     }
 
     fn take_back(&self, memory: &TensorMemory) -> Result<()> {
-        self.latest().map_or(Ok(()), |inner| inner.take_back(memory))
+        let of_variants = || self.made_variants().into_iter().find_map(|made| made.latest());
+        let latest = self.latest().or_else(of_variants);
+        latest.map_or(Ok(()), |inner| inner.take_back(memory))
+    }
+}
+
+/// Sizes for which a specialisation is being made. When it ends, also by a panic, those who wait for it look again.
+struct Making<'a> {
+    open: &'a Open,
+    sizes: &'a Sizes,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.open.lock().making.retain(|other| other != self.sizes);
+        self.open.made.notify_all();
     }
 }
 
@@ -584,6 +600,7 @@ impl Open {
         }
         kept.making.push(sizes.clone());
         drop(kept);
+        let making = Making { open: self, sizes };
         self.misses.fetch_add(1, Ordering::Relaxed);
         let stand_in = background.and_then(|background| {
             let made = self
@@ -600,7 +617,6 @@ impl Open {
             None => (self.make(sizes, &self.policy, &self.answers), None),
         };
         let mut kept = self.lock();
-        kept.making.retain(|other| other != sizes);
         let (mut dropped, mut late) = (Vec::new(), None);
         let result = made.map(|made| {
             if let Some((inner, _)) = kept.find(sizes) {
@@ -614,7 +630,7 @@ impl Open {
             inner
         });
         drop(kept);
-        self.made.notify_all();
+        drop(making);
         let background = background.filter(|_| late.is_none());
         // without the lock: a dropped specialisation waits for its last runs
         drop((dropped, late));

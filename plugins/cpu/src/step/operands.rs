@@ -15,6 +15,7 @@ use polychip_cpu_kernels::{Slice, SliceMut, ThreadPool};
 use polychip_ops::DType;
 use polychip_reference::Tensor;
 use polychip_sdk::{Error, ErrorKind, Result};
+use smallvec::SmallVec;
 
 use super::{Home, Program, Step, Value, ValueId};
 use crate::weights::Address;
@@ -102,7 +103,8 @@ pub(crate) struct Operands<'a> {
     pub(crate) pool: &'a ThreadPool,
     /// Whether the run was cancelled: for steps that may take long.
     pub(crate) stop: &'a dyn Fn() -> bool,
-    taken: u64,
+    /// A bit for each result: whether it was lent. A step of more than 64 results allocates.
+    taken: SmallVec<[u64; 1]>,
 }
 
 impl<'a> Operands<'a> {
@@ -128,7 +130,7 @@ impl<'a> Operands<'a> {
             slots,
             pool,
             stop,
-            taken: 0,
+            taken: SmallVec::new(),
         }
     }
 
@@ -183,8 +185,12 @@ impl<'a> Operands<'a> {
     /// # Panics
     /// If it is boxed or was lent before.
     pub(crate) fn write<T: Plain>(&mut self, i: usize) -> &'a mut [T] {
-        assert!(self.taken & (1 << i) == 0, "invariant: a result is lent once");
-        self.taken |= 1 << i;
+        let (word, bit) = (i / 64, 1_u64 << (i % 64));
+        if self.taken.len() <= word {
+            self.taken.resize(word + 1, 0);
+        }
+        assert!(self.taken[word] & bit == 0, "invariant: a result is lent once");
+        self.taken[word] |= bit;
         let value = self.value(self.step.writes[i]);
         if value.bytes == 0 {
             return &mut [];

@@ -307,3 +307,49 @@ fn loops_fill_and_read_sequences() {
         .collect();
     assert_eq!(found[1].1, sums);
 }
+
+/// Each state is a result, has a place of its own while the body runs, and one for what the body gives.
+#[test]
+fn a_loop_has_as_many_states_as_a_model_gives_it() {
+    const STATES: usize = 70;
+    let list = |line: &dyn Fn(usize) -> String, between: &str| {
+        (0..STATES).map(line).collect::<Vec<_>>().join(between)
+    };
+    let source = format!(
+        r#"graph "g" {{
+          input t0 "n": i64[]
+          input t1 "x": f32[2]
+          const t2 "yes": bool[] = [1]
+          {results} = Loop ""(t0, t2, {starts})
+            body body() "b" {{
+              input t0 "i": i64[]
+              input t1 "c": bool[]
+              {inputs}
+              {sums}
+              output t1
+              {outputs}
+            }}
+          {given}
+        }}"#,
+        results = list(&|i| format!("t{} \"y{i}\": untyped", 3 + i), ", "),
+        starts = list(&|_| "t1".into(), ", "),
+        inputs = list(&|i| format!("input t{} \"s{i}\": untyped", 2 + i), "\n"),
+        // each state is the sum of itself and its neighbour
+        sums = list(
+            &|i| format!(
+                "t{} \"a{i}\": untyped = Add \"\"(t{}, t{})",
+                2 + STATES + i,
+                2 + i,
+                2 + (i + 1) % STATES
+            ),
+            "\n"
+        ),
+        outputs = list(&|i| format!("output t{}", 2 + STATES + i), "\n"),
+        given = list(&|i| format!("output t{}", 3 + i), "\n"),
+    );
+    let results = run(&source, &[integer(3), floats(&[1.0, -2.0])]);
+    assert_eq!(results.len(), STATES);
+    for (dims, values) in results {
+        assert_eq!((dims, values), (vec![2], vec![8.0, -16.0]));
+    }
+}

@@ -10,7 +10,7 @@ use super::Open;
 use super::answers::Answers;
 use super::made::Made;
 use super::specialization::Specialization;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::planned::{self, Planned, PlanningStep};
 use crate::policy::Policy;
 use crate::replan;
@@ -68,7 +68,7 @@ impl Open {
         let first = planned(known.as_ref().map(|(_, planned)| &**planned))?;
         let costs_of = known.map(|(sizes, _)| sizes).filter(|_| first.is_resized());
         let loaded = match compiled(first) {
-            Err(error) if costs_of.is_some() => {
+            Err(error) if costs_of.is_some() && error.kind() != ErrorKind::DeviceLost => {
                 // the only device; what it says about these sizes may name the node
                 planned(None)?;
                 return Err(error);

@@ -6,7 +6,7 @@
 //!
 //! Not here: the model for what is given (`given`), sessions over these shapes (`session::variants`).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::Shapes;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,8 +22,13 @@ use crate::tensor::{Owner as _, TensorSpec};
 /// Makes the shapes of a session.
 pub(crate) type Make = fn(Arc<InFlightLimit>, Arc<Shared>, &Model, Policy) -> Result<Arc<Shapes>>;
 
-/// The shapes of one variant, once they are made; locked while they are.
-type Place = Arc<Mutex<Option<Arc<Shapes>>>>;
+/// One variant.
+#[derive(Debug, Default)]
+struct Variant {
+    /// Held while its shapes are made.
+    making: Mutex<()>,
+    shapes: OnceLock<Arc<Shapes>>,
+}
 
 /// The variants of a session.
 #[derive(Debug)]
@@ -33,8 +38,8 @@ pub(crate) struct Variants {
     policy: Policy,
     /// Inputs with a default; their indices follow those of the inputs.
     pub(crate) defaults: Vec<TensorSpec>,
-    made: Mutex<Vec<(Given, Place)>>,
-    /// Changes of settings since, for later variants.
+    all: Mutex<Vec<(Given, Arc<Variant>)>>,
+    /// Changes of settings since, for later variants; held while a variant takes them and is entered.
     changes: Mutex<Vec<SettingsChange>>,
 }
 
@@ -45,20 +50,20 @@ impl Variants {
             model: model.clone(),
             policy: policy.clone(),
             defaults: defaults(model),
-            made: Mutex::default(),
+            all: Mutex::default(),
             changes: Mutex::default(),
         }
     }
 
-    /// The place of what is given. Only runs that are given the same wait while it is made.
-    fn place(&self, given: &Given) -> Place {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, place)) = made.iter().find(|(known, _)| known.is_like(given)) {
-            return Arc::clone(place);
+    /// The variant for what is given. Only runs that are given the same wait while it is made.
+    fn of(&self, given: &Given) -> Arc<Variant> {
+        let mut all = lock(&self.all);
+        if let Some((_, variant)) = all.iter().find(|(known, _)| known.is_like(given)) {
+            return Arc::clone(variant);
         }
-        let place = Place::default();
-        made.push((given.clone(), Arc::clone(&place)));
-        place
+        let variant = Arc::<Variant>::default();
+        all.push((given.clone(), Arc::clone(&variant)));
+        variant
     }
 }
 
@@ -112,23 +117,28 @@ impl Shapes {
                          Model::with_inputs and Model::bind_shapes make such a model";
             return Err(Error::new(ErrorKind::BadInput, words));
         }
-        let place = variants.place(&given);
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shapes) = &*place {
+        let variant = variants.of(&given);
+        if let Some(shapes) = variant.shapes.get() {
+            return Ok(Some(Arc::clone(shapes)));
+        }
+        let _making = lock(&variant.making);
+        if let Some(shapes) = variant.shapes.get() {
             return Ok(Some(Arc::clone(shapes)));
         }
         let model = variants.model.for_given(&given)?;
         let (shared, policy) = (Arc::clone(&variants.shared), variants.policy.clone());
         let shapes = make(Arc::clone(&self.run_limit), shared, &model, policy)?;
-        for change in &*variants.changes.lock().unwrap_or_else(PoisonError::into_inner) {
+        let changes = lock(&variants.changes);
+        for change in &*changes {
             shapes.keep(*change);
             for inner in shapes.all() {
                 // settings were checked when they were made
                 let _ = inner.take(*change);
             }
         }
-        *place = Some(Arc::clone(&shapes));
-        Ok(Some(shapes))
+        // before the changes are unlocked: each later one finds it
+        let entered = variant.shapes.get_or_init(|| shapes);
+        Ok(Some(Arc::clone(entered)))
     }
 
     pub(crate) fn reap_variants(&self) {
@@ -141,12 +151,9 @@ impl Shapes {
         let Some(variants) = &self.variants else {
             return Vec::new();
         };
-        let made = variants.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let shapes = made.iter().filter_map(|(_, place)| match place.try_lock() {
-            Ok(shapes) => shapes.clone(),
-            Err(_) => None,
-        });
-        shapes.collect()
+        let all = lock(&variants.all);
+        let shapes = all.iter().filter_map(|(_, variant)| variant.shapes.get());
+        shapes.cloned().collect()
     }
 
     /// Changes a setting of all variants, and of those that are made later.
@@ -155,17 +162,17 @@ impl Shapes {
             return Ok(());
         };
         // first, so that a variant that is made meanwhile has it too
-        variants
-            .changes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(change);
+        change.record_in(&mut lock(&variants.changes));
         for shapes in self.made_variants() {
             shapes.keep(change);
             shapes.all().iter().try_for_each(|inner| inner.take(change))?;
         }
         Ok(())
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The inputs of a model that have a default.
