@@ -97,15 +97,17 @@ fn by_row(outputs: &[(String, Array)]) -> Option<Vec<Found>> {
     let (_, array) = outputs.iter().find(|(_, array)| is(array))?;
     let values = values(array)?;
     let rows = values.as_chunks::<6>().0.iter();
-    // the last of a raw detector with one class is a score
-    if rows.clone().any(|row| row[5] < 0.0 || row[5].fract() != 0.0) {
+    // the last of a raw detector with one class is a score; rows without an object have none, or the class -1
+    let is_object = |row: &&[f64; 6]| row[4] > 0.0 && row[5] >= 0.0;
+    if rows.clone().filter(is_object).any(|row| row[5].fract() != 0.0) {
         return None;
     }
     Some(
-        rows.map(|&[left, top, right, bottom, score, class]| {
-            (class.max(0.0) as usize, score, [left, top, right, bottom])
-        })
-        .collect(),
+        rows.filter(is_object)
+            .map(|&[left, top, right, bottom, score, class]| {
+                (class as usize, score, [left, top, right, bottom])
+            })
+            .collect(),
     )
 }
 
@@ -223,10 +225,12 @@ mod tests {
     fn rows_of_six_are_boxes() {
         let rows = [
             1.0, 2.0, 3.0, 4.0, 0.5, 1.0, 5.0, 6.0, 7.0, 8.0, 0.9, 0.0, 0.0, 0.0, 1.0, 1.0, 0.1, 0.0,
+            // a row without an object
+            0.0, 0.0, 0.0, 0.0, 0.0, -1.0,
         ];
         let labels = ["cat", "dog"].map(String::from);
         assert_eq!(
-            words(&[floats("out", &[1, 3, 6], &rows)], Some(&labels), 0.25),
+            words(&[floats("out", &[1, 4, 6], &rows)], Some(&labels), 0.25),
             [
                 "cat: score 0.9000, box 5.0 6.0 7.0 8.0",
                 "dog: score 0.5000, box 1.0 2.0 3.0 4.0"

@@ -213,12 +213,12 @@ fn write_strings(array: &Array) -> anyhow::Result<Vec<u8>> {
         .and_then(|n| n.checked_mul(size_of::<u32>()));
     anyhow::ensure!(
         bytes.is_some_and(|bytes| bytes <= MOST_TEXT),
-        "NumPy gives each string the room of the longest one: {} strings of {width} characters are more than {MOST_TEXT} bytes",
+        "NumPy gives each string the room of the longest one: {} strings of {width} characters are more than {MOST_TEXT} bytes; leave out --save to have them printed",
         texts.len()
     );
     anyhow::ensure!(
         !texts.iter().any(|text| text.ends_with('\0')),
-        "a string ends in a NUL, which NumPy's files do not keep"
+        "a string ends in a NUL, which NumPy's files do not keep; leave out --save to have the strings printed"
     );
     let shape: Vec<u64> = array.shape.iter().map(|dim| *dim as u64).collect();
     let mut file = header::write(&format!("<U{width}"), &shape);

@@ -125,7 +125,8 @@ impl<'a> Files<'a> {
         check_location(tensor, location)?;
         if !self.open.contains_key(location) {
             let bytes = self.opener.open(location).map_err(|source| {
-                let absent = source.kind() == std::io::ErrorKind::NotFound;
+                // an error of the system: the folder was searched
+                let absent = source.kind() == std::io::ErrorKind::NotFound && source.raw_os_error().is_some();
                 let remedy = if absent {
                     "; copy it to the model's folder"
                 } else {

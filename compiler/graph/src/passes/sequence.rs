@@ -269,8 +269,16 @@ fn gather(graph: &mut Graph, id: NodeId, sequence: TensorId, position: TensorId)
 /// Whether only a run can tell that the pieces of the sequence fill the axis that they are cut from: a run on other sizes
 /// has to fail.
 fn is_unchecked(graph: &Graph, sequence: TensorId) -> bool {
-    let Some((_, node)) = pattern::made_by(graph, sequence, Op::SplitToSequence) else {
-        return false;
+    let mut origin = sequence;
+    let node = loop {
+        let Some(node) = graph.producer(origin).map(|id| graph.node(id)) else {
+            return false;
+        };
+        match (node.op, node.input(0)) {
+            (Op::SplitToSequence, _) => break node,
+            (Op::Identity | Op::SequenceInsert | Op::SequenceErase, Some(from)) => origin = from,
+            _ => return false,
+        }
     };
     let whole = node.input(0).zip(axis(graph, node)).and_then(|(x, (axis, _))| {
         let x = graph.tensor(x);

@@ -46,7 +46,15 @@ pub(crate) fn cases(count: usize, seed: u64, only: &[String]) -> Result<Vec<Case
     }
     let mut numbers = Numbers::of(&format!("random sizes {seed}"));
     let mut cases = Vec::new();
+    let mut draws = 0;
     while cases.len() < count {
+        draws += 1;
+        if draws > 1000 * count {
+            return Err(format!(
+                "{draws} draws gave {} sound cases of {count}",
+                cases.len()
+            ));
+        }
         let (family, line) = lines[numbers.draw() as usize % lines.len()];
         for attempt in 0..=TRIES {
             let drawn = draw(line, attempt < TRIES, &mut numbers)?;

@@ -25,7 +25,9 @@ pub(super) fn batched(rewrite: &mut Rewrite<'_, '_>) -> Result<(), Error> {
     let scanned = usize::try_from(scans).ok().filter(|&scans| scans > 0);
     let first_scan = scanned.and_then(|scans| count.checked_sub(scans));
     let Some(first_scan) = first_scan.filter(|&first| first >= usize::from(has_lengths)) else {
-        return Err(rewrite.malformed("num_scan_inputs is not the number of some inputs"));
+        let most = count - usize::from(has_lengths).min(count);
+        let words = format!("num_scan_inputs is {scans}; the node can scan 1 to {most} inputs");
+        return Err(rewrite.malformed(&words));
     };
     let mut sample = Graph::new(format!("{}.sample", step.graph.name));
     let add = |graph: &mut Graph, name: &str| -> TensorId { graph.add_tensor(Tensor::untyped(name)) };

@@ -5,22 +5,58 @@
 //! 1. Scales and zero points are constants: one of each for what is computed, and for constant weights one of each per output
 //!    too. Other nodes stay.
 //! 2. The bias keeps its integers: its scale is the product of the scales of both operands.
+//! 3. Computed operands may carry an encoding: codes that another node computes with (Pad, ArgMax, Equal) stay integers,
+//!    because the product would run in floats.
+
+use std::collections::{HashMap, HashSet};
 
 use polychip_ops::{Attr, Attributes, DType, Literal, Op, TensorType};
 
+use super::carriers;
 use crate::passes::pattern;
 use crate::{Constant, Error, Graph, Node, NodeId, Tensor, TensorId};
 
 /// Runs the pass; returns the number of nodes that were rewritten.
 pub(in crate::passes) fn run(graph: &mut Graph) -> Result<usize, Error> {
+    let mut carried = HashMap::new();
     let mut changes = 0;
     for id in graph.node_ids() {
-        if let Some(product) = product(graph, id) {
+        if let Some(product) = product(graph, id)
+            && product.may_carry(graph, &mut carried)
+        {
             product.commit(graph, id);
             changes += 1;
         }
     }
     Ok(changes)
+}
+
+/// Whether codes may carry an encoding, and all that would share it; `known` keeps what was found.
+fn may_carry(graph: &Graph, codes: TensorId, known: &mut HashMap<TensorId, bool>) -> bool {
+    if let Some(&carried) = known.get(&codes) {
+        return carried;
+    }
+    let mut seen = HashSet::from([codes]);
+    let mut open = vec![codes];
+    let mut carried = true;
+    while let Some(member) = open.pop() {
+        let tensor = graph.tensor(member);
+        carried &= !tensor.is_constant() && tensor.encoding.is_none();
+        let maker = graph.producer(member).map(|node| (node, Op::QuantizeLinear));
+        let readers = graph.consumers(member).iter();
+        let readers = readers.map(|&node| (node, Op::DequantizeLinear));
+        for (node, of_reals) in maker.into_iter().chain(readers) {
+            let node = graph.node(node);
+            if node.op == of_reals || matches!(node.op, Op::QLinearConv | Op::QLinearMatMul) {
+                continue;
+            }
+            let moved = carriers::moved(graph, node);
+            carried &= moved.contains(&member) && node.bodies.is_empty();
+            open.extend(moved.into_iter().filter(|id| seen.insert(*id)));
+        }
+    }
+    known.extend(seen.into_iter().map(|member| (member, carried)));
+    carried
 }
 
 /// Scales and zero points of a tensor.
@@ -49,9 +85,11 @@ fn product(graph: &Graph, id: NodeId) -> Option<Product> {
     };
     let codes = node.input(3)?;
     let rank = graph.tensor(codes).ty.rank()?;
-    let axis = if op == Op::Conv { 0 } else { rank.checked_sub(1)? };
+    // a list has no axis of outputs: its only one is summed
+    let columns = rank.checked_sub(1).filter(|&axis| axis > 0);
+    let axis = if op == Op::Conv { Some(0) } else { columns };
     let left = grid(graph, node.input(0)?, node.input(1)?, node.input(2), None)?;
-    let along = graph.tensor(codes).is_constant().then_some(axis);
+    let along = axis.filter(|_| graph.tensor(codes).is_constant());
     let right = grid(graph, codes, node.input(4)?, node.input(5), along)?;
     let result = grid(graph, node.output(0)?, node.input(6)?, node.input(7), None)?;
     let bias = match node.input(8) {
@@ -134,6 +172,12 @@ fn grid(
 }
 
 impl Product {
+    /// Whether the computed operands may carry an encoding.
+    fn may_carry(&self, graph: &Graph, known: &mut HashMap<TensorId, bool>) -> bool {
+        let mut operands = [self.left.codes, self.right.codes].into_iter();
+        operands.all(|codes| graph.tensor(codes).is_constant() || may_carry(graph, codes, known))
+    }
+
     fn commit(self, graph: &mut Graph, id: NodeId) {
         let mut inputs = vec![
             Some(self.left.dequantised(graph)),

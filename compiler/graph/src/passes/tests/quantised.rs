@@ -333,3 +333,31 @@ fn ops_that_state_their_scales_become_encodings() {
     super::canonicalise(&mut after, &crate::passes::tests::Reference, &Options::default()).unwrap();
     assert_eq!(after.nodes().next().unwrap().1.op, Op::QLinearMatMul);
 }
+
+/// Codes that Pad fills are integers to it: a product over them keeps its exact sums.
+#[test]
+fn products_over_codes_that_another_op_computes_keep_their_integers() {
+    let mut b = Build::new();
+    let x = b.typed_input("x", DType::U8, &[1, 2, 6, 6]);
+    let [g, h] = [grid(&mut b, 0.0237, 100), grid(&mut b, 0.0531, 3)];
+    let values: Vec<i64> = (0..36).map(|i| (i * 37 + 11) % 100).collect();
+    let w = Literal::from_ints(DType::I8, vec![2, 2, 3, 3], &values).unwrap();
+    let w = b.literal("w", &w);
+    let (scale, zero) = (
+        b.number(0.0113),
+        Literal::from_ints(DType::I8, vec![], &[0]).unwrap(),
+    );
+    let zero = b.literal("zero", &zero);
+    let first = b.op(Op::QLinearConv, &[x, g[0], g[1], w, scale, zero, h[0], h[1]]);
+    let pads = b.literal("pads", &Literal::i64s(&[0, 0, 1, 1, 0, 0, 1, 1]));
+    let padded = b.op(Op::Pad, &[first, pads, h[1]]);
+    let second = b.op(Op::QLinearConv, &[padded, h[0], h[1], w, scale, zero, g[0], g[1]]);
+    let y = dequantise(&mut b, second, g);
+    let (after, report) = proven(&b.finish(&[y]), &Options::default());
+    assert_eq!(report.changes("linear"), 1);
+    let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
+    assert!(
+        ops.contains(&Op::Pad) && ops.contains(&Op::QLinearConv),
+        "{ops:?}"
+    );
+}
