@@ -17,6 +17,20 @@ use polychip_test_requirements::Need;
 /// Without which nothing is judged here.
 const NEED: Need = Need::Vulkan;
 
+/// Only every so many trial runs, for drivers that compile slowly.
+const EVERY: &str = "POLYCHIP_KERNELS_EVERY";
+
+fn every() -> usize {
+    match std::env::var(EVERY) {
+        Ok(number) => number
+            .parse()
+            .ok()
+            .filter(|&every| every > 0)
+            .unwrap_or_else(|| panic!("{EVERY} is {number:?}, not a number from 1")),
+        Err(_) => 1,
+    }
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let gpu = device::Gpu::open();
@@ -41,5 +55,11 @@ fn main() {
     trials.extend(gemm::trials(&gpu));
     trials.extend(reduce::trials(&gpu));
     trials.extend(sample_shapes::trials(&gpu));
+    let every = every();
+    let mut index = 0;
+    trials.retain(|_| {
+        index += 1;
+        (index - 1) % every == 0
+    });
     libtest_mimic::run(&arguments, trials).exit();
 }
