@@ -48,7 +48,9 @@ pub(crate) enum Broken {
 /// One end of a socket, with the buffer for its records.
 pub(crate) struct Channel {
     socket: OwnedFd,
-    buffer: Vec<u8>,
+    outgoing: Vec<u8>,
+    /// As long as the largest message.
+    incoming: Vec<u8>,
     /// How long to look for a record before sleeping.
     spin: Duration,
 }
@@ -72,7 +74,8 @@ impl Channel {
     pub(crate) fn new(socket: OwnedFd) -> Channel {
         Channel {
             socket,
-            buffer: vec![0; INLINE + 1],
+            outgoing: Vec::new(),
+            incoming: vec![0; INLINE + 1],
             spin: Duration::ZERO,
         }
     }
@@ -92,18 +95,18 @@ impl Channel {
 
     /// Sends a record with descriptors.
     pub(crate) fn send<T: Serialize>(&mut self, record: &T, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
-        self.buffer.clear();
-        self.buffer.push(IN_MESSAGE);
-        message::encode(record, &mut self.buffer)?;
-        let sent = if self.buffer.len() <= INLINE {
-            transmit(self.socket.as_fd(), &self.buffer, descriptors)
+        self.outgoing.clear();
+        self.outgoing.push(IN_MESSAGE);
+        message::encode(record, &mut self.outgoing)?;
+        let sent = if self.outgoing.len() <= INLINE {
+            transmit(self.socket.as_fd(), &self.outgoing, descriptors)
         } else {
-            let file = shared_file::filled([&self.buffer[1..]])?;
+            let file = shared_file::filled([&self.outgoing[1..]])?;
             let mut all = vec![file.as_fd()];
             all.extend_from_slice(descriptors);
             // a rare record: the buffer need not stay this large
-            self.buffer.truncate(INLINE + 1);
-            self.buffer.shrink_to(INLINE + 1);
+            self.outgoing.truncate(INLINE + 1);
+            self.outgoing.shrink_to(INLINE + 1);
             transmit(self.socket.as_fd(), &[IN_FILE], &all)
         };
         sent.map_err(|error| Error::new(ErrorKind::DeviceLost, format!("the other process: {error}")))
@@ -118,10 +121,9 @@ impl Channel {
         limit: Option<Duration>,
     ) -> std::result::Result<(T, Vec<OwnedFd>), Broken> {
         readable(self.socket.as_fd(), death, limit, self.spin)?;
-        self.buffer.resize(INLINE + 1, 0);
-        let (len, mut descriptors) = accept(self.socket.as_fd(), &mut self.buffer)?;
+        let (len, mut descriptors) = accept(self.socket.as_fd(), &mut self.incoming)?;
         let malformed = |words: String| Broken::Malformed(words);
-        let record = match self.buffer[..len].split_first() {
+        let record = match self.incoming[..len].split_first() {
             None => return Err(Broken::Closed),
             Some((&IN_MESSAGE, record)) => message::decode(record).map_err(malformed)?,
             Some((&IN_FILE, [])) if !descriptors.is_empty() => {
