@@ -39,6 +39,10 @@ unsafe impl Sync for RawGraph {}
 
 /// What the arrays point to. A vector's elements do not move when this moves.
 #[derive(Default)]
+#[allow(
+    clippy::vec_box,
+    reason = "pointers lead to what is in the boxes, which stays when the vector grows"
+)]
 struct Keep {
     /// The record, whose texts and numbers are pointed to in place.
     record: Option<Box<GraphRecord>>,
