@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
+use polychip_host::{Clock, Device, Host, Isolate, Query, Refusal, Store};
 use polychip_profile::Profile;
 use polychip_profile::bundle::{PublicKey, Trust};
 
@@ -57,6 +57,7 @@ pub struct Builder {
     clock: Clock,
     configuration: Vec<(String, String, String)>,
     measures_rates: bool,
+    isolate: Isolate,
     usual_places: bool,
     sensors: Option<Sensors>,
 }
@@ -75,6 +76,7 @@ impl Runtime {
             clock: Clock::real(),
             configuration: Vec::new(),
             measures_rates: false,
+            isolate: Isolate::default(),
             usual_places: true,
             sensors: None,
         }
@@ -402,6 +404,16 @@ impl Builder {
         self
     }
 
+    /// Runs plugin libraries in processes of their own, so that a driver's crash loses its device and
+    /// not the app. The default is [`Isolate::None`]. Needs the program `polychip-plugin-host`
+    /// beside the app or the plugin, or in `POLYCHIP_PLUGIN_HOST`; a plugin that cannot be isolated
+    /// is listed in [`Runtime::refusals`]. Linux only.
+    #[must_use]
+    pub fn isolate(mut self, isolate: Isolate) -> Self {
+        self.isolate = isolate;
+        self
+    }
+
     /// Uses virtual time for emulated devices, instead of the machine's clock.
     #[must_use]
     pub fn virtual_time(mut self) -> Self {
@@ -446,7 +458,10 @@ impl Builder {
         let bundles = bundles.map(|path| LoadedBundle::load(path, &profile, &self.trust));
         let bundles: Vec<LoadedBundle> = bundles.collect();
         let store: Arc<dyn Store> = Arc::new(PluginValues(Arc::clone(&profile)));
-        let mut host = Host::builder().clock(self.clock.clone()).store(store);
+        let mut host = Host::builder()
+            .clock(self.clock.clone())
+            .store(store)
+            .isolate(self.isolate);
         #[cfg(feature = "cpu")]
         {
             host = host.linked(polychip_cpu::query);

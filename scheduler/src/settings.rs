@@ -209,6 +209,10 @@ const OF_BUILDER: &[Setting<Builder>] = &[
         set: |builder, value| word(value).map(|name| builder.installation(name)),
     },
     Setting {
+        name: "isolate",
+        set: |builder, value| value.parse().map(|isolate| builder.isolate(isolate)),
+    },
+    Setting {
         name: "measure-rates",
         set: |builder, value| flag(value).map(|on| if on { builder.measure_rates() } else { builder }),
     },
@@ -393,6 +397,7 @@ impl Builder {
     /// | `trust` | the public key of a bundle signer, as `polychip farm keygen` prints it; may be repeated |
     /// | `installation` | a random name that the app keeps ([`Builder::installation`]) |
     /// | `allow-rollback` | `yes`, `no` |
+    /// | `isolate` | `none`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
     /// | `measure-rates`, `only-given-folders`, `virtual-time` | `yes`, `no` |
     ///
     /// ```

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use polychip::bundle::PublicKey;
 use polychip::settings::{buckets, celsius, milliseconds, period, pin, plugin_setting};
 use polychip::telemetry::Sensors;
-use polychip::{Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
+use polychip::{Isolate, Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::{bad_input, usage, warn};
 use crate::input::InputData;
@@ -28,6 +28,10 @@ pub(crate) struct RuntimeArguments {
     /// Set a plugin option, such as `qnn.soc=57`; each plugin's page lists its options; repeatable
     #[arg(long, value_name = "PLUGIN.KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<Setting>,
+    /// Run plugins in processes of their own, so that a driver's crash loses its device and not the program: those
+    /// that load a vendor's library, or all but the CPU's; Linux only (docs/isolation.md)
+    #[arg(long, value_name = "none|vendors|all", default_value = "none")]
+    pub(crate) isolate: Isolate,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
@@ -262,7 +266,7 @@ impl RuntimeArguments {
     }
 
     fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
-        let mut builder = Runtime::builder();
+        let mut builder = Runtime::builder().isolate(self.isolate);
         for folder in &self.plugins {
             if !folder.is_dir() {
                 return Err(usage(format!(

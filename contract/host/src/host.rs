@@ -15,6 +15,7 @@ use polychip_abi as abi;
 
 use crate::clock::Clock;
 use crate::device::Device;
+use crate::isolate::{self, Isolate};
 use crate::plugin::Plugin;
 use crate::services::Store;
 use crate::{library, table};
@@ -54,6 +55,7 @@ pub struct Builder {
     linked: Vec<Query>,
     files: Vec<PathBuf>,
     folders: Vec<PathBuf>,
+    isolate: Isolate,
     clock: Clock,
     store: Option<Arc<dyn Store>>,
     configuration: BTreeMap<String, BTreeMap<String, String>>,
@@ -78,6 +80,7 @@ impl Host {
             linked: Vec::new(),
             files: Vec::new(),
             folders: Vec::new(),
+            isolate: Isolate::default(),
             clock: Clock::real(),
             store: None,
             configuration: BTreeMap::new(),
@@ -129,6 +132,13 @@ impl Builder {
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folders.push(folder.into());
+        self
+    }
+
+    /// Selects the plugin libraries that run in processes of their own.
+    #[must_use]
+    pub fn isolate(mut self, isolate: Isolate) -> Self {
+        self.isolate = isolate;
         self
     }
 
@@ -203,7 +213,12 @@ impl Builder {
     }
 
     fn add_file(&self, host: &mut Host, path: PathBuf) {
-        match library::open(&path) {
+        let found = if self.isolate.includes(&path) {
+            isolate::query(&path).and_then(read_linked)
+        } else {
+            library::open(&path)
+        };
+        match found {
             Ok(found) => self.add(host, found, Some(path)),
             Err(reason) => host
                 .refusals

@@ -1,7 +1,8 @@
 //! The host's side of the plugin contract: loads and checks plugins, and wraps every call safely.
 //!
 //! Invariants:
-//! 1. Only this crate calls plugins, and raw pointers do not leave it.
+//! 1. Only this crate calls plugins, and raw pointers do not leave it. A plugin in a process of its
+//!    own is called through a proxy, which is a plugin like any other (`contract/isolation`).
 //! 2. A plugin library is never unloaded.
 //! 3. The host never reads, writes or frees memory that a run may still write: buffers count the
 //!    runs that use them, and a fence that never signalled keeps its buffers alive.
@@ -28,6 +29,7 @@ mod fence;
 mod flat;
 mod host;
 mod instance;
+mod isolate;
 mod library;
 mod mapped_file;
 mod memory;
@@ -54,6 +56,8 @@ pub use executable::{Executable, ExecutableInfo, WeakExecutable};
 pub use fence::{Fence, Signal, Step, Timing};
 pub use flat::FlatGraph;
 pub use host::{Builder, Host, Query, Refusal};
+pub use isolate::Isolate;
+pub use library::open as open_library;
 pub use mapped_file::{MappedFile, ModelFolder};
 pub use memory::Memory;
 /// Major and minor version of the contract that this host implements.

@@ -42,8 +42,12 @@ pub(crate) fn candidates(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 /// Opened libraries. They stay reachable, so leak checkers do not report them.
 static OPEN: Mutex<Vec<&'static Library>> = Mutex::new(Vec::new());
 
-/// Opens a library and reads its table, or returns the reason for its refusal.
-pub(crate) fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_table, String> {
+/// Opens a library and reads its table. For `polychip-plugin-host`; everyone else uses
+/// [`Host`](crate::Host).
+///
+/// # Errors
+/// The reason for which the library is refused.
+pub fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_table, String> {
     let mut head = [0u8; 20];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
     match read {

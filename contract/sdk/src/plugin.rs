@@ -37,6 +37,11 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// Identity, read before any code of the plugin runs.
     const INFO: PluginInfo;
 
+    /// Identity, for a plugin that forwards to another one. Every call returns the same answer.
+    fn info() -> PluginInfo {
+        Self::INFO
+    }
+
     /// Makes an instance and loads the vendor's library. May block.
     ///
     /// # Errors

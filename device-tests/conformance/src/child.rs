@@ -22,6 +22,8 @@ use crate::verdict::Verdict;
 pub struct Order {
     /// Plugin library.
     pub plugin: std::path::PathBuf,
+    /// Whether it runs in a process of its own, behind a proxy.
+    pub isolated: bool,
     /// What it is created with.
     pub configuration: Configuration,
     /// The device; none to say only what there is.
@@ -134,7 +136,7 @@ fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 fn open(order: &Order, index: u32) -> Result<Bench> {
-    let library = Library::open(&order.plugin)?;
+    let library = Library::open(&order.plugin, order.isolated)?;
     let words = |failure: crate::plugin::Failure| anyhow::anyhow!("{failure}");
     let instance = library.create(&order.configuration).map_err(words)?;
     let device = instance.open(index).map_err(words)?;
@@ -148,7 +150,7 @@ fn open(order: &Order, index: u32) -> Result<Bench> {
 }
 
 fn found(order: &Order) -> Result<Found> {
-    let library = Library::open(&order.plugin)?;
+    let library = Library::open(&order.plugin, order.isolated)?;
     let words = |failure: crate::plugin::Failure| anyhow::anyhow!("{failure}");
     let info = library.info().map_err(words)?;
     let instance = library.create(&order.configuration).map_err(words)?;

@@ -42,6 +42,10 @@ struct Arguments {
     /// Run only cases whose name contains this text
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
+    /// Run the plugin in a process of its own, as the host does with `--isolate`, and test it through
+    /// the proxy
+    #[arg(long)]
+    isolated: bool,
     /// Test only this device; default: every device
     #[arg(long, value_name = "INDEX")]
     device: Option<u32>,
@@ -145,6 +149,7 @@ fn judge(arguments: &Arguments) -> Result<bool> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut settings = Settings::new(program, plugin);
     settings.configuration = arguments.config.iter().cloned().collect();
+    settings.isolated = arguments.isolated;
     settings.device = arguments.device;
     settings.selection = selection;
     settings.reduced = arguments.precision == Precision::Reduced;

@@ -34,6 +34,8 @@ pub struct Settings {
     pub program: PathBuf,
     /// Plugin library.
     pub plugin: PathBuf,
+    /// Whether the plugin runs in a process of its own, behind the proxy, which is judged with it.
+    pub isolated: bool,
     /// What the plugin is created with.
     pub configuration: Configuration,
     /// The device; none for all.
@@ -61,6 +63,7 @@ impl Settings {
         Settings {
             program: program.into(),
             plugin: plugin.into(),
+            isolated: false,
             configuration: Configuration::new(),
             device: None,
             selection: Selection::default(),
@@ -242,6 +245,7 @@ impl Running {
     fn start(settings: &Settings, device: Option<u32>, cases: Vec<String>) -> Result<Running> {
         let order = Order {
             plugin: settings.plugin.clone(),
+            isolated: settings.isolated,
             configuration: settings.configuration.clone(),
             device,
             reduced: settings.reduced,

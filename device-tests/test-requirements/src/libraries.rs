@@ -45,8 +45,21 @@ pub fn program(package: &str, name: &str) -> Result<PathBuf> {
     file(package, &format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
+/// The shared library that example `name` of `package` is.
+///
+/// # Errors
+/// Cargo cannot build the package, or the package has no such example.
+pub fn example(package: &str, name: &str) -> Result<PathBuf> {
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    file_of(package, Some(name), &format!("examples/{prefix}{name}{suffix}"))
+}
+
 fn file(package: &str, name: &str) -> Result<PathBuf> {
-    let path = build(package)?.join(name);
+    file_of(package, None, name)
+}
+
+fn file_of(package: &str, example: Option<&str>, name: &str) -> Result<PathBuf> {
+    let path = build(package, example)?.join(name);
     ensure!(
         path.is_file(),
         "package {package} builds no {name} (looked for {})",
@@ -55,11 +68,12 @@ fn file(package: &str, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Builds a package and gives the folder that its files lie in.
-fn build(package: &str) -> Result<PathBuf> {
+/// Builds a package, or one of its examples, and gives the folder that its files lie in.
+fn build(package: &str, example: Option<&str>) -> Result<PathBuf> {
     static MADE: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let key = format!("{package} {}", example.unwrap_or_default());
     let mut built = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(folder) = built.get(package) {
+    if let Some(folder) = built.get(&key) {
         return Ok(folder.clone());
     }
     let folder = profile_folder()?;
@@ -73,6 +87,9 @@ fn build(package: &str) -> Result<PathBuf> {
         .args(["build", "--quiet", "--package", package, "--target-dir"])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if let Some(example) = example {
+        command.args(["--example", example]);
+    }
     if folder.ends_with("release") {
         command.arg("--release");
     }
@@ -82,7 +99,7 @@ fn build(package: &str) -> Result<PathBuf> {
         "cargo build --package {package} failed:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    built.insert(package.to_owned(), folder.clone());
+    built.insert(key, folder.clone());
     Ok(folder)
 }
 

@@ -39,7 +39,20 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-test-requirements", &[]),
     (
         "polychip-host",
-        &["polychip-abi", "polychip-ops", "polychip-graph"],
+        &[
+            "polychip-abi",
+            "polychip-ops",
+            "polychip-graph",
+            "polychip-isolation",
+        ],
+    ),
+    (
+        "polychip-isolation",
+        &["polychip-abi", "polychip-ops", "polychip-sdk"],
+    ),
+    (
+        "polychip-plugin-host",
+        &["polychip-host", "polychip-isolation"],
     ),
     ("polychip-sdk", &["polychip-abi", "polychip-ops"]),
     (

@@ -22,10 +22,11 @@ pub(crate) unsafe extern "C" fn plugin_info<P: Plugin>(out_info: *mut polychip_p
     // SAFETY: no record to fill.
     unsafe {
         entry(std::ptr::null_mut(), || {
+            let stated = P::info();
             let info = polychip_plugin_info {
-                name: to_text(P::INFO.name),
-                version: to_text(P::INFO.version),
-                build_id: to_text(P::INFO.build_id),
+                name: to_text(stated.name),
+                version: to_text(stated.version),
+                build_id: to_text(stated.build_id),
                 ..<polychip_plugin_info as abi::Sized>::sized()
             };
             // SAFETY: the contract.

@@ -238,11 +238,12 @@ fn record(kind: u32) -> abi::polychip_memory {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn import_memfd(bench: &Bench) -> Judgement {
+    use rustix::fs::MemfdFlags;
     use std::os::fd::AsRawFd as _;
     let system = |error: rustix::io::Errno| Stop::Failed(format!("the system: {error}"));
     let file = |bytes: u64| {
         let file =
-            rustix::fs::memfd_create("conformance", rustix::fs::MemfdFlags::CLOEXEC).map_err(system)?;
+            rustix::fs::memfd_create("conformance", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(system)?;
         rustix::fs::ftruncate(&file, bytes).map_err(system)?;
         Ok::<_, Stop>(file)
     };

@@ -54,21 +54,34 @@ pub struct TableHead {
 }
 
 impl Library {
-    /// Opens a library and reads its table.
+    /// Opens a library, in this process or in one of its own, and reads its table.
     ///
     /// # Errors
     /// It cannot be opened, has no export, or gives no usable table.
-    pub fn open(path: &Path) -> Result<Arc<Library>> {
+    pub fn open(path: &Path, isolated: bool) -> Result<Arc<Library>> {
         let path = path.canonicalize().with_context(|| path.display().to_string())?;
+        if isolated {
+            let words = |words: String| anyhow::anyhow!(words);
+            let program = polychip_isolation::Isolated::find_program(&path).map_err(words)?;
+            let mut isolated = polychip_isolation::Isolated::new(program, &path);
+            // cases about losses may end the process many times
+            isolated.limits.deaths = u32::MAX;
+            let query = isolated.query().map_err(words)?;
+            return Library::of_query(path, query);
+        }
         // SAFETY: the person who runs the suite named the library and thereby trusts its initialisers.
         let library = unsafe { libloading::Library::new(&path) }.context("the library cannot be opened")?;
         let library: &'static libloading::Library = Box::leak(Box::new(library));
         // SAFETY: the symbol of this name has this type, by the contract.
         let query = unsafe { library.get::<abi::polychip_plugin_query_fn>(abi::QUERY_SYMBOL) }
             .map_err(|_| anyhow::anyhow!("it exports no {}", abi::QUERY_SYMBOL))?;
+        Library::of_query(path, *query)
+    }
+
+    fn of_query(path: PathBuf, query: abi::polychip_plugin_query_fn) -> Result<Arc<Library>> {
         let mut opened = Library {
             path,
-            query: *query,
+            query,
             table: abi::polychip_plugin_table::sized(),
         };
         let head = opened

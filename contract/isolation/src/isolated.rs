@@ -1,0 +1,98 @@
+//! A plugin library that runs in a process of its own.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Limits on the plugin's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest that loading, compiling or opening may take; then the process is ended.
+    pub long_call: Duration,
+    /// Longest that any other call may take; then the process is ended.
+    pub call: Duration,
+    /// Deaths after which the plugin is no longer restarted in this process.
+    pub deaths: u32,
+}
+
+impl Default for Limits {
+    /// Ten minutes, one minute, three deaths.
+    fn default() -> Limits {
+        Limits {
+            long_call: Duration::from_secs(600),
+            call: Duration::from_secs(60),
+            deaths: 3,
+        }
+    }
+}
+
+/// A plugin library, and the program that loads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Isolated {
+    /// The program `polychip-plugin-host`.
+    pub program: PathBuf,
+    /// The plugin library.
+    pub library: PathBuf,
+    /// Limits on its process.
+    pub limits: Limits,
+}
+
+impl Isolated {
+    /// A plugin library with the default limits.
+    #[must_use]
+    pub fn new(program: impl Into<PathBuf>, library: impl Into<PathBuf>) -> Isolated {
+        Isolated {
+            program: program.into(),
+            library: library.into(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Finds the program: `POLYCHIP_PLUGIN_HOST`, else beside this program or in the folder above
+    /// it, else beside `library`.
+    ///
+    /// # Errors
+    /// The program is in none of these places; the text names them.
+    pub fn find_program(library: &std::path::Path) -> Result<PathBuf, String> {
+        let name = format!("{}{}", crate::PROGRAM, std::env::consts::EXE_SUFFIX);
+        if let Some(path) = std::env::var_os("POLYCHIP_PLUGIN_HOST").map(PathBuf::from) {
+            if path.is_file() {
+                return Ok(path);
+            }
+            return Err(format!(
+                "POLYCHIP_PLUGIN_HOST names {}, which is no file",
+                path.display()
+            ));
+        }
+        let this = std::env::current_exe().ok();
+        let beside = this.as_deref().and_then(|path| path.parent());
+        let places = [
+            beside,
+            beside.and_then(|folder| folder.parent()),
+            library.parent(),
+        ];
+        let tried: Vec<PathBuf> = places
+            .into_iter()
+            .flatten()
+            .map(|folder| folder.join(&name))
+            .collect();
+        tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+            let tried: Vec<String> = tried.iter().map(|path| path.display().to_string()).collect();
+            format!(
+                "the program {name}, which loads plugins in a process of their own, is missing (looked for {}); \
+                 install it there or set POLYCHIP_PLUGIN_HOST",
+                tried.join(", ")
+            )
+        })
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Isolated {
+    /// Not supported on this system.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn query(&self) -> Result<polychip_abi::polychip_plugin_query_fn, String> {
+        Err("plugins in a process of their own are not supported on this system; only on Linux".to_owned())
+    }
+}

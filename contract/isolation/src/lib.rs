@@ -1,0 +1,48 @@
+//! Plugins in a process of their own: a proxy with the plugin contract on the host's side, and a
+//! server on the other side that calls the plugin.
+//!
+//! The proxy is a plugin like any other: it is written with the SDK, so the host calls it through
+//! the same table and is unaware of the process. The program `polychip-plugin-host` loads one
+//! library and serves it.
+//!
+//! Invariants:
+//! 1. The death, a hang or a malformed record of the plugin's process ends every open call and run
+//!    as `DEVICE_LOST`, never this process.
+//! 2. Every record of the other process is copied, then decoded with its lengths checked, then
+//!    compared with what was asked. No index, size or address of it is used unchecked.
+//! 3. Memory that both processes map is sealed against shrinking, so that neither can end the other
+//!    by truncating it.
+//! 4. Copies between the plugin's own memory and shared memory are counted as copied bytes of the
+//!    next run.
+//!
+//! Not here: opening libraries (`contract/host`). Linux only; elsewhere [`Isolated::query`] states
+//! that it is not supported. Start reading at [`Isolated`], then `proxy/process.rs` and
+//! `server.rs`.
+
+#![deny(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod clock;
+#[cfg(target_os = "linux")]
+mod fence_slots;
+#[cfg(target_os = "linux")]
+mod frame;
+#[cfg(target_os = "linux")]
+mod graph_record;
+#[cfg(target_os = "linux")]
+mod message;
+#[cfg(target_os = "linux")]
+mod proxy;
+#[cfg(target_os = "linux")]
+mod server;
+#[cfg(target_os = "linux")]
+mod shared_file;
+
+mod isolated;
+
+pub use isolated::{Isolated, Limits};
+#[cfg(target_os = "linux")]
+pub use server::{greet_failure, restrict, serve};
+
+/// Name of the program that loads a plugin for another process.
+pub const PROGRAM: &str = "polychip-plugin-host";

@@ -1,0 +1,139 @@
+//! The open device behind everything that is made on it: its place in the current process, and its
+//! reset.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use polychip_sdk::{DeviceInfo, Error, ErrorKind, OperatingPoint, Result};
+
+use super::convert;
+use super::link::Link;
+use super::process::Process;
+use crate::message::{Reply, Request};
+
+/// What its objects hold of a device.
+pub(super) struct Opened {
+    pub(super) link: Arc<Link>,
+    index: u32,
+    pub(super) info: DeviceInfo,
+    pub(super) points: Vec<OperatingPoint>,
+    /// Memory kinds that the plugin itself imports.
+    pub(super) plugin_imports: u32,
+    /// Generation of the process that the device was last opened in, and its number there.
+    place: Mutex<(u64, u64)>,
+    /// Serialises resets.
+    resetting: Mutex<()>,
+}
+
+impl Opened {
+    /// Opens device `index` in the current process.
+    pub(super) fn new(link: &Arc<Link>, index: u32) -> Result<Opened> {
+        let process = link.process();
+        let (device, info, points, plugin_imports) = open(&process, index)?;
+        Ok(Opened {
+            link: Arc::clone(link),
+            index,
+            info,
+            points,
+            plugin_imports,
+            place: Mutex::new((process.generation, device)),
+            resetting: Mutex::default(),
+        })
+    }
+
+    /// The process and the device's number in it.
+    ///
+    /// # Errors
+    /// The process died, and the device was not reset since.
+    pub(super) fn place(&self) -> Result<(Arc<Process>, u64)> {
+        let process = self.link.process();
+        if process.death().is_some() {
+            return Err(process.lost());
+        }
+        let (generation, device) = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if generation != process.generation {
+            return Err(Error::new(
+                ErrorKind::DeviceLost,
+                "the plugin's process was restarted; the device must be reset",
+            ));
+        }
+        Ok((process, device))
+    }
+
+    /// The same process as that of an object made in `generation`, or the loss.
+    pub(super) fn place_of(&self, generation: u64) -> Result<Arc<Process>> {
+        let (process, _) = self.place()?;
+        if process.generation == generation {
+            return Ok(process);
+        }
+        Err(Error::new(
+            ErrorKind::DeviceLost,
+            "the plugin's process was restarted since this was made",
+        ))
+    }
+
+    /// Opens the device in a new process.
+    fn reopen(&self, process: &Arc<Process>) -> Result<()> {
+        let (device, info, ..) = open(process, self.index)?;
+        if info != self.info {
+            return Err(Error::new(
+                ErrorKind::Persistent,
+                format!(
+                    "after the restart device {} is {} with driver {:?}; it was {} with driver {:?}",
+                    self.index, info.name, info.driver, self.info.name, self.info.driver
+                ),
+            ));
+        }
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = (process.generation, device);
+        Ok(())
+    }
+
+    pub(super) fn reset(&self) -> Result<()> {
+        let _one = self.resetting.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = self.link.process();
+        if let Ok((process, device)) = self.place() {
+            // the process lives: the plugin may end the device's runs itself
+            if self.link.entry.plugin_resets() {
+                match process.call("device_reset", None, &Request::DeviceReset { device }, &[]) {
+                    Ok((Reply::Done, _)) => return Ok(()),
+                    Ok((other, _)) => drop(process.lied(format!("device_reset: {other:?}"))),
+                    Err(error) => process.end(format!(
+                        "the plugin's process was ended to reset a device: {error}"
+                    )),
+                }
+            } else {
+                process.end("the plugin's process was ended to reset a device");
+            }
+            drop(process.lost());
+        }
+        let living = if process.death().is_some() {
+            self.link.replaced(&process)?
+        } else {
+            process
+        };
+        self.reopen(&living)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.link.forget_fences();
+        if let Ok((process, device)) = self.place() {
+            let _ = process.call("device_close", None, &Request::DeviceClose { device }, &[]);
+        }
+    }
+}
+
+type Found = (u64, DeviceInfo, Vec<OperatingPoint>, u32);
+
+fn open(process: &Arc<Process>, index: u32) -> Result<Found> {
+    match process
+        .call("device_open", None, &Request::DeviceOpen { index }, &[])?
+        .0
+    {
+        Reply::Device { device, info } => match convert::device(&info) {
+            Ok((found, points)) => Ok((device, found, points, info.import_kinds)),
+            Err(words) => Err(process.lied(format!("device_open: {words}"))),
+        },
+        other => Err(process.lied(format!("device_open: {other:?}"))),
+    }
+}

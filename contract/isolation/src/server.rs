@@ -1,0 +1,189 @@
+//! The child's side: calls the plugin of one library for the host's process.
+//!
+//! Invariants:
+//! 1. The process ends when the host closes the control socket or ends.
+//! 2. A handle is a number of a table here. An unknown number is an error of that call.
+//! 3. Every object keeps the memory that the contract says must outlive it.
+//!
+//! The host is trusted, since it starts this process; its records are checked all the same.
+
+mod calls;
+mod failure;
+mod objects;
+mod raw_graph;
+mod requests;
+mod runs;
+mod services;
+
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+
+use polychip_abi as abi;
+
+use crate::fence_slots::FenceSlots;
+use crate::frame::Channel;
+use crate::message::{Answer, Control, Event, Greeting, Hello, OPTIONAL, Request, VERSION};
+use crate::shared_file::MOST_DESCRIPTORS;
+use objects::Objects;
+use services::HostClient;
+
+/// Everything of the process; it lives until the process ends.
+struct Server {
+    table: abi::polychip_plugin_table,
+    instance: Mutex<Option<objects::Handle<abi::polychip_instance>>>,
+    objects: Objects,
+    slots: FenceSlots,
+    events: Mutex<Channel>,
+    services: &'static HostClient,
+    /// Whether the host's time is virtual: only the host may wait for runs then.
+    is_virtual: bool,
+}
+
+/// The host's end of the control socket: standard input, which is replaced.
+fn control() -> Result<Channel, String> {
+    let system = |error: rustix::io::Errno| error.to_string();
+    let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(system)?;
+    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty())
+        .map_err(system)?;
+    rustix::stdio::dup2_stdin(&null).map_err(system)?;
+    Ok(Channel::new(control))
+}
+
+/// Takes from this process what a plugin does not need: new privileges through `exec`, and a life
+/// beyond that of the host's thread that watches it. Call it before the library is opened.
+pub fn restrict() {
+    // both exist since Linux 3.5; a kernel that refuses takes nothing
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let _ = rustix::thread::set_no_new_privs(true);
+}
+
+/// Tells the host why the plugin cannot be used.
+///
+/// # Errors
+/// There is no host.
+pub fn greet_failure(reason: &str) -> Result<(), String> {
+    let refused: Greeting = Err(reason.to_owned());
+    control()?.send(&refused, &[]).map_err(|error| error.to_string())
+}
+
+/// Serves the plugin of `table` to the process that started this one. Returns when that process
+/// closes the control socket; the caller ends this process then, without more ado.
+///
+/// # Errors
+/// There is no host, or it breaks the protocol.
+pub fn serve(table: &abi::polychip_plugin_table) -> Result<(), String> {
+    let mut control = control()?;
+    let words = |error: polychip_sdk::Error| error.to_string();
+    let greeting: Greeting = greeting(table);
+    control.send(&greeting, &[]).map_err(words)?;
+    let (setup, descriptors) = match control.receive::<Control>(3, None, None) {
+        Ok(received) => received,
+        // the host wanted the greeting only
+        Err(_) => return Ok(()),
+    };
+    let Control::Setup { clock_offset_ns } = setup else {
+        return Err("the first message is not the set-up".to_owned());
+    };
+    let [slots, events, services]: [OwnedFd; 3] = descriptors
+        .try_into()
+        .map_err(|_| "the set-up lacks descriptors".to_owned())?;
+    let services: &'static HostClient = Box::leak(Box::new(HostClient::new(services, clock_offset_ns)));
+    let server: &'static Server = Box::leak(Box::new(Server {
+        table: *table,
+        instance: Mutex::new(None),
+        objects: Objects::default(),
+        slots: FenceSlots::of_file(slots).map_err(words)?,
+        events: Mutex::new(Channel::new(events)),
+        services,
+        is_virtual: clock_offset_ns.is_none(),
+    }));
+    loop {
+        let Ok((Control::Connect, mut descriptors)) = control.receive::<Control>(1, None, None) else {
+            return Ok(());
+        };
+        let Some(connection) = descriptors.pop() else {
+            return Err("a connection without a descriptor".to_owned());
+        };
+        let started = std::thread::Builder::new()
+            .name("polychip-calls".to_owned())
+            .spawn(move || {
+                answer(server, Channel::new(connection));
+            });
+        started.map_err(|error| format!("a thread: {error}"))?;
+    }
+}
+
+/// Answers the requests of one connection, one at a time.
+fn answer(server: &'static Server, mut connection: Channel) {
+    loop {
+        let Ok((request, descriptors)) = connection.receive::<Request>(MOST_DESCRIPTORS, None, None) else {
+            return;
+        };
+        let (answer, descriptor): (Answer, Option<OwnedFd>) = match server.answer(request, descriptors) {
+            Ok((reply, descriptor)) => (Ok(reply), descriptor),
+            Err(failure) => (Err(failure), None),
+        };
+        use std::os::fd::AsFd;
+        let sent = match &descriptor {
+            Some(descriptor) => connection.send(&answer, &[descriptor.as_fd()]),
+            None => connection.send(&answer, &[]),
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// What the plugin is.
+#[allow(unsafe_code, reason = "the plugin's table is called here")]
+fn greeting(table: &abi::polychip_plugin_table) -> Greeting {
+    let mut info = <abi::polychip_plugin_info as abi::Sized>::sized();
+    let call = table.plugin_info.ok_or("the table lacks plugin_info")?;
+    // SAFETY: `info` is a whole record of this build.
+    let status = unsafe { call(&raw mut info) };
+    if status != abi::POLYCHIP_STATUS_OK {
+        return Err(format!("plugin_info returned status {status}"));
+    }
+    let present = [
+        table.operating_points.is_some(),
+        table.set_operating_point.is_some(),
+        table.estimate.is_some(),
+        table.buffer_export.is_some(),
+        table.cancel.is_some(),
+        table.device_reset.is_some(),
+        table.fence_on_signal.is_some(),
+        table.fence_import_fd.is_some(),
+        table.fence_export_fd.is_some(),
+        table.fence_timing.is_some(),
+        table.fence_output_shape.is_some(),
+        table.telemetry.is_some(),
+        table.fence_steps.is_some(),
+    ];
+    debug_assert_eq!(present.len(), OPTIONAL.len());
+    // SAFETY: the texts of a plugin's information are static.
+    let text = |text: abi::polychip_text| unsafe { calls::text(text) };
+    Ok(Hello {
+        version: VERSION,
+        name: text(info.name),
+        plugin_version: text(info.version),
+        build_id: text(info.build_id),
+        abi_minor: table.abi_minor,
+        offers: present
+            .iter()
+            .enumerate()
+            .map(|(bit, present)| u32::from(*present) << bit)
+            .sum(),
+    })
+}
+
+impl Server {
+    /// Tells the host that the run of a slot has ended.
+    fn tell(&self, slot: u32) {
+        let mut events = self
+            .events
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // a host that is gone needs no telling
+        let _ = events.send(&Event::Ended { slot }, &[]);
+    }
+}
