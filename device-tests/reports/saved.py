@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Run networks as ONNX Runtime saves them in ONNX Runtime and in Polychip, and compare.
+
+    saved.py POLYCHIP [--out DIR] [--markdown FILE] [NAME...]
+
+The networks are small and have random weights: what counts is the graph. Optimum and PyTorch export them here; ONNX
+Runtime then saves each at its levels BASIC and EXTENDED, by its transformer optimiser (in f32 and in f16) and by its
+quantisers, and what those write at EXTENDED again. NAME is a network, a form, or both joined by a colon. Ends with 1
+if a file does not run or is not equal.
+
+Needs what `requirements.txt` beside `reports.py` needs, and torch, transformers and optimum-onnx.
+"""
+import argparse
+import pathlib
+import sys
+import types
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+import networks
+from forms import FORMS
+from reports import polychip
+
+TEXT = """\
+# Networks saved by ONNX Runtime
+
+{files} files: {networks} networks, each as PyTorch or Optimum exports it and as ONNX Runtime saves it. The
+networks have the layers of their kind, small sizes and random weights.
+[`device-tests/reports/saved.py`](../../device-tests/reports/saved.py) makes them; it needs
+`pip install torch transformers optimum-onnx` beside `device-tests/requirements.txt`.
+
+```sh
+target/venv/bin/python device-tests/reports/saved.py target/release/polychip --markdown docs/benchmarks/saved.md
+```
+
+Each file runs in ONNX Runtime and by `polychip run` on the same inputs. A figure is how far the outputs are apart at
+most, as a share of the largest value of the output. A file passes below {limit:g}; with weights or values in f16
+below {half:g}, a few last places of f16; with values in codes of 8 bits below {step:.3f}, two of 255 steps, since a
+value that lies in the middle between two codes may become either. Fused nodes on codes round otherwise than the nodes
+that they replace, in ONNX Runtime too: such a file must agree with ONNX Runtime with or without optimisations. Weights
+have 7 bits (`reduce_range`), as ONNX Runtime's documentation asks for on processors without VNNI, where its products
+of bytes saturate.
+
+**{passed} of {files} pass.** `–`: ONNX Runtime's tool does not write this file.
+
+{table}
+
+{ops}
+"""
+LIMIT, HALF, STEP = 1e-4, 4e-3, 2 / 255
+# seconds that a run may take: a build without optimisations is slow
+PATIENCE = 600
+
+
+def inputs(path, sizes):
+    """Values for every input of a model, whose named axes have these sizes."""
+    rng, feeds = np.random.default_rng(7), {}
+    weights = {one.name for one in onnx.load(path, load_external_data=False).graph.initializer}
+    for value in onnx.load(path, load_external_data=False).graph.input:
+        if value.name in weights:
+            continue
+        kind = value.type.tensor_type
+        shape = [axis.dim_value or sizes[axis.dim_param] for axis in kind.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        if value.name.endswith("mask"):
+            made = np.ones(shape)
+            made[-1:, -1:] = 0 if value.name == "attention_mask" and sizes.get("padded") else 1
+        elif value.name == "position_ids":
+            made = np.arange(shape[-1])[None].repeat(shape[0], 0)
+        elif "token_type" in value.name:
+            made = rng.integers(0, 2, shape)
+        elif dtype.kind in "iu":
+            made = rng.integers(0, networks.WORDS, shape)
+        elif dtype.kind == "b":
+            made = np.ones(shape)
+        else:
+            made = rng.normal(0, 1, shape)
+        feeds[value.name] = made.astype(dtype)
+    return feeds
+
+
+def apart(expected, got):
+    """The largest difference of two values as a share of the largest value, or words."""
+    if isinstance(got, dict) or expected.shape != got.shape or expected.dtype != got.dtype:
+        return f"{expected.dtype} {expected.shape} and {got if isinstance(got, dict) else (got.dtype, got.shape)}"
+    a, b = expected.astype("float64"), got.astype("float64")
+    if not np.array_equal(np.isnan(a), np.isnan(b)):
+        return "NaN in one of them"
+    if a.size == 0:
+        return 0.0
+    return float(np.nanmax(np.abs(a - b)) / max(np.nanmax(np.abs(a)), 1e-6))
+
+
+def theirs(path, feeds, level):
+    """What ONNX Runtime makes of a model at a level, by name."""
+    options = ort.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads, options.graph_optimization_level = 4, 1, level
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return dict(zip([value.name for value in session.get_outputs()], session.run(None, feeds)))
+
+
+def expected(path, feeds, exported):
+    """What the outputs may be: ONNX Runtime's, and those that it gives without optimisations, where fused nodes on codes
+    round otherwise. Its CPU has no kernel for all that its optimiser writes: such a file gives what the exported one does.
+    """
+    levels = ort.GraphOptimizationLevel
+    try:
+        return [theirs(path, feeds, level) for level in (levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL)]
+    except Exception as error:
+        if "NOT_IMPLEMENTED" not in str(error):
+            raise
+        return [theirs(exported, feeds, levels.ORT_ENABLE_ALL)]
+
+
+def judge(program, path, feeds, exported):
+    """How far the outputs are apart, or words."""
+    folder = path.parent / f"{path.stem}.run"
+    folder.mkdir(exist_ok=True)
+    for k, array in enumerate(feeds.values()):
+        np.save(folder / f"input-{k}.npy", array)
+    case = types.SimpleNamespace(path=str(path), feeds=feeds, options=(), processes=1, patience=PATIENCE)
+    found, error, _ = polychip(program, case, folder)
+    if found is None:
+        return f"refused: {error[:900]}"
+    figures = []
+    for answer in expected(path, feeds, exported):
+        each = [apart(value, found[0].get(name, {})) for name, value in answer.items()]
+        words = [one for one in each if isinstance(one, str)]
+        if words:
+            return words[0]
+        figures.append(max(each))
+    return min(figures)
+
+
+def limit(form):
+    return STEP if form.codes else HALF if form.half else LIMIT
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("polychip", type=pathlib.Path)
+    arguments.add_argument("names", nargs="*")
+    arguments.add_argument("--out", type=pathlib.Path, default=pathlib.Path("target/saved"))
+    arguments.add_argument("--markdown", type=pathlib.Path, help="write docs/benchmarks/saved.md here")
+    arguments.add_argument("--only-make", action="store_true", help="write the files and run nothing")
+    options = arguments.parse_args()
+    warnings.simplefilter("ignore")
+    rows, ops, failed, files = {}, {}, 0, 0
+    for network in networks.NETWORKS:
+        wanted = [form for form in FORMS if not options.names or {network.name, form.name, f"{network.name}:{form.name}"} & set(options.names)]
+        if not wanted:
+            continue
+        exported = options.out.resolve() / network.name / "exported.onnx"
+        if not exported.exists():
+            exported.parent.mkdir(parents=True, exist_ok=True)
+            network.export(exported)
+        feeds = inputs(exported, network.sizes)
+        for form in wanted:
+            path = exported.with_name(f"{form.file}.onnx")
+            why = "" if path.exists() else form.make(network, exported, path, feeds)
+            if why:
+                print("none", network.name, form.name, "|", why, flush=True)
+                rows.setdefault(network.name, {})[form.name] = "–"
+                continue
+            files += 1
+            for node in onnx.load(path, load_external_data=False).graph.node:
+                if node.domain not in ("", "ai.onnx"):
+                    ops.setdefault(node.op_type, set()).add(network.name)
+            if options.only_make:
+                print("made", path, flush=True)
+                continue
+            # f16 files may take f16 where the exported one takes f32
+            found = judge(options.polychip.resolve(), path, inputs(path, network.sizes), exported)
+            passed = isinstance(found, float) and found <= limit(form)
+            failed += not passed
+            print("ok  " if passed else "FAIL", network.name, form.name, "|", found if isinstance(found, str) else f"{found:.1e}", flush=True)
+            rows.setdefault(network.name, {})[form.name] = f"{found:.0e}" if passed else "fails"
+    print(f"{files} files, {failed} fail")
+    if options.markdown:
+        head = "| network | " + " | ".join(form.name for form in FORMS) + " |\n|---|" + "---|" * len(FORMS)
+        lines = [f"| {name} | " + " | ".join(row.get(form.name, "") for form in FORMS) + " |" for name, row in rows.items()]
+        used = "Ops of ONNX Runtime's own domains in these files: " + ", ".join(f"`{op}`" for op in sorted(ops)) + "."
+        options.markdown.write_text(TEXT.format(files=files, passed=files - failed, networks=len(rows), limit=LIMIT, half=HALF, step=STEP,
+                                                table="\n".join([head, *lines]), ops=used), encoding="utf-8")  # fmt: skip
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
