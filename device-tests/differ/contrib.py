@@ -4,7 +4,7 @@ Not here: its ops on codes (`quantised`).
 """
 
 import numpy as np
-from drafts import CONTRIB, FLOATS, kind, make
+from drafts import CONTRIB, FLOATS, Unfit, kind, make
 from images import picture, window
 from recipes import divisors, indices, recipe
 
@@ -22,6 +22,12 @@ def node(d, op, inputs, outputs=1, **attributes):
 def plain(d, *shape, dtype="float32", **more):
     """Numbers that are finite."""
     return d.new(dtype, list(shape), special=False, **more)
+
+
+def known_sizes(d):
+    """Some ops are said in others where their sizes are known alone (docs/contrib-ops.md)."""
+    if d.symbolic:
+        raise Unfit
 
 
 def activation(d):
@@ -103,6 +109,7 @@ def unique(d, op):
 @contrib("UnfoldTensor", weight=0.3)
 def unfold(d, op):
     name = d.any(FLOATS + ("int64", "int32"), 1, 4, fit=lambda value: value.size and value.size < 800)
+    known_sizes(d)
     shape = d.values[name].shape
     axis = d.axis(len(shape))
     size = d.rng.randint(1, shape[axis])
@@ -214,6 +221,7 @@ def distances(d, op):
 @contrib("Inverse", weight=0.3)
 def inverse(d, op):
     size, outer = d.rng.randint(1, 4), d.shape(0, 2)
+    known_sizes(d)
     value = d.numbers("float32", outer + [size, size], -0.3, 0.3) + 2 * np.eye(size, dtype="float32")
     node(d, op, [d.add(value.astype("float32"), d.flip(0.3))])
 
@@ -278,7 +286,7 @@ def attention(d, op):
     batch, length, heads, width = d.pick((1, 2)), d.rng.randint(1, 4), d.pick((1, 2, 4)), d.pick((2, 4, 8))
     hidden, past = heads * width, d.pick((0, 0, 1, 3))
     inputs = [plain(d, batch, length, d.pick((4, 6))), "", "", "", "", ""]
-    inputs[1] = plain(d, d.values[inputs[0]].shape[2], 3 * hidden)
+    inputs[1] = plain(d, d.values[inputs[0]].shape[2], 3 * hidden, constant=True)
     # ONNX Runtime reads a bias that is not there
     inputs[2] = plain(d, 3 * hidden)
     if d.flip(0.4):
@@ -294,7 +302,7 @@ def attention(d, op):
 @contrib("MultiHeadAttention", weight=0.8)
 def multi_head(d, op):
     batch, length, heads, width = d.pick((1, 2)), d.rng.randint(1, 4), d.pick((1, 2, 4)), d.pick((2, 4, 8))
-    keys, past = d.rng.randint(1, 5), d.pick((0, 0, 1, 3))
+    keys, past = d.pick((length, d.rng.randint(1, 5))), d.pick((0, 0, 1, 3))
     of_values = d.pick((width, width, 4))
     inputs = [plain(d, batch, length, heads * width), plain(d, batch, keys, heads * width), plain(d, batch, keys, heads * of_values)]
     inputs += [""] * 5
@@ -306,7 +314,9 @@ def multi_head(d, op):
         inputs[5] = plain(d, d.pick((1, batch)), d.pick((1, heads)), length, keys + past)
     if past:
         inputs[6], inputs[7] = plain(d, batch, heads, past, width), plain(d, batch, heads, past, of_values)
-    node(d, op, inputs, 3 if past else d.pick((1, 3)), num_heads=heads, unidirectional=d.pick((None, None, 0, 1)),
+    # the last query of a causal node sees every key there, those behind it too
+    causal = d.pick((None, None, 0, 1)) if keys == length else None
+    node(d, op, inputs, 3 if past else d.pick((1, 3)), num_heads=heads, unidirectional=causal,
          scale=d.pick((None, 0.3)), mask_filter_value=d.pick((None, None, -100.0)))  # fmt: skip
 
 
@@ -339,7 +349,7 @@ def grouped(d, op):
     inputs += [d.add(np.full([batch], total - 1, "int32"), d.flip(0.3)), d.add(np.array(total, "int32"), d.flip(0.3))]
     rotary = d.pick((None, 0, 1))
     if rotary:
-        inputs += [plain(d, 16, width // 2), plain(d, 16, width // 2)]
+        inputs += [plain(d, 16, width // 2, constant=True) for _ in range(2)]
     node(d, op, inputs, 3, num_heads=heads, kv_num_heads=of_keys, do_rotary=rotary,
          rotary_interleaved=d.pick((None, 0, 1)) if rotary else None, softcap=d.pick((None, None, 2.0)),
          local_window_size=d.pick((None, None, -1, 1, 2)), scale=d.pick((None, 0.3)), smooth_softmax=d.pick((None, None, 0, 1)))  # fmt: skip
@@ -353,9 +363,9 @@ def rotary(d, op):
     positions = d.add(d.numbers("int64", [batch, length], 0, 8 - length, special=False), d.flip(0.3))
     if d.flip(0.3):
         positions = d.add(d.numbers("int64", [1], 0, 8 - length, special=False), d.flip(0.3))
-    caches = [plain(d, 8, (part or width) // 2) for _ in range(2)]
+    caches = [plain(d, 8, (part or width) // 2, constant=True) for _ in range(2)]
     node(d, op, [plain(d, *shape), positions, *caches], interleaved=d.pick((None, 0, 1)),
-         rotary_embedding_dim=part, num_heads=heads if part or len(shape) == 3 and d.flip(0.5) else None)  # fmt: skip
+         rotary_embedding_dim=part, num_heads=heads if part or len(shape) == 3 and (d.symbolic or d.flip(0.5)) else None)  # fmt: skip
 
 
 @contrib("RelativePositionBias", weight=0.2)

@@ -56,8 +56,10 @@ def softmax(d, op):
     dtype, rank = str(d.values[name].dtype), d.values[name].ndim
     opset = d.pick((11, 13))
     axis = d.axis(rank) if opset == 13 else d.rng.randrange(rank)
-    out = d.parameter(1 / 256, "float32", sure=True) if d.flip(0.6) else scale(d, low=0.002, high=0.02)
-    node(d, op, [name, scale(d), zero(d, dtype), out, zero(d, dtype)], axis=axis, opset=opset)
+    # codes that hold a probability of one: others wrap there
+    out = d.parameter(1 / 255 if d.flip(0.6) else d.pick((1 / 128, 1 / 200)), "float32", sure=True)
+    least = d.add(np.array(np.iinfo(dtype).min, dtype), True)
+    node(d, op, [name, scale(d), zero(d, dtype), out, least], axis=axis, opset=opset)
 
 
 @contrib("QLinearAveragePool", weight=0.4)
