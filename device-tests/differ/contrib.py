@@ -381,7 +381,9 @@ def relative(d, op):
 def experts(d, op):
     rows, width, inner, count = d.rng.randint(1, 4), d.pick((4, 8)), d.pick((4, 8)), d.pick((2, 4))
     kind_of = d.pick(("relu", "gelu", "silu", "identity"))
-    inputs = [plain(d, rows, width), plain(d, rows, count), plain(d, count, inner, width, constant=True)]
+    # no two scores alike: which expert of equals is asked is open
+    scores = d.new("float32", [rows, count], -3, 3)
+    inputs = [plain(d, rows, width), scores, plain(d, count, inner, width, constant=True)]
     inputs.append(plain(d, count, inner, constant=True) if d.flip(0.6) else "")
     inputs.append(plain(d, count, width, inner, constant=True))
     if d.flip(0.6):

@@ -231,8 +231,11 @@ def cast(d, op):
         name = d.any(INTS, fit=lambda value: value.size < 60)
         said(d, n, n("Cast", [name], to=onnx.TensorProto.STRING), op, [])
     else:
-        name = words(d, n, d.shape(0, 2), ("1", "-3", "42", "7.5", "1e3", "-0.25") if d.flip(0.5) else ("1", "-3", "42", "077"))
-        n.done(op, [n("Cast", [name], to=element(d.pick(("float32", "float64", "int64", "int32"))))])
+        # what is left of a fraction or an exponent in an integer is open
+        real = d.flip(0.5)
+        among = ("1", "-3", "42", "7.5", "1e3", "-0.25") if real else ("1", "-3", "42", "077")
+        to = d.pick(("float32", "float64")) if real else d.pick(("float32", "float64", "int64", "int32"))
+        n.done(op, [n("Cast", [words(d, n, d.shape(0, 2), among)], to=element(to))])
 
 
 @group("text-equal", since=19, weight=0.5)
