@@ -25,7 +25,7 @@ def plain(d, *shape, dtype="float32", **more):
 
 
 def known_sizes(d):
-    """Some ops are said in others where their sizes are known alone (docs/contrib-ops.md)."""
+    """Some ops are converted only where their sizes are known (docs/contrib-ops.md)."""
     if d.symbolic:
         raise Unfit
 

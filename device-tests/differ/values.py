@@ -183,7 +183,7 @@ def words(d, n, shape, among=WORDS):
 
 
 def said(d, n, name, label, outputs):
-    """Takes in a group whose result is text, as the number that each text stands for.
+    """Takes in a group whose result is text, as a number for each text.
 
     Which texts there are is known by running the nodes so far; any other has the number of none.
     """

