@@ -3,6 +3,8 @@
 Invariants:
 1. Same seed and index, same graph: every choice is the one generator's, and nothing of an earlier graph counts.
 2. A draft holds only nodes that ONNX Runtime has computed alone, on the draft's values.
+3. What is no tensor of numbers (a sequence, an optional, text that is computed) stays inside a group: nodes that are
+   drawn, run and cut together, as one. The name of each is the group's, a dot, and its place.
 """
 
 import random
@@ -26,6 +28,7 @@ WEIGHTS = {
 SIZES = (1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 11, 13)
 # elements of a tensor, at most
 MOST = 4096
+CONTRIB, CLASSICAL = "com.microsoft", "ai.onnx.ml"
 
 
 class Refused(Exception):
@@ -61,11 +64,13 @@ def kind(value):
 class Draft:
     def __init__(self, seed, index):
         self.rng = random.Random(f"{seed}/{index}")
-        self.opset = self.rng.randint(7, 23)
+        self.opset = self.rng.randint(7, 26)
         self.values = {}
         # names of what no node makes: run-time inputs, and constants
         self.inputs, self.constants = [], []
         self.nodes = []
+        # what a node or group is called in reports, by its name
+        self.labels = {}
         self.symbolic = self.rng.random() < 0.2
 
     # numbers
@@ -197,20 +202,30 @@ class Draft:
     def node(self, op, inputs, outputs=1, **attributes):
         """Computes a node and takes it in, or raises where ONNX Runtime refuses it."""
         names = [f"t{len(self.values) + place}" for place in range(outputs)]
-        attributes = {name: value for name, value in attributes.items() if value is not None}
-        while inputs and not inputs[-1]:
-            inputs = inputs[:-1]
-        made = helper.make_node(op, inputs, names, name=f"n{len(self.nodes)}", **attributes)
-        found = self.computed(made)
-        if sum(value.size for value in found) > 8 * MOST:
-            raise Unfit
-        self.nodes.append(made)
-        for name, value in zip(names, found):
-            self.values[name] = value
+        made = make(op, inputs, names, **attributes)
+        made.name = f"n{len(self.labels)}"
+        domain = attributes.get("domain")
+        self.take([made], names, f"{domain}.{op}" if domain else op)
         return names
 
-    def computed(self, made):
-        model = self.model([made], list(made.output))
+    def group(self, label, nodes, names):
+        """Computes nodes whose inner values are no tensors of numbers, and takes them in as one."""
+        for place, made in enumerate(nodes):
+            made.name = f"n{len(self.labels)}.{place}"
+        self.take(nodes, names, label)
+        return names
+
+    def take(self, nodes, names, label):
+        found = self.computed(nodes, names)
+        if sum(value.size for value in found) > 8 * MOST:
+            raise Unfit
+        self.labels[nodes[0].name.split(".")[0]] = label
+        self.nodes += nodes
+        for name, value in zip(names, found):
+            self.values[name] = value
+
+    def computed(self, nodes, names):
+        model = self.model(nodes, names)
         try:
             found = run(model, {name: self.values[name] for name in self.feeds(model)})
         except Exception as error:
@@ -236,7 +251,7 @@ class Draft:
         given = [name for name in names if name not in constant]
         if outputs is None:
             used = {name for node in nodes for name in reads(node)}
-            outputs = [name for node in nodes for name in node.output if name and name not in used]
+            outputs = [name for node in nodes for name in node.output if name in self.values and name not in used]
         graph = helper.make_graph(
             nodes,
             "g",
@@ -246,6 +261,8 @@ class Draft:
         )  # fmt: skip
         version = 8 if self.opset < 19 else 9 if self.opset < 21 else 10
         opset = [helper.make_opsetid("", self.opset)]
+        domains = {node.domain for node in nodes}
+        opset += [helper.make_opsetid(name, of) for name, of in ((CONTRIB, 1), (CLASSICAL, 2)) if name in domains]
         return helper.make_model(graph, opset_imports=opset, ir_version=version, producer_name="differ")
 
     def info(self, name):
@@ -260,6 +277,14 @@ class Draft:
             return helper.make_empty_tensor_value_info(name)
         # the rank alone: sizes are for each side to find
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), [None] * value.ndim)
+
+
+def make(op, inputs, outputs, **attributes):
+    """A node without the attributes that are none and the last inputs that are not given."""
+    attributes = {name: value for name, value in attributes.items() if value is not None}
+    while inputs and not inputs[-1]:
+        inputs = inputs[:-1]
+    return helper.make_node(op, inputs, outputs, **attributes)
 
 
 def reads(node):
@@ -279,4 +304,4 @@ def element(dtype):
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-__all__ = ["ALL", "Draft", "FLOATS", "INTS", "NUMBERS", "Refused", "SIGNED", "TensorProto", "UNSIGNED", "Unfit", "element", "kind", "options", "reads", "run", "session"]  # fmt: skip
+__all__ = ["ALL", "Draft", "FLOATS", "CLASSICAL", "CONTRIB", "INTS", "NUMBERS", "Refused", "SIGNED", "TensorProto", "UNSIGNED", "Unfit", "element", "kind", "make", "options", "reads", "run", "session"]  # fmt: skip

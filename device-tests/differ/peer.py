@@ -16,10 +16,13 @@ import onnx
 import onnxruntime as ort
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import contrib  # noqa: E402, F401
 import evidence  # noqa: E402
 import images  # noqa: E402, F401
+import quantised  # noqa: E402, F401
 import recurrent  # noqa: E402
-from drafts import Draft, Refused, Unfit, options, reads, run, session  # noqa: E402
+import values  # noqa: E402, F401
+from drafts import CONTRIB, Draft, Refused, Unfit, options, reads, run, session  # noqa: E402
 from recipes import RECIPES  # noqa: E402
 
 # draws that come to nothing, for a node
@@ -70,19 +73,19 @@ class Peer:
         path.write_bytes(model.SerializeToString())
         feed = {name: d.values[name] for name in d.feeds(model)}
         self.part = (model, feed)
+        names = list(dict.fromkeys(of_group(node) for node in nodes))
         answer = {
             "model": str(path),
-            "ops": [node.op_type for node in nodes],
-            "nodes": [node.name for node in nodes],
+            "ops": [d.labels[name] for name in names],
+            "nodes": names,
             "inputs": [self.file(f"{stem}.{name}", name, value) for name, value in feed.items()],
         }
         try:
             found = run(model, feed)
         except Exception as error:
             return answer | {"refusal": str(error)[:300]}
-        names = [value.name for value in model.graph.output]
-        self.outputs = dict(zip(names, found))
-        return answer | {"outputs": [self.file(f"{stem}.{name}", name, value) for name, value in zip(names, found)]}
+        self.outputs = dict(zip([value.name for value in model.graph.output], found))
+        return answer | {"outputs": [self.file(f"{stem}.{name}", name, value) for name, value in self.outputs.items()]}
 
     def file(self, stem, name, value):
         path = self.folder / f"{stem}.bin"
@@ -96,7 +99,7 @@ class Peer:
         if given:
             d = copy.copy(d)
             d.values = d.values | {one["name"]: read(one) for one in given}
-        nodes = [node for node in d.nodes if node.name in keep]
+        nodes = [node for node in d.nodes if of_group(node) in keep]
         return self.written(d, nodes, f"{index}.part")
 
     def judge(self):
@@ -137,6 +140,11 @@ class Peer:
         return answer
 
 
+def of_group(node):
+    """The name of the group that a node is of: a node by itself is one."""
+    return node.name.split(".")[0]
+
+
 def read(file):
     """The tensor of a file that the other side has written."""
     return np.fromfile(file["file"], file["dtype"]).reshape(file["shape"])
@@ -170,6 +178,8 @@ def optimised(model, feed):
 
 
 def known(op, opset):
+    if op.startswith(CONTRIB) or op in values.GROUPS:
+        return True
     try:
         return not onnx.defs.get_schema(op, opset).deprecated
     except onnx.defs.SchemaError:

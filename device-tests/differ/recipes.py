@@ -49,6 +49,18 @@ def gelu(d, op):
     d.node(op, [d.any(d.allowed(op, 0))], approximate=d.pick((None, "none", "tanh")))
 
 
+@recipe("Swish", weight=0.5, since=24)
+def swish(d, op):
+    d.node(op, [d.any(d.allowed(op, 0))], alpha=d.pick((None, 1.0, 0.5, -2.0)))
+
+
+@recipe("BitCast", weight=0.5, since=26)
+def bit_cast(d, op):
+    name = d.any([dtype for dtype in NUMBERS if dtype != "bool"])
+    width = d.values[name].dtype.itemsize
+    d.node(op, [name], to=element(d.pick([dtype for dtype in NUMBERS if np.dtype(dtype).itemsize == width])))
+
+
 @recipe("Shrink", weight=0.5, since=9)
 def shrink(d, op):
     d.node(op, [d.any(d.allowed(op, 0))], lambd=d.pick((None, 0.25, 1.5)), bias=d.pick((None, 0.5, -1.0)))
@@ -210,6 +222,13 @@ def softmax(d, op):
 
 @recipe("CumSum", weight=1, since=11)
 def cumsum(d, op):
+    name = d.any(d.allowed(op, 0), 1)
+    axis = d.parameter(d.axis(d.values[name].ndim), d.pick(("int32", "int64")))
+    d.node(op, [name, axis], exclusive=d.pick((None, 0, 1)), reverse=d.pick((None, 0, 1)))
+
+
+@recipe("CumProd", weight=1, since=26)
+def cumprod(d, op):
     name = d.any(d.allowed(op, 0), 1)
     axis = d.parameter(d.axis(d.values[name].ndim), d.pick(("int32", "int64")))
     d.node(op, [name, axis], exclusive=d.pick((None, 0, 1)), reverse=d.pick((None, 0, 1)))
@@ -483,6 +502,20 @@ def scatter_nd(d, op):
     updates = d.same(kind(value), [len(chosen)] + list(value.shape[depth:]))
     reductions = [None, "none"] + (["add", "mul"] if d.opset >= 16 else []) + (["max", "min"] if d.opset >= 18 else [])
     d.node(op, [name, d.add(where_to, d.flip(0.6)), updates], reduction=d.pick(reductions) if d.opset >= 16 else None)
+
+
+@recipe("TensorScatter", weight=0.6, since=24)
+def tensor_scatter(d, op):
+    rank = d.rng.randint(3, 4)
+    shape = [d.pick((1, 2, 3))] + [d.rng.randint(1, 5) for _ in range(rank - 1)]
+    axis = d.pick((None, rank - 2, -2, *range(1, rank)))
+    place, mode = -2 if axis is None else axis, d.pick((None, "linear", "circular"))
+    own = list(shape)
+    own[place] = d.rng.randint(1, shape[place])
+    dtype = d.dtype(d.allowed(op, 0))
+    most = shape[place] - (1 if mode == "circular" else own[place])
+    inputs = [d.same(dtype, shape), d.same(dtype, own)] + ([d.new("int64", shape[:1], 0, most)] if d.flip(0.7) else [])
+    d.node(op, inputs, mode=mode, axis=axis)
 
 
 @recipe("OneHot", weight=0.7, since=9)

@@ -35,6 +35,8 @@ class Case:
     options: tuple = ()
     #: so many processes at once
     processes: int = 1
+    #: seconds that a run may take
+    patience: float = 60
 
 
 def rand(*shape):

@@ -124,10 +124,10 @@ def polychip(program, case, folder):
     found = []
     for p, process in enumerate(running):
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=case.patience)
         except subprocess.TimeoutExpired:
             process.kill()
-            return None, "no end in 60 s", None
+            return None, f"no end in {case.patience} s", None
         if process.returncode != 0:
             return None, err.strip(), process.returncode
         outputs = {}

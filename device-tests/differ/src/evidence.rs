@@ -31,6 +31,8 @@ pub(crate) enum Evidence {
     /// Partial products that leave the range of their type, and values that some order of the factors gives
     /// ([`some_order`]).
     PartialProducts,
+    /// Codes of 8 bits of which none is further than its neighbour ([`one_step`]).
+    OneStep,
 }
 
 /// Whether our outputs lie where ONNX Runtime's go when what passes between its nodes is moved by rounding: per element,
@@ -193,6 +195,7 @@ pub(crate) struct Found {
     empty_window: bool,
     padding: bool,
     partial_products: bool,
+    one_step: bool,
 }
 
 impl Found {
@@ -222,6 +225,7 @@ impl Found {
             empty_window: sees_nothing(ours, theirs),
             padding: pads_otherwise(&judged.attributes),
             partial_products: products.is_some_and(|products| some_order(ours, theirs, &products)),
+            one_step: one_step(ours, theirs),
         })
     }
 
@@ -233,8 +237,24 @@ impl Found {
             Evidence::EmptyWindow => self.empty_window,
             Evidence::Padding => self.padding,
             Evidence::PartialProducts => self.partial_products,
+            Evidence::OneStep => self.one_step,
         }
     }
+}
+
+/// Whether all outputs are codes of 8 bits, and none is more than one from ONNX Runtime's.
+fn one_step(ours: &Tensors, theirs: &Tensors) -> bool {
+    let near = |(a, b): (&Literal, &Literal)| {
+        let codes = matches!(a.dtype, DType::I8 | DType::U8);
+        let (Some(x), Some(y)) = (a.as_i64s(), b.as_i64s()) else {
+            return false;
+        };
+        codes
+            && a.dtype == b.dtype
+            && a.shape == b.shape
+            && x.iter().zip(&y).all(|(x, y)| x.abs_diff(*y) <= 1)
+    };
+    !ours.is_empty() && ours.keys().eq(theirs.keys()) && ours.values().zip(theirs.values()).all(near)
 }
 
 /// Whether all elements that differ are the two integers around an average that lies in the middle of them, but for rounding.

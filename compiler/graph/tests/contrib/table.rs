@@ -152,7 +152,7 @@ const OPS: &[(&str, Said)] = &[
     ("RemovePadding", Said::Not("sequences packed without padding: each row has a length of its own, which no op of ONNX says")),
     ("RestorePadding", Said::Not("sequences packed without padding: each row has a length of its own, which no op of ONNX says")),
     ("Rfft", Said::InOps("one dimension")),
-    ("RotaryEmbedding", Said::InOps("positions of each row, and no scale")),
+    ("RotaryEmbedding", Said::InOps("without a scale and without packed rows")),
     ("RouterGateUpProj", Said::Not("only one vendor's library writes and runs it: several products in one")),
     ("SampleOp", Said::InOps("")),
     ("Sampling", Said::Not("a search that runs other graphs of the model by itself: `polychip generate` has its own")),

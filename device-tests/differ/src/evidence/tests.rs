@@ -272,3 +272,25 @@ fn an_average_in_the_middle_excuses_its_two_neighbours() {
     assert!(!in_the_middle(&of(&[-736, 4]), &of(&[-737, 3]), &averages));
     assert!(!in_the_middle(&of(&[-736]), &of(&[-737]), &averages));
 }
+
+#[test]
+fn codes_may_be_one_step_apart_and_no_further() {
+    let codes = |values: &[u8]| {
+        let literal = Literal::new(DType::U8, vec![values.len()], values.to_vec()).unwrap();
+        Tensors::from([("y".to_owned(), literal)])
+    };
+    assert!(one_step(&codes(&[3, 255]), &codes(&[4, 254])));
+    assert!(!one_step(&codes(&[3, 255]), &codes(&[5, 255])));
+    assert!(!one_step(&codes(&[3, 255]), &codes(&[3])));
+    // other integers are no codes
+    let integers = |value| Tensors::from([("y".to_owned(), Literal::i64s(&[value]))]);
+    assert!(!one_step(&integers(3), &integers(4)));
+    let found = |one_step| Found {
+        one_step,
+        ..Found::default()
+    };
+    let op = "com.microsoft.QLinearAdd";
+    assert!(reason(op, Side::Silent, found(true)).is_some());
+    assert!(reason(op, Side::Silent, found(false)).is_none());
+    assert!(reason("QLinearConv", Side::Silent, found(true)).is_none());
+}

@@ -739,8 +739,8 @@ impl Foreign<'_, '_> {
         let scaled = self.float("scale").is_some_and(|scale| scale != 1.0);
         let packed = self.int("is_packed_batching").unwrap_or(0) != 0;
         let rank = self.rank(x);
-        // a position of rank 1 is where the sequence starts
-        if scaled || packed || self.rank(positions) != Some(2) || !matches!(rank, Some(3 | 4)) {
+        let of_positions = self.rank(positions);
+        if scaled || packed || !matches!((of_positions, rank), (Some(1 | 2), Some(3 | 4))) {
             return Ok(false);
         }
         let mut attributes = Attributes::new()
@@ -760,6 +760,10 @@ impl Foreign<'_, '_> {
             let Some(heads) = found else { return Ok(false) };
             attributes = attributes.with_int(Attr::NumHeads, heads);
         }
+        let positions = match of_positions {
+            Some(1) => self.onwards(positions, x)?,
+            _ => positions,
+        };
         self.last(
             Op::RotaryEmbedding,
             vec![Some(x), Some(cos), Some(sin), Some(positions)],

@@ -102,6 +102,17 @@ impl Foreign<'_, '_> {
         }
     }
 
+    /// The position of each token of `x`, of which those of every row follow on from the one that `first` holds.
+    pub(super) fn onwards(&mut self, first: TensorId, x: TensorId) -> Result<TensorId, Error> {
+        let axis = if self.rank(x) == Some(3) { 1 } else { 2 };
+        let batch = self.extent(x, 0, "positions.batch")?;
+        let length = self.extent(x, axis, "positions.length")?;
+        let rows = self.counted(length, "positions.rows")?;
+        let places = self.step(Op::Add, &[rows, first], "positions.places")?;
+        let shape = self.joined(&[batch, length], 0, "positions.shape")?;
+        self.step(Op::Expand, &[places, shape], "positions")
+    }
+
     /// Rows of a table; what training does with the other inputs changes no row.
     pub(super) fn torch_embedding(&mut self) -> Result<bool, Error> {
         match (self.input(0), self.input(1)) {

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Run networks as ONNX Runtime saves them in ONNX Runtime and in Polychip, and compare.
+
+    saved.py POLYCHIP [--out DIR] [--markdown FILE] [NAME...]
+
+The networks are small and have random weights: what counts is the graph. Optimum and PyTorch export them here; ONNX
+Runtime then saves each at its levels BASIC and EXTENDED, by its transformer optimiser (in f32 and in f16) and by its
+quantisers, and what those write at EXTENDED again. NAME is a network, a form, or both joined by a colon. Ends with 1
+if a file does not run or is not equal.
+
+Needs what `requirements.txt` beside `reports.py` needs, and torch, transformers and optimum-onnx.
+"""
+import argparse
+import pathlib
+import sys
+import types
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+import networks
+from forms import FORMS
+from reports import polychip
+
+TEXT = """\
+# Networks saved by ONNX Runtime
+
+{files} files: {networks} networks, each as PyTorch or Optimum exports it and as ONNX Runtime saves it. The
+networks have the layers of their kind, small sizes and random weights.
+[`device-tests/reports/saved.py`](../../device-tests/reports/saved.py) makes them; it needs `pip
+install torch transformers optimum-onnx` beside `device-tests/requirements.txt`.
+
+```sh
+target/venv/bin/python device-tests/reports/saved.py target/release/polychip --markdown docs/benchmarks/saved.md
+```
+
+Each file runs in ONNX Runtime and by `polychip run` on the same inputs. A figure is how far the
+outputs are apart at most, as a share of the largest value of the output. A file passes below
+{limit:g}; with values in f16 below {half:g}, a few last places of f16. ONNX Runtime's CPU has no
+kernel for `RelativePositionBias`: such files are held to its answer for the exported network.
+
+Networks in codes of 8 bits have two figures. The one in brackets is that of single nodes: with
+every value an output, so that each node is computed as the file says, how far the output of a node
+is apart whose inputs are equal; it must be below {step:.4f}, about one of 255 steps. ONNX Runtime's
+QLinearSoftmax is a step from its formula for a seventh of its values. The first figure is that of
+the network as it runs. There Polychip computes a Gelu or a normalization, of which the quantizer
+rounded every step, in one piece without those roundings ([differences](../differences.md)), and
+ONNX Runtime fuses other nodes and rounds otherwise itself: below {whole:g}, against ONNX Runtime
+with or without its optimizations. Weights have 7 bits (`reduce_range`), as ONNX Runtime's
+documentation asks for on processors without VNNI, where its products of bytes saturate.
+
+**{passed} of {files} pass.** `–`: ONNX Runtime's tool does not write this file.
+
+{table}
+
+{ops}
+"""
+LIMIT, HALF, STEP, WHOLE = 1e-4, 4e-3, 1.1 / 255, 6e-2
+# seconds that a run may take: a build without optimisations is slow
+PATIENCE = 600
+
+
+def inputs(path, sizes):
+    """Values for every input of a model, whose named axes have these sizes."""
+    rng, feeds = np.random.default_rng(7), {}
+    weights = {one.name for one in onnx.load(path, load_external_data=False).graph.initializer}
+    for value in onnx.load(path, load_external_data=False).graph.input:
+        if value.name in weights:
+            continue
+        kind = value.type.tensor_type
+        shape = [axis.dim_value or sizes[axis.dim_param] for axis in kind.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        if value.name.endswith("mask"):
+            made = np.ones(shape)
+            made[-1:, -1:] = 0 if value.name == "attention_mask" and sizes.get("padded") else 1
+        elif value.name == "position_ids":
+            made = np.arange(shape[-1])[None].repeat(shape[0], 0)
+        elif "token_type" in value.name:
+            made = rng.integers(0, 2, shape)
+        elif dtype.kind in "iu":
+            made = rng.integers(0, networks.WORDS, shape)
+        elif dtype.kind == "b":
+            made = np.ones(shape)
+        else:
+            made = rng.normal(0, 1, shape)
+        feeds[value.name] = made.astype(dtype)
+    return feeds
+
+
+def apart(expected, got):
+    """The largest difference of two values as a share of the largest value, or words."""
+    if isinstance(got, dict) or expected.shape != got.shape or expected.dtype != got.dtype:
+        return f"{expected.dtype} {expected.shape} and {got if isinstance(got, dict) else (got.dtype, got.shape)}"
+    a, b = expected.astype("float64"), got.astype("float64")
+    if not np.array_equal(np.isnan(a), np.isnan(b)):
+        return "NaN in one of them"
+    if a.size == 0:
+        return 0.0
+    return float(np.nanmax(np.abs(a - b)) / max(np.nanmax(np.abs(a)), 1e-6))
+
+
+def theirs(path, feeds, level):
+    """What ONNX Runtime makes of a model at a level, by name."""
+    options = ort.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads, options.graph_optimization_level = 4, 1, level
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return dict(zip([value.name for value in session.get_outputs()], session.run(None, feeds)))
+
+
+def expected(path, feeds, exported):
+    """What the outputs may be: ONNX Runtime's, and those that it gives without optimisations, where fused nodes on codes
+    round otherwise. Its CPU has no kernel for all that its optimiser writes: such a file gives what the exported one does.
+    """
+    levels = ort.GraphOptimizationLevel
+    try:
+        return [theirs(path, feeds, level) for level in (levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL)]
+    except Exception as error:
+        if "NOT_IMPLEMENTED" not in str(error):
+            raise
+        return [theirs(exported, feeds, levels.ORT_ENABLE_ALL)]
+
+
+def opened(path):
+    """The same model with every value an output, so that each is computed as the file says: nothing becomes one node."""
+    model = onnx.load(path)
+    there = {value.name for value in model.graph.output}
+    for name in [name for node in model.graph.node for name in node.output if name]:
+        if name not in there:
+            model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
+    made = path.with_name(f"{path.stem}-opened.onnx")
+    onnx.save(model, made)
+    return made
+
+
+def run(program, path, feeds):
+    """Polychip's outputs by name, or words."""
+    folder = path.parent / f"{path.stem}.run"
+    folder.mkdir(exist_ok=True)
+    for k, array in enumerate(feeds.values()):
+        np.save(folder / f"input-{k}.npy", array)
+    case = types.SimpleNamespace(path=str(path), feeds=feeds, options=(), processes=1, patience=PATIENCE)
+    found, error, _ = polychip(program, case, folder)
+    return f"refused: {error[:900]}" if found is None else found[0]
+
+
+def furthest(answers, found):
+    """How far outputs are from the nearest of some answers, or words."""
+    figures = []
+    for answer in answers:
+        each = [apart(value, found.get(name, {})) for name, value in answer.items()]
+        words = [one for one in each if isinstance(one, str)]
+        if words:
+            return words[0]
+        figures.append(max(each))
+    return min(figures)
+
+
+def judge(program, path, feeds, exported, step_by_step):
+    """How far the outputs are apart, and where it is asked for, those of every node; or words."""
+    found = run(program, path, feeds)
+    whole = found if isinstance(found, str) else furthest(expected(path, feeds, exported), found)
+    if isinstance(whole, str) or not step_by_step:
+        return whole, None
+    model = opened(path)
+    found = run(program, model, feeds)
+    if isinstance(found, str):
+        return found, None
+    return whole, node_by_node(model, theirs(model, feeds, ort.GraphOptimizationLevel.ORT_DISABLE_ALL), found)
+
+
+def node_by_node(path, answer, found):
+    """How far outputs of nodes are apart at most whose inputs are equal; or words. Of codes, in 255 steps.
+
+    Wide integers are left out: in T5 places come from the logarithm of zero, which no integer is.
+    """
+    worst, differs = 0.0, set()
+    for node in onnx.load(path).graph.node:
+        for name in node.output:
+            value = answer.get(name)
+            if value is None or not (value.dtype.kind == "f" or value.dtype.itemsize == 1):
+                continue
+            one = apart(value, found.get(name, {}))
+            if isinstance(one, str):
+                return f"{name}: {one}"
+            if value.dtype.kind in "iu":
+                one = np.abs(value.astype(int) - found[name].astype(int)).max(initial=0) / 255
+            if one > 1e-5:
+                differs.add(name)
+            if not differs & set(node.input):
+                worst = max(worst, float(one))
+    return worst
+
+
+def passes(form, whole, steps):
+    if isinstance(whole, str) or isinstance(steps, str):
+        return False
+    return whole <= (WHOLE if form.codes else HALF if form.half else LIMIT) and (steps is None or steps <= STEP)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("polychip", type=pathlib.Path)
+    arguments.add_argument("names", nargs="*")
+    arguments.add_argument("--out", type=pathlib.Path, default=pathlib.Path("target/saved"))
+    arguments.add_argument("--markdown", type=pathlib.Path, help="write docs/benchmarks/saved.md here")
+    arguments.add_argument("--only-make", action="store_true", help="write the files and run nothing")
+    options = arguments.parse_args()
+    warnings.simplefilter("ignore")
+    rows, ops, failed, files = {}, {}, 0, 0
+    for network in networks.NETWORKS:
+        wanted = [form for form in FORMS if not options.names or {network.name, form.name, f"{network.name}:{form.name}"} & set(options.names)]
+        if not wanted:
+            continue
+        exported = options.out.resolve() / network.name / "exported.onnx"
+        if not exported.exists():
+            exported.parent.mkdir(parents=True, exist_ok=True)
+            network.export(exported)
+        feeds = inputs(exported, network.sizes)
+        for form in wanted:
+            path = exported.with_name(f"{form.file}.onnx")
+            why = "" if path.exists() else form.make(network, exported, path, feeds)
+            if why:
+                print("none", network.name, form.name, "|", why, flush=True)
+                rows.setdefault(network.name, {})[form.name] = "–"
+                continue
+            files += 1
+            for node in onnx.load(path, load_external_data=False).graph.node:
+                if node.domain not in ("", "ai.onnx"):
+                    ops.setdefault(node.op_type, set()).add(network.name)
+            if options.only_make:
+                print("made", path, flush=True)
+                continue
+            # f16 files may take f16 where the exported one takes f32
+            whole, steps = judge(options.polychip.resolve(), path, inputs(path, network.sizes), exported, form.codes)
+            passed = passes(form, whole, steps)
+            failed += not passed
+            figure = lambda one: one if isinstance(one, str) else f"{one:.0e}"
+            words = figure(whole) + ("" if steps is None else f" ({figure(steps)})")
+            print("ok  " if passed else "FAIL", network.name, form.name, "|", words, flush=True)
+            rows.setdefault(network.name, {})[form.name] = words if passed else "fails"
+    print(f"{files} files, {failed} fail")
+    if options.markdown:
+        head = "| network | " + " | ".join(form.name for form in FORMS) + " |\n|---|" + "---|" * len(FORMS)
+        lines = [f"| {name} | " + " | ".join(row.get(form.name, "") for form in FORMS) + " |" for name, row in rows.items()]
+        used = "Ops of ONNX Runtime's own domains in these files: " + ", ".join(f"`{op}`" for op in sorted(ops)) + "."
+        options.markdown.write_text(TEXT.format(files=files, passed=files - failed, networks=len(rows), limit=LIMIT, half=HALF, step=STEP, whole=WHOLE,
+                                                table="\n".join([head, *lines]), ops=used), encoding="utf-8")  # fmt: skip
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
