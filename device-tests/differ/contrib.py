@@ -61,7 +61,9 @@ def trilu(d, op):
 
 @contrib("MurmurHash3", weight=0.3)
 def hashed(d, op):
-    name = d.any(("int32", "int64", "float32", "float64", "uint32", "uint64"), 0)
+    # floats that are not computed: a hash is another for the last bit
+    dtype = d.pick(("int32", "int64", "float32", "float64", "uint32", "uint64"))
+    name = d.new(dtype, d.shape(), constant=False) if dtype in FLOATS else d.any((dtype,), 0)
     node(d, op, [name], seed=d.pick((None, 7)), positive=d.pick((None, 0, 1)))
 
 
