@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use polychip_graph::fingerprint::{self, ConstantHashes};
 use polychip_graph::{Graph, TensorId, onnx};
 use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
@@ -34,6 +35,8 @@ struct Inner {
     files: Option<Arc<ModelFolder>>,
     /// How the graph was read from the files; none where it was made otherwise.
     source: Option<onnx::Options>,
+    /// Hashes of constants, as far as its maker knows them.
+    hashes: Arc<ConstantHashes>,
     /// The canonical graphs where sizes are open still, which those with sizes are made of: with weights of 16 bits widened, and as they are.
     canonical: [OnceLock<Graph>; 2],
     loaded: Mutex<Vec<SharedPart>>,
@@ -46,6 +49,7 @@ impl Inner {
             graph,
             files,
             source: None,
+            hashes: Arc::default(),
             canonical: Default::default(),
             loaded: Mutex::default(),
         }
@@ -129,6 +133,7 @@ impl Model {
         let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
         Model(Arc::new(Inner {
             source: self.0.source.clone(),
+            hashes: Arc::clone(&self.0.hashes),
             ..inner
         }))
     }
@@ -141,6 +146,22 @@ impl Model {
     /// A graph made here over the bytes of a file, as a model of this name.
     pub(crate) fn made_over(name: &str, graph: Graph, files: Arc<ModelFolder>) -> Model {
         Model(Arc::new(Inner::new(PathBuf::from(name), graph, Some(files))))
+    }
+
+    /// A graph made here whose constants have known hashes; they may lie in files.
+    pub(crate) fn made_hashed(
+        name: &str,
+        graph: Graph,
+        files: Option<Arc<ModelFolder>>,
+        hashes: Arc<ConstantHashes>,
+    ) -> Model {
+        let inner = Inner::new(PathBuf::from(name), graph, files);
+        Model(Arc::new(Inner { hashes, ..inner }))
+    }
+
+    /// The hash of the structure and constants of a graph made of this model's.
+    pub(crate) fn content(&self, graph: &Graph) -> [u8; 32] {
+        fingerprint::content_with(graph, &self.0.hashes)
     }
 
     /// A graph that was cut out of this model, as a model of its own; its constants stay where they are.
@@ -245,7 +266,10 @@ impl Model {
         let open = self.open_canonical(keep_halves, canonical)?;
         let graph = self.with_sizes(open, sizes)?;
         let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
-        Ok(Model(Arc::new(inner)))
+        Ok(Model(Arc::new(Inner {
+            hashes: Arc::clone(&self.0.hashes),
+            ..inner
+        })))
     }
 
     /// The canonical graph with its sizes open, in which weights of 16 bits stay so or not. `canonical` brings a graph into that form.

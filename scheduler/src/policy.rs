@@ -714,6 +714,12 @@ impl Policy {
         self.kept_bytes
     }
 
+    /// Whether open sizes are padded to buckets ([`Policy::shapes`]).
+    #[must_use]
+    pub fn has_buckets(&self) -> bool {
+        !self.buckets().is_empty()
+    }
+
     pub(crate) fn buckets(&self) -> &[(String, Vec<usize>)] {
         &self.buckets
     }

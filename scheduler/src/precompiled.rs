@@ -6,6 +6,8 @@
 //! 2. A plan passes the independent checker before its parts are compiled, and again before they
 //!    are loaded.
 //! 3. If a blob is refused, nothing is compiled in its place.
+//! 4. Blobs may be lean: what a device makes of the model's constants, such as packed weights, is made again from them
+//!    when the blob is loaded.
 //!
 //! Not here: the file format (serde serializes everything except the blobs), the folder of compiled
 //! parts (`session::compile`).
@@ -14,7 +16,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use polychip_graph::fingerprint;
-use polychip_host::{CONTRACT, Device, FlatGraph};
+use polychip_host::{CONTRACT, CompileOptions, Device, FlatGraph};
 use polychip_partitioner::{Objective, Plan};
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +33,7 @@ use crate::shared::Shared;
 /// A plan with its compiled parts. [`Runtime::precompile`](crate::Runtime::precompile) makes it,
 /// and [`Runtime::session_precompiled`](crate::Runtime::session_precompiled) runs it. Serde
 /// serializes everything except the blobs: save [`Precompiled::blobs`], and restore them with
-/// [`Precompiled::with_blobs`].
+/// [`Precompiled::with_blobs`]. Keep the model: blobs omit weights that the device packs again from it.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -326,7 +328,7 @@ impl Precompiled {
             let part_of = format!("part {index} on {}", device.name());
             let (content, blob) = made.ok_or_else(|| stale(&format!("it has no {part_of}")))?;
             let graph = part_graph(planned.graph(), part);
-            let (structure, now) = (fingerprint::structure(&graph), fingerprint::content(&graph));
+            let (structure, now) = (fingerprint::structure(&graph), sized.content(&graph));
             if now != *content {
                 return Err(stale(&format!("{part_of} has other nodes or constants now")));
             }
@@ -414,10 +416,14 @@ fn compiled(planned: &Planned, settings: Settings) -> Vec<DeviceResult<([u8; 32]
         let part = &parts[index];
         let device = &planned.devices()[part.device.index()];
         let graph = part_graph(planned.graph(), part);
-        let content = fingerprint::content(&graph);
+        let content = planned.model().content(&graph);
         let flat =
             FlatGraph::new(&graph, &descriptors)?.with_fingerprints(fingerprint::structure(&graph), content);
-        let mut blob = device.compile(&flat, &options(settings))?;
+        let options = CompileOptions {
+            lean_blob: true,
+            ..options(settings)
+        };
+        let mut blob = device.compile(&flat, &options)?;
         let bytes = match blob.bytes() {
             Ok(bytes) => Some(Bytes::copy_from_slice(bytes)),
             Err(error) => {

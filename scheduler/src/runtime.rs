@@ -168,6 +168,19 @@ impl Runtime {
         Model::made_over(name, graph, files)
     }
 
+    /// Like [`load_graph_over`](Runtime::load_graph_over), with hashes of constants, which are then not read to identify
+    /// what was compiled. `files` is empty if the constants are in memory.
+    #[must_use]
+    pub fn load_graph_hashed(
+        &self,
+        name: &str,
+        graph: polychip_graph::Graph,
+        files: Option<Arc<polychip_host::ModelFolder>>,
+        hashes: Arc<polychip_graph::fingerprint::ConstantHashes>,
+    ) -> Model {
+        Model::made_hashed(name, graph, files, hashes)
+    }
+
     /// Maps an ONNX model that starts at byte `offset` of an open file and has `len` bytes, or
     /// extends to the end of the file: for example an asset inside an Android package. Messages
     /// call the model `name`. External weight files are not found.

@@ -93,6 +93,7 @@ typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtLogger OrtLogger;
 typedef struct OrtOpAttr OrtOpAttr;
 typedef struct OrtValueInfo OrtValueInfo;
+typedef struct OrtExternalInitializerInfo OrtExternalInitializerInfo;
 typedef struct OrtKeyValuePairs OrtKeyValuePairs;
 typedef struct OrtHardwareDevice OrtHardwareDevice;
 typedef struct OrtEpDevice OrtEpDevice;
@@ -177,7 +178,9 @@ typedef struct OrtApi {
     void *unused_318[8];
     /* null where there is none */
     OrtStatus *(*ValueInfo_GetInitializerValue)(const OrtValueInfo *info, const OrtValue **value);
-    void *unused_327[4];
+    /* null where the value is not in a file beside the model; the caller releases it */
+    OrtStatus *(*ValueInfo_GetExternalInitializerInfo)(const OrtValueInfo *info, OrtExternalInitializerInfo **out);
+    void *unused_328[3];
     OrtStatus *(*ValueInfo_IsConstantInitializer)(const OrtValueInfo *info, bool *out);
     OrtStatus *(*ValueInfo_IsFromOuterScope)(const OrtValueInfo *info, bool *out);
     OrtStatus *(*Graph_GetName)(const OrtGraph *graph, const char **name);
@@ -219,7 +222,11 @@ typedef struct OrtApi {
         const char **attributes);
     void *unused_367[1];
     OrtStatus *(*Node_GetEpName)(const OrtNode *node, const char **name); /* null where no provider has it yet */
-    void *unused_369[9];
+    void (*ReleaseExternalInitializerInfo)(OrtExternalInitializerInfo *info);
+    const OrtPathChar *(*ExternalInitializerInfo_GetFilePath)(const OrtExternalInitializerInfo *info);
+    int64_t (*ExternalInitializerInfo_GetFileOffset)(const OrtExternalInitializerInfo *info);
+    size_t (*ExternalInitializerInfo_GetByteSize)(const OrtExternalInitializerInfo *info);
+    void *unused_373[5];
     OrtStatus *(*GetTensorData)(const OrtValue *value, const void **out);
     OrtStatus *(*GetSessionOptionsConfigEntries)(const OrtSessionOptions *options, OrtKeyValuePairs **out);
     void *unused_380[10];

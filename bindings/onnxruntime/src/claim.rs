@@ -126,6 +126,7 @@ impl Asked<'_> {
             api: self.api,
             constants: Constants::InPlace,
             captured: &NONE,
+            source: None,
         }
     }
 

@@ -11,8 +11,7 @@ use std::ffi::{CString, c_char};
 use std::path::{Component, Path, PathBuf};
 use std::ptr;
 
-use bytes::Bytes;
-use polychip::MappedFile;
+use polychip::ModelFolder;
 use polychip_sys::onnxruntime::bindings as sys;
 
 use crate::NAME;
@@ -87,7 +86,7 @@ pub(crate) fn stated(node: Node<'_>) -> Result<Stated> {
 }
 
 /// Opens the file that a node names, in the folder of its model.
-pub(crate) fn opened(folder: &Path, name: &[u8]) -> Result<(PathBuf, Bytes)> {
+pub(crate) fn opened(folder: &Path, name: &[u8]) -> Result<(PathBuf, ModelFolder)> {
     let name = std::str::from_utf8(name).map_err(|_| Failure::new("the name of its file is not UTF-8"))?;
     let path = Path::new(name.trim_end_matches('\0'));
     let is_below = path.components().all(|one| matches!(one, Component::Normal(_)));
@@ -115,8 +114,8 @@ pub(crate) fn opened(folder: &Path, name: &[u8]) -> Result<(PathBuf, Bytes)> {
             file.display()
         )));
     }
-    let bytes = MappedFile::open(&real).map_err(failed)?.bytes();
-    Ok((file, bytes))
+    let mapped = ModelFolder::open(&real).map_err(failed)?;
+    Ok((file, mapped))
 }
 
 /// A value of an attribute.
@@ -264,9 +263,10 @@ mod tests {
         std::fs::create_dir_all(folder.join("below")).unwrap();
         std::fs::write(folder.join("below/a.bin"), "a").unwrap();
         std::fs::write(around.path().join("b.bin"), "b").unwrap();
-        assert_eq!(&opened(&folder, b"below/a.bin").unwrap().1[..], b"a");
+        let content = |name: &[u8]| opened(&folder, name).unwrap().1.bytes();
+        assert_eq!(&content(b"below/a.bin")[..], b"a");
         // ONNX Runtime may add a zero
-        assert_eq!(&opened(&folder, b"below/a.bin\0").unwrap().1[..], b"a");
+        assert_eq!(&content(b"below/a.bin\0")[..], b"a");
         for outside in [
             &b"../b.bin"[..],
             b"below/../../b.bin",

@@ -10,13 +10,15 @@
 //! Not here: the file format (`saved`), ONNX Runtime's nodes (`compiled`), detection of stale
 //! content (`polychip`).
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use polychip::Precompiled;
-use polychip_graph::onnx::messages;
 
 use crate::NAME;
 use crate::api::Api;
@@ -25,8 +27,9 @@ use crate::failure::{Failure, Result};
 use crate::fused::{Fused, Making, PortMapping, names};
 use crate::options::ContextOptions;
 use crate::ort::{Graph, Node};
-use crate::read::{imported, unranked};
-use crate::saved::{self, Part, Plan, Saved};
+use crate::read::{Nodes, unranked};
+use crate::saved::{self, Content, Part, Plan, Saved};
+use crate::source::Source;
 
 /// Compiled content of one ONNX Runtime graph.
 pub(crate) struct Made {
@@ -41,6 +44,8 @@ pub(crate) struct Compiling<'a> {
     options: &'a ContextOptions,
     /// Files that nodes name.
     files: BTreeMap<PathBuf, Saved>,
+    /// The files of the model that is compiled, once they are asked for.
+    source: OnceCell<Option<Source>>,
 }
 
 impl<'a> Compiling<'a> {
@@ -49,25 +54,33 @@ impl<'a> Compiling<'a> {
             api,
             options,
             files: BTreeMap::new(),
+            source: OnceCell::new(),
         }
     }
 
+    /// The files of the model that holds this graph, if their constants are used there.
+    pub(crate) fn source(&self, graph: Graph<'_>) -> Result<Option<&Source>> {
+        if self.options.copies_constants {
+            return Ok(None);
+        }
+        let path = graph.model_path()?;
+        let source = self.source.get_or_init(|| {
+            let path = Some(path).filter(|path| !path.as_os_str().is_empty())?;
+            Source::open(&path)
+        });
+        Ok(source.as_ref())
+    }
+
     /// Makes a session for a set of nodes, and the content of the compiled model if one is made.
-    pub(crate) fn made(&self, making: Making, whole: messages::Model, node: Node<'_>) -> Result<Made> {
+    pub(crate) fn made(&self, making: Making, whole: Nodes, node: Node<'_>) -> Result<Made> {
         let places = PortMapping::of(node)?;
         if !self.options.is_made {
             let fused = Box::new(Fused::new(making, whole, places, &[])?);
             return Ok(Made { fused, part: None });
         }
         let made = self.precompiled(&making, &whole)?;
-        let [inputs, outputs] = names(node)?;
-        let part = Part {
-            name: making.name.clone(),
-            inputs,
-            outputs,
-            model: Bytes::from(whole.to_bytes()),
-            plans: made.iter().map(Plan::new).collect::<Result<_>>()?,
-        };
+        let plans = made.iter().map(Plan::new).collect::<Result<_>>()?;
+        let part = Part::new(&making.name, names(node)?, whole.model.clone(), plans);
         let fused = Box::new(Fused::new(making, whole, places, &made)?);
         Ok(Made {
             fused,
@@ -76,15 +89,15 @@ impl<'a> Compiling<'a> {
     }
 
     /// Plans a model and compiles its parts, for its sizes or, if some are open, for those of the option.
-    fn precompiled(&self, making: &Making, whole: &messages::Model) -> Result<Vec<Precompiled>> {
-        if !unranked(whole).is_empty() {
+    fn precompiled(&self, making: &Making, whole: &Nodes) -> Result<Vec<Precompiled>> {
+        if !unranked(&whole.model).is_empty() {
             making.log.warning(&format!(
                 "{}: the compiled model holds no plan for it: how many sizes its inputs have is not known before a run",
                 making.name
             ));
             return Ok(Vec::new());
         }
-        let model = making.runtime.load_graph(&making.name, imported(whole.clone())?);
+        let model = whole.clone().load(&making.runtime, &making.name)?;
         let open = model.open_dims();
         if open.is_empty() {
             return Ok(vec![making.runtime.precompile(&model, &making.policy, &[])?]);
@@ -129,14 +142,14 @@ impl<'a> Compiling<'a> {
         let stated = compiled::stated(inner)?;
         let embedded;
         let saved = if stated.is_embedded {
-            embedded = saved::read(Bytes::from(stated.content))?;
+            embedded = saved::read(Content::Embedded(Bytes::from(stated.content)))?;
             &embedded
         } else {
             let folder = self.folder(graph)?;
-            let (file, bytes) = compiled::opened(&folder, &stated.content)?;
+            let (file, mapped) = compiled::opened(&folder, &stated.content)?;
             let saved = match self.files.remove(&file) {
                 Some(saved) => saved,
-                None => saved::read(bytes).map_err(|failure| Failure {
+                None => saved::read(Content::Mapped(mapped)).map_err(|failure| Failure {
                     words: format!("the file {}: {}", file.display(), failure.words),
                     ..failure
                 })?,
@@ -158,7 +171,8 @@ impl<'a> Compiling<'a> {
         })?;
         let places = PortMapping::of(node)?.renamed(inner, &part.inputs, &part.outputs)?;
         let made: Result<Vec<Precompiled>> = part.plans.iter().map(Plan::precompiled).collect();
-        let first = made.and_then(|made| Fused::new(making.clone(), part.messages()?, places.clone(), &made));
+        let first =
+            made.and_then(|made| Fused::new(making.clone(), saved.nodes(part)?, places.clone(), &made));
         let fused = match first {
             Ok(fused) => fused,
             Err(failure) if part.plans.is_empty() => return Err(failure),
@@ -167,7 +181,7 @@ impl<'a> Compiling<'a> {
                     "{}: {}; it is planned and compiled anew, as the option stale-context says",
                     making.name, failure.words
                 ));
-                Fused::new(making, part.messages()?, places, &[])?
+                Fused::new(making, saved.nodes(part)?, places, &[])?
             }
             Err(failure) => {
                 return Err(Failure {
@@ -219,7 +233,9 @@ impl<'a> Compiling<'a> {
             let (content, hash) = match &beside {
                 Some((name, hash)) => (name.as_bytes(), hash),
                 None => {
-                    embedded = saved::write(&[part])?;
+                    let mut bytes = Vec::new();
+                    let hash = saved::write(&[part], &mut bytes)?;
+                    embedded = (bytes, hash);
                     (&embedded.0[..], &embedded.1)
                 }
             };
@@ -270,20 +286,29 @@ impl<'a> Compiling<'a> {
         let stem = model.file_stem().unwrap_or_default().to_string_lossy();
         let name = format!("{stem}_{}.bin", NAME.to_string_lossy());
         let file = model.with_file_name(&name);
-        let (bytes, hash) = saved::write(parts)?;
         // written to another name and renamed, so that no reader sees a partial or changing file
         static WRITES: AtomicU64 = AtomicU64::new(0);
         let count = WRITES.fetch_add(1, Ordering::Relaxed);
         let aside = file.with_extension(format!("{}-{count}.part", std::process::id()));
-        let written = std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, &file));
-        written.map_err(|error| {
-            let _ = std::fs::remove_file(&aside);
-            Failure::new(format!(
-                "{}: compiled content cannot be written: {error}",
-                file.display()
-            ))
-        })?;
-        Ok((name, hash))
+        let failed =
+            |error: std::io::Error| Failure::new(format!("compiled content cannot be written: {error}"));
+        let write = || -> Result<saved::Hash> {
+            let mut out = BufWriter::new(File::create(&aside).map_err(failed)?);
+            let hash = saved::write(parts, &mut out)?;
+            out.into_inner().map_err(|error| failed(error.into_error()))?;
+            std::fs::rename(&aside, &file).map_err(failed)?;
+            Ok(hash)
+        };
+        match write() {
+            Ok(hash) => Ok((name, hash)),
+            Err(failure) => {
+                let _ = std::fs::remove_file(&aside);
+                Err(Failure {
+                    words: format!("{}: {}", file.display(), failure.words),
+                    ..failure
+                })
+            }
+        }
     }
 }
 

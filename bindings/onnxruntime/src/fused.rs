@@ -5,7 +5,9 @@
 //! 1. Tensors are read and written in place. An output whose size is known only after the run,
 //!    strings, and an output that no run writes are copied and counted.
 //! 2. Any number of threads may compute at once: a run waits for a slot among the runs in flight.
-//! 3. A node with open sizes is claimed by sample sizes (`claim`). If the sizes of a run turn out
+//! 3. If large constants lie in the model's files, a session is planned when ONNX Runtime compiles the node, and weights are
+//!    packed when it makes the node's kernel: it has released its own constants by then, so only one of both is in memory.
+//! 4. A node with open sizes is claimed by sample sizes (`claim`). If the sizes of a run turn out
 //!    to be unsupported, a warning and the run's error state the reason.
 
 #![allow(unsafe_code)]
@@ -13,13 +15,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use polychip::{
-    Input, Memory, Output, Outputs, Packed, Policy, Precompiled, RunOptions, Runtime, Session, TensorSpec,
+    Input, Memory, Output, Outputs, Packed, Planned, Policy, Precompiled, RunOptions, Runtime, Session,
+    TensorSpec,
 };
-use polychip_graph::onnx::messages;
 use polychip_sys::onnxruntime::bindings as sys;
 use smallvec::SmallVec;
 
@@ -29,7 +31,7 @@ use crate::entry::entry;
 use crate::failure::{Failure, Result};
 use crate::log::Log;
 use crate::ort::{Info, Node};
-use crate::read::{imported, ranked, unranked};
+use crate::read::{Nodes, unranked};
 use crate::reports::{Copies, Entry, PartId};
 use crate::value::Sizes;
 
@@ -41,6 +43,9 @@ const AGAIN: Duration = Duration::from_millis(1);
 
 /// Number of cached shape lists with known outputs.
 const KEPT: usize = 64;
+
+/// Bytes of constants in files from which on weights are packed later.
+const LARGE: usize = 8 << 20;
 
 /// So many sessions are kept of a node whose inputs come with ranks that the model does not tell; that which was used longest
 /// ago goes first.
@@ -136,13 +141,50 @@ pub(crate) fn names(node: Node<'_>) -> Result<[Vec<String>; 2]> {
 /// The sessions of a fused node.
 enum Sessions {
     One(Arc<Compiled>),
+    /// Planned, and made when the node's kernel is.
+    Later(Box<Later>),
     /// The model does not say how many sizes the inputs at these places of the node have (and at these of the model): one
     /// session for each way in which runs do.
     ByRank {
-        model: Box<messages::Model>,
+        nodes: Box<Nodes>,
         open: Vec<(usize, usize)>,
         made: Mutex<ByRank>,
     },
+}
+
+/// A session that is planned, and then made.
+struct Later {
+    /// Until it is made.
+    planned: Mutex<Option<Planned>>,
+    made: OnceLock<Arc<Compiled>>,
+}
+
+impl Later {
+    fn compiled(&self, making: &Making, places: &PortMapping) -> Result<&Arc<Compiled>> {
+        if let Some(made) = self.made.get() {
+            return Ok(made);
+        }
+        let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = self.made.get() {
+            return Ok(made);
+        }
+        let planned = planned
+            .take()
+            .ok_or_else(|| Failure::new("its session could not be made; the log has the reason"))?;
+        trim();
+        let session = making.runtime.session_of(planned, making.policy.clone())?;
+        let compiled = making.ready(session, places)?;
+        Ok(self.made.get_or_init(|| compiled))
+    }
+}
+
+/// Returns free memory to the system: ONNX Runtime's constants, which it has released, lie between blocks in use.
+fn trim() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it takes no pointer, and may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// Sessions by the ranks of inputs, used last first.
@@ -204,19 +246,31 @@ enum Target {
 
 impl Making {
     /// A session for a fused node, of the plans that were compiled ahead if there are any.
-    fn compiled(
-        &self,
-        model: messages::Model,
-        places: &PortMapping,
-        made: &[Precompiled],
-    ) -> Result<Arc<Compiled>> {
-        let graph = imported(model)?;
-        let model = self.runtime.load_graph(&self.name, graph);
+    fn compiled(&self, nodes: Nodes, places: &PortMapping, made: &[Precompiled]) -> Result<Arc<Compiled>> {
+        let model = nodes.load(&self.runtime, &self.name)?;
         let policy = self.policy.clone();
         let session = match made {
             [] => self.runtime.session(&model, policy)?,
             _ => self.runtime.session_precompiled(&model, policy, made)?,
         };
+        self.ready(session, places)
+    }
+
+    /// A plan for a fused node, if its session is to be made later.
+    fn planned(&self, nodes: &Nodes, made: &[Precompiled]) -> Result<Option<Planned>> {
+        let is_large = nodes.files.is_some() && nodes.constant_bytes() >= LARGE;
+        if !is_large || !made.is_empty() || self.policy.has_buckets() {
+            return Ok(None);
+        }
+        let model = nodes.clone().load(&self.runtime, &self.name)?;
+        if !model.open_dims().is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(self.runtime.plan(&model, &self.policy)?))
+    }
+
+    /// A session for a fused node, with its ports.
+    fn ready(&self, session: Session, places: &PortMapping) -> Result<Arc<Compiled>> {
         let ports = |specs: Vec<TensorSpec>, places: &BTreeMap<String, usize>| -> Result<Vec<Port>> {
             let port = |spec: TensorSpec| {
                 let place = places.get(&spec.name).copied();
@@ -266,15 +320,22 @@ impl Making {
 impl Fused {
     pub(crate) fn new(
         making: Making,
-        model: messages::Model,
+        nodes: Nodes,
         places: PortMapping,
         made: &[Precompiled],
     ) -> Result<Fused> {
-        let unranked = unranked(&model);
+        let unranked = unranked(&nodes.model);
         let sessions = if unranked.is_empty() {
-            Sessions::One(making.compiled(model, &places, made)?)
+            match making.planned(&nodes, made)? {
+                Some(planned) => Sessions::Later(Box::new(Later {
+                    planned: Mutex::new(Some(planned)),
+                    made: OnceLock::new(),
+                })),
+                None => Sessions::One(making.compiled(nodes, &places, made)?),
+            }
         } else {
-            let given = model
+            let given = nodes
+                .model
                 .graph
                 .as_ref()
                 .map(|graph| &graph.input[..])
@@ -289,7 +350,7 @@ impl Fused {
             };
             Sessions::ByRank {
                 open: unranked.into_iter().map(place).collect::<Result<_>>()?,
-                model: Box::new(model),
+                nodes: Box::new(nodes),
                 made: Mutex::default(),
             }
         };
@@ -310,6 +371,7 @@ impl Fused {
     pub(crate) fn devices(&self) -> String {
         let plan = match &self.sessions {
             Sessions::One(compiled) => compiled.session.plan(),
+            Sessions::Later(later) => later.made.get().and_then(|compiled| compiled.session.plan()),
             Sessions::ByRank { .. } => None,
         };
         let Some(plan) = plan else {
@@ -323,10 +385,21 @@ impl Fused {
         used.into_iter().collect::<Vec<_>>().join(",")
     }
 
+    /// Makes a session that is only planned.
+    fn prepare(&self) -> Result<()> {
+        match &self.sessions {
+            Sessions::Later(later) => later.compiled(&self.making, &self.places).map(drop),
+            Sessions::One(_) | Sessions::ByRank { .. } => Ok(()),
+        }
+    }
+
     fn compute(&self, context: Context) -> Result<()> {
         match &self.sessions {
             Sessions::One(compiled) => compiled.compute(context, &self.making),
-            Sessions::ByRank { model, open, made } => {
+            Sessions::Later(later) => later
+                .compiled(&self.making, &self.places)?
+                .compute(context, &self.making),
+            Sessions::ByRank { nodes, open, made } => {
                 let mut ranks = Ranks::new();
                 for (place, _) in open {
                     ranks.push(rank(context, *place)?);
@@ -340,7 +413,7 @@ impl Fused {
                     Some(compiled) => Arc::clone(compiled),
                     None => {
                         let own = open.iter().map(|(_, own)| *own).zip(ranks.iter().copied());
-                        let compiled = self.making.compiled(ranked(model, own), &self.places, &[]);
+                        let compiled = self.making.compiled(nodes.ranked(own), &self.places, &[]);
                         let compiled = compiled.map_err(|failure| self.making.unfit(failure))?;
                         Arc::clone(slot.insert(compiled))
                     }
@@ -521,7 +594,14 @@ unsafe extern "C" fn create_state(
 ) -> *mut sys::OrtStatus {
     // SAFETY: the place is ONNX Runtime's. There is no state beside what is compiled.
     unsafe { *state = info.cast() };
-    ptr::null_mut()
+    // SAFETY: ONNX Runtime gives back what was made in `compile`, which lives during the call.
+    let fused = unsafe { &*info.cast::<Fused>() };
+    entry(fused.making.api, || {
+        fused.prepare().map_err(|failure| Failure {
+            words: format!("{}: {}", fused.making.name, failure.words),
+            ..failure
+        })
+    })
 }
 
 unsafe extern "C" fn compute(

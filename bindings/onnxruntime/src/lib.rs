@@ -34,6 +34,7 @@ mod read;
 mod reports;
 mod saved;
 mod sets;
+mod source;
 mod value;
 
 pub use factory::{CreateEpFactories, ReleaseEpFactory};

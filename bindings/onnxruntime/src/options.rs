@@ -23,8 +23,10 @@ const REPORT: &str = "report";
 const STALE: &str = "stale-context";
 /// The option with sizes to plan for when a model with open sizes is compiled.
 const SIZES: &str = "context-sizes";
+/// The option for constants that lie in the model's files.
+const CONSTANTS: &str = "constants";
 /// The options that are the provider's alone.
-const OWN: [&str; 3] = [REPORT, SIZES, STALE];
+const OWN: [&str; 4] = [CONSTANTS, REPORT, SIZES, STALE];
 /// The session's own settings of compiled models: whether one is made, in which file, and with its content or a file beside it.
 const CONTEXT: &str = "ep.context_enable";
 const CONTEXT_FILE: &str = "ep.context_file_path";
@@ -54,6 +56,8 @@ pub(crate) struct ContextOptions {
     pub(crate) embeds: bool,
     /// A stale model is planned and compiled again with a warning, rather than refused.
     pub(crate) replans: bool,
+    /// Constants are copied even if they lie in the model's files.
+    pub(crate) copies_constants: bool,
     /// Sizes to plan for, by name, for models that leave sizes open.
     pub(crate) sizes: Vec<BTreeMap<String, usize>>,
 }
@@ -105,6 +109,16 @@ impl Options {
                     _ => {
                         let words =
                             format!("option {STALE:?} is {value:?}; expected \"refuse\" or \"replan\"");
+                        return Err(Failure::argument(words));
+                    }
+                };
+            } else if name == CONSTANTS {
+                context.copies_constants = match value {
+                    "mapped" => false,
+                    "copied" => true,
+                    _ => {
+                        let words =
+                            format!("option {CONSTANTS:?} is {value:?}; expected \"mapped\" or \"copied\"");
                         return Err(Failure::argument(words));
                     }
                 };

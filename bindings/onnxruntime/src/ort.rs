@@ -383,6 +383,27 @@ impl Info<'_> {
         Ok((!value.is_null()).then_some(value))
     }
 
+    /// The file beside the model that has its value, as the model names it, the offset there, and the number of bytes.
+    pub(crate) fn external(self) -> Result<Option<(PathBuf, i64, usize)>> {
+        let api = self.api;
+        let mut info = ptr::null_mut();
+        let get = ort!(api, ValueInfo_GetExternalInitializerInfo)?;
+        let release = ort!(api, ReleaseExternalInitializerInfo)?;
+        let path = ort!(api, ExternalInitializerInfo_GetFilePath)?;
+        let offset = ort!(api, ExternalInitializerInfo_GetFileOffset)?;
+        let bytes = ort!(api, ExternalInitializerInfo_GetByteSize)?;
+        // SAFETY: it lives (invariant 3); the place is ours.
+        unsafe { api.check(get(self.raw, &raw mut info)) }?;
+        if info.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: it was made for us, and lives until it is released; the path is copied before.
+        let found = unsafe { (path_at(path(info)), offset(info), bytes(info)) };
+        // SAFETY: as above; it is not used after this.
+        unsafe { release(info) };
+        Ok(Some(found))
+    }
+
     /// Its kind, element type and sizes.
     pub(crate) fn ty(self) -> Result<Type> {
         let mut ty = ptr::null();

@@ -22,8 +22,9 @@ use crate::identity::Identity;
 use crate::log::Log;
 use crate::options::{self, ContextOptions, Options};
 use crate::ort::{Graph, Node};
-use crate::read::{Captured, Constants, Reader, known_by};
+use crate::read::{Captured, Constants, Nodes, Reader, known_by};
 use crate::reports::{self, Entry};
+use crate::source::Source;
 
 /// A provider: the part visible to ONNX Runtime first.
 #[repr(C)]
@@ -76,11 +77,12 @@ impl Provider {
         self.captured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reader<'r>(&self, captured: &'r Captured) -> Reader<'r> {
+    fn reader<'r>(&self, captured: &'r Captured, source: Option<&'r Source>) -> Reader<'r> {
         Reader {
             api: self.api,
-            constants: Constants::Copied,
+            constants: Constants::Kept,
             captured,
+            source,
         }
     }
 
@@ -129,7 +131,7 @@ impl Provider {
     /// which is meant.
     fn keep_captured(&self, nodes: &[Node<'_>], claim: &mut Claim) -> Result<()> {
         let none = Captured::new();
-        let reader = self.reader(&none);
+        let reader = self.reader(&none, None);
         let mut kept = self.captured();
         let mut sets = Vec::new();
         for set in std::mem::take(&mut claim.sets) {
@@ -187,7 +189,12 @@ impl Provider {
             return compiling.restored(making, graph, inner, node);
         }
         let mut captured = self.captured();
-        let whole = self.reader(&captured).whole(graph)?;
+        let source = compiling.source(graph)?;
+        let whole = Nodes {
+            model: self.reader(&captured, source).whole(graph)?,
+            files: source.map(|source| source.files().clone()),
+            hashes: Arc::default(),
+        };
         for node in graph.nodes()? {
             let of_node = known_by(node)?;
             captured.retain(|(known_by, _), _| *known_by != of_node);

@@ -1,15 +1,19 @@
 //! ONNX Runtime's graphs as the messages that `graph` imports, without serialisation.
 //!
-//! Invariant: constants are copied if the graph is kept, since the runtime may release its own.
-//! While the runtime only asks which nodes are supported, they are read in place.
+//! Invariant: constants are kept if the graph is, since the runtime may release its own: large ones that lie in the
+//! model's files are used there, and others are copied. While the runtime only asks which nodes are supported, they are
+//! read in place.
 //!
-//! Not here: the meaning of nodes (`graph`).
+//! Not here: the meaning of nodes (`graph`), the model's files (`source`).
 
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use polychip::Runtime;
+use polychip_graph::fingerprint::ConstantHashes;
 use polychip_graph::onnx::messages::{self, TypeValue, attribute_type as kind};
 use polychip_graph::onnx::{self, NoExternalData};
 use polychip_ops::DType;
@@ -17,17 +21,61 @@ use polychip_ops::DType;
 use crate::api::Api;
 use crate::failure::{Failure, Result};
 use crate::ort::{Attribute, AttributeValue, Graph, Info, Node, Size, Type};
+use crate::source::{Files, Source};
 use crate::value::{Value, onnx_code};
 
 /// Version of ONNX's format for the messages.
 const FORMAT: i64 = 10;
+
+/// Alignment of the tables that devices read in place, in bytes.
+const ALIGN: usize = 8;
 
 /// Storage of the constants of a graph.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constants {
     /// In the runtime's memory: the graph is dropped before the call ends.
     InPlace,
-    Copied,
+    /// In the model's files or, if these do not hold them, copied.
+    Kept,
+}
+
+/// Nodes with their constants, which may lie in files.
+#[derive(Clone)]
+pub(crate) struct Nodes {
+    pub(crate) model: messages::Model,
+    pub(crate) files: Option<Files>,
+    /// Known hashes of constants.
+    pub(crate) hashes: Arc<ConstantHashes>,
+}
+
+impl Nodes {
+    /// The model of a session, by this name.
+    pub(crate) fn load(self, runtime: &Runtime, name: &str) -> Result<polychip::Model> {
+        let options = onnx::Options::default();
+        let graph = match &self.files {
+            Some(files) => onnx::import_model_over(self.model, &files.mapped, &options)?,
+            None => onnx::import_model(self.model, &NoExternalData, &options)?,
+        };
+        let folder = self.files.map(|files| files.folder);
+        Ok(runtime.load_graph_hashed(name, graph, folder, self.hashes))
+    }
+
+    /// Bytes of the constants.
+    pub(crate) fn constant_bytes(&self) -> usize {
+        let constants = self.model.graph.iter().flat_map(|graph| &graph.initializer);
+        constants
+            .filter_map(|tensor| tensor.raw_data.as_ref())
+            .map(Bytes::len)
+            .sum()
+    }
+
+    /// The nodes with so many open sizes for the inputs at these places.
+    pub(crate) fn ranked(&self, ranks: impl Iterator<Item = (usize, usize)>) -> Nodes {
+        Nodes {
+            model: ranked(&self.model, ranks),
+            ..self.clone()
+        }
+    }
 }
 
 /// Constants that bodies of claimed nodes read of the graphs around them: the oldest runtime does not give them with what is
@@ -50,6 +98,8 @@ pub(crate) struct Reader<'r> {
     pub(crate) api: Api,
     pub(crate) constants: Constants,
     pub(crate) captured: &'r Captured,
+    /// Where constants lie that are kept.
+    pub(crate) source: Option<&'r Source>,
 }
 
 impl Reader<'_> {
@@ -64,7 +114,7 @@ impl Reader<'_> {
         let known_by = known_by(node)?;
         let mut captured = Captured::new();
         for info in node.captures()? {
-            if let Some(tensor) = self.constant(info)? {
+            if let Some(tensor) = self.constant(info, false)? {
                 captured.insert((known_by.clone(), info.name()?.to_owned()), tensor);
             }
         }
@@ -83,7 +133,7 @@ impl Reader<'_> {
         for info in read {
             let name = info.name()?.to_owned();
             if !name.is_empty() && seen.insert(name) {
-                match self.constant(info)? {
+                match self.constant(info, false)? {
                     Some(tensor) => graph.initializer.push(tensor),
                     None => graph.input.push(self.info(info)?),
                 }
@@ -103,8 +153,10 @@ impl Reader<'_> {
             ..messages::Graph::default()
         };
         let mut constants = BTreeSet::new();
+        let nodes = graph.nodes()?;
+        let tables = tables(&nodes)?;
         for info in graph.initializers()? {
-            if let Some(tensor) = self.constant(info)? {
+            if let Some(tensor) = self.constant(info, tables.contains(info.name()?))? {
                 constants.insert(tensor.name.clone());
                 made.initializer.push(tensor);
             }
@@ -120,7 +172,7 @@ impl Reader<'_> {
             outer.insert(info.name()?.to_owned());
             made.output.push(self.info(*info)?);
         }
-        for node in graph.nodes()? {
+        for node in nodes {
             for info in node.outputs()?.into_iter().flatten() {
                 let name = info.name()?;
                 if !name.is_empty() && !outer.contains(name) {
@@ -155,7 +207,7 @@ impl Reader<'_> {
             let name = info.name()?;
             if defined.insert(name.to_owned()) {
                 let kept = || self.captured.get(&(known_by, name.to_owned())).cloned();
-                match self.constant(info)?.or_else(kept) {
+                match self.constant(info, false)?.or_else(kept) {
                     Some(constant) => made.initializer.push(constant),
                     None => made.input.push(self.info(info)?),
                 }
@@ -213,7 +265,7 @@ impl Reader<'_> {
                 // SAFETY: the value holds a tensor and lives until it is read.
                 let value = unsafe { Value::new(self.api, value.raw()) };
                 // the value goes before the graph does
-                let tensor = self.tensor(&made.name, value, Constants::Copied)?;
+                let tensor = self.tensor(&made.name, value, Constants::Kept, None)?;
                 (made.r#type, made.t) = (kind::TENSOR, Some(Box::new(tensor)));
             }
             AttributeValue::Graph | AttributeValue::Nothing => return Ok(None),
@@ -221,8 +273,9 @@ impl Reader<'_> {
         Ok(Some(made))
     }
 
-    /// The tensor of a value that no run changes.
-    fn constant(self, info: Info<'_>) -> Result<Option<messages::Tensor>> {
+    /// The tensor of a value that no run changes. A table is used in a file only if it is aligned there: devices read it in
+    /// place, and would copy one that is not aligned for each list of input sizes.
+    fn constant(self, info: Info<'_>, is_table: bool) -> Result<Option<messages::Tensor>> {
         if !info.is_constant()? {
             return Ok(None);
         }
@@ -231,10 +284,33 @@ impl Reader<'_> {
         };
         // SAFETY: an initialiser is a tensor, which lives as long as the graph.
         let value = unsafe { Value::new(self.api, value) };
-        self.tensor(info.name()?, value, self.constants).map(Some)
+        let mut found = None;
+        if self.constants == Constants::Kept
+            && let Some(source) = self.source
+        {
+            found = match info.external()? {
+                Some((location, offset, bytes)) => source.beside((&location, offset, bytes)),
+                None => None,
+            };
+            if found.is_none() {
+                // SAFETY: as above; the bytes are read now. Strings have none.
+                let bytes = unsafe { value.bytes() }.ok();
+                let name = info.name()?;
+                found = bytes.and_then(|(_, _, bytes)| source.find(name, bytes));
+            }
+            found = found.filter(|found| !is_table || found.as_ptr().addr().is_multiple_of(ALIGN));
+        }
+        self.tensor(info.name()?, value, self.constants, found).map(Some)
     }
 
-    fn tensor(self, name: &str, value: Value, constants: Constants) -> Result<messages::Tensor> {
+    /// The message of a tensor; `found` are its bytes in a file, if that is known.
+    fn tensor(
+        self,
+        name: &str,
+        value: Value,
+        constants: Constants,
+        found: Option<Bytes>,
+    ) -> Result<messages::Tensor> {
         let (dtype, sizes) = value.form()?;
         let mut tensor = messages::Tensor {
             name: name.to_owned(),
@@ -255,7 +331,10 @@ impl Reader<'_> {
         let (_, _, bytes) = unsafe { value.bytes::<'static>() }?;
         tensor.raw_data = Some(match constants {
             Constants::InPlace => Bytes::from_static(bytes),
-            Constants::Copied => Bytes::copy_from_slice(bytes),
+            Constants::Kept => {
+                let found = found.filter(|found| found.len() == bytes.len());
+                found.unwrap_or_else(|| Bytes::copy_from_slice(bytes))
+            }
         });
         Ok(tensor)
     }
@@ -288,6 +367,19 @@ impl Reader<'_> {
             r#type: value.map(|value| messages::Type { value: Some(value) }),
         })
     }
+}
+
+/// Names of what Gather reads rows of, such as embeddings.
+fn tables(nodes: &[Node<'_>]) -> Result<BTreeSet<String>> {
+    let mut tables = BTreeSet::new();
+    for node in nodes {
+        if node.op()? == "Gather"
+            && let Some(Some(table)) = node.inputs()?.first()
+        {
+            tables.insert(table.name()?.to_owned());
+        }
+    }
+    Ok(tables)
 }
 
 fn model(graph: messages::Graph, opsets: Vec<(String, i64)>) -> messages::Model {

@@ -1,35 +1,55 @@
-//! Contents of a compiled model for a set of nodes: the nodes with their constants as an ONNX
-//! model, and the plans with their compiled parts.
+//! Contents of a compiled model for a set of nodes: the nodes as an ONNX model, their constants, and the plans with their
+//! compiled parts.
 //!
 //! Invariants:
 //! 1. A hash covers all bytes; nothing is used if it does not match.
 //! 2. No stated length or offset is used before it is known to lie within the bytes.
 //! 3. A node of the compiled model, with one part, and the file beside it, with all parts, have the
 //!    same format.
+//! 4. A constant is stored once, also if several parts use it.
+//! 5. Each byte is hashed once when it is read, and read from the file if there is one: pages of the mapping would count
+//!    towards the process's memory.
 //!
-//! Format: 64 bytes (magic, format version, index length, total length, hash of what follows), the
-//! index as JSON, models and blobs at multiples of 64 after the index, and a final non-zero byte.
+//! Format: 64 bytes (magic, format version, index length, total length, hash), the index as JSON, sections at multiples
+//! of 64 after the index, and a final non-zero byte. A section is a model without its large constants, a blob or a
+//! constant. The index has the hash of each section, and the hash of the header covers header and index.
 //!
 //! Not here: detection of stale content (`polychip`'s `Precompiled`), ONNX Runtime's nodes
 //! (`compiled`).
 
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
 use bytes::Bytes;
-use polychip::Precompiled;
-use polychip_graph::onnx::messages;
+use polychip::{ModelFolder, Precompiled};
+use polychip_graph::fingerprint::ConstantHashes;
+use polychip_graph::onnx::messages::{self, EXTERNAL, StringPair};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
+use crate::read::Nodes;
+use crate::source::Files;
 
 const MAGIC: [u8; 8] = *b"PLYSAVED";
 const HEADER: usize = 64;
-/// Models and blobs begin at multiples of it, so that what a plugin reads in place is aligned in a mapped file.
+/// Where the hash is in the header; it covers what is before it.
+const HASH: usize = 32;
+/// Sections begin at multiples of it, so that what a plugin reads in place is aligned in a mapped file.
 const ALIGN: usize = 64;
 /// The last byte: releases of ONNX Runtime differ in whether a string that is read ends in a zero of theirs, so that zeros at
 /// the end are no one's.
 const END: u8 = 0x5a;
+/// Constants from this size on are sections of their own, in bytes.
+const LARGE: usize = 1024;
+/// Bytes that are hashed at a time.
+const BLOCK: usize = 256 << 10;
+/// The key of a message's external data that gives the number of a constant.
+const CONSTANT: &str = "constant";
 
 /// Version of the form that is written and read here.
-pub(crate) const FORM: u32 = 1;
+pub(crate) const FORM: u32 = 2;
 
 /// One set of nodes.
 pub(crate) struct Part {
@@ -38,9 +58,17 @@ pub(crate) struct Part {
     /// Names in the model below of the node's inputs and outputs, in the node's order.
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
-    /// An ONNX model with its constants.
-    pub(crate) model: Bytes,
+    /// An ONNX model; in place of its large constants, their numbers.
+    model: Bytes,
+    constants: Vec<Constant>,
     pub(crate) plans: Vec<Plan>,
+}
+
+/// A large constant.
+#[derive(Clone)]
+struct Constant {
+    bytes: Bytes,
+    hash: Hash,
 }
 
 /// A plan, as JSON of whatever version wrote it, with its compiled parts.
@@ -53,20 +81,23 @@ pub(crate) struct Plan {
 pub(crate) struct Saved {
     pub(crate) hash: Hash,
     pub(crate) parts: Vec<Part>,
+    files: Option<Files>,
 }
 
 /// Identifier of a content.
 pub(crate) type Hash = blake3::Hash;
 
-/// Location of a section, relative to the first one.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Span {
+/// Location of a section, relative to the first one, and its hash in hexadecimal.
+#[derive(Clone, Serialize, Deserialize)]
+struct Section {
     start: u64,
     bytes: u64,
+    hash: String,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Index {
+    constants: Vec<Section>,
     parts: Vec<IndexPart>,
 }
 
@@ -75,14 +106,16 @@ struct IndexPart {
     name: String,
     inputs: Vec<String>,
     outputs: Vec<String>,
-    model: Span,
+    model: Section,
+    /// Numbers of the index's constants.
+    constants: Vec<usize>,
     plans: Vec<IndexPlan>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct IndexPlan {
     made: serde_json::Value,
-    blobs: Vec<Option<Span>>,
+    blobs: Vec<Option<Section>>,
 }
 
 impl Plan {
@@ -113,76 +146,232 @@ impl Plan {
 }
 
 impl Part {
-    /// The nodes, as `graph` imports them.
-    pub(crate) fn messages(&self) -> Result<messages::Model> {
-        Ok(messages::Model::from_bytes(self.model.clone())?)
+    /// A set of nodes with its plans. Its constants are not copied.
+    pub(crate) fn new(
+        name: &str,
+        [inputs, outputs]: [Vec<String>; 2],
+        mut model: messages::Model,
+        plans: Vec<Plan>,
+    ) -> Part {
+        let mut constants = Vec::new();
+        for_each_tensor(&mut model, &mut |tensor| {
+            let Some(bytes) = tensor.raw_data.take_if(|bytes| bytes.len() >= LARGE) else {
+                return Ok(());
+            };
+            tensor.data_location = EXTERNAL;
+            tensor.external_data = vec![StringPair {
+                key: CONSTANT.to_owned(),
+                value: constants.len().to_string(),
+            }];
+            constants.push(bytes);
+            Ok(())
+        })
+        .unwrap_or_default();
+        let hashed = |bytes: Bytes| Constant {
+            hash: blake3::hash(&bytes),
+            bytes,
+        };
+        Part {
+            name: name.to_owned(),
+            inputs,
+            outputs,
+            model: Bytes::from(model.to_bytes()),
+            constants: constants.into_iter().map(hashed).collect(),
+            plans,
+        }
+    }
+
+    /// The model with its constants in place.
+    fn messages(&self) -> Result<messages::Model> {
+        let mut model = messages::Model::from_bytes(self.model.clone())?;
+        for_each_tensor(&mut model, &mut |tensor| {
+            if tensor.data_location != EXTERNAL {
+                return Ok(());
+            }
+            let mut pairs = tensor.external_data.iter();
+            let number = pairs
+                .find(|pair| pair.key == CONSTANT)
+                .map(|pair| pair.value.parse::<usize>());
+            let constant = match number {
+                Some(Ok(number)) => self.constants.get(number),
+                _ => None,
+            };
+            let constant = constant.ok_or_else(|| {
+                Failure::new(format!(
+                    "the compiled content lacks the constant {:?}; compile the model again",
+                    tensor.name
+                ))
+            })?;
+            tensor.raw_data = Some(constant.bytes.clone());
+            tensor.data_location = 0;
+            tensor.external_data.clear();
+            Ok(())
+        })?;
+        Ok(model)
     }
 }
 
-/// The bytes of these parts, and their hash.
+impl Saved {
+    /// The nodes of a part, as `graph` imports them.
+    pub(crate) fn nodes(&self, part: &Part) -> Result<Nodes> {
+        let mut hashes = ConstantHashes::default();
+        for constant in &part.constants {
+            hashes.add(constant.bytes.clone(), *constant.hash.as_bytes());
+        }
+        Ok(Nodes {
+            model: part.messages()?,
+            files: self.files.clone(),
+            hashes: Arc::new(hashes),
+        })
+    }
+}
+
+/// Calls a function for each tensor of a model, those of bodies included.
+fn for_each_tensor(
+    model: &mut messages::Model,
+    each: &mut dyn FnMut(&mut messages::Tensor) -> Result<()>,
+) -> Result<()> {
+    fn graph(
+        whole: &mut messages::Graph,
+        each: &mut dyn FnMut(&mut messages::Tensor) -> Result<()>,
+    ) -> Result<()> {
+        whole.initializer.iter_mut().try_for_each(&mut *each)?;
+        for attribute in whole.node.iter_mut().flat_map(|node| &mut node.attribute) {
+            if let Some(tensor) = &mut attribute.t {
+                each(tensor)?;
+            }
+            if let Some(body) = &mut attribute.g {
+                graph(body, each)?;
+            }
+        }
+        Ok(())
+    }
+    model.graph.as_mut().map_or(Ok(()), |whole| graph(whole, each))
+}
+
+/// Writes these parts, and returns their hash.
 ///
 /// # Errors
-/// The index is larger than memory.
-pub(crate) fn write(parts: &[&Part]) -> Result<(Vec<u8>, Hash)> {
-    let mut sections: Vec<&Bytes> = Vec::new();
-    let mut end = 0;
-    let mut span = |bytes| {
-        let span = placed(&mut end, bytes);
-        sections.push(bytes);
-        span
-    };
-    let index = Index {
-        parts: parts
-            .iter()
-            .map(|part| IndexPart {
-                name: part.name.clone(),
-                inputs: part.inputs.clone(),
-                outputs: part.outputs.clone(),
-                model: span(&part.model),
-                plans: part
-                    .plans
-                    .iter()
-                    .map(|plan| IndexPlan {
-                        made: plan.made.clone(),
-                        blobs: plan
-                            .blobs
-                            .iter()
-                            .map(|blob| blob.as_ref().map(&mut span))
-                            .collect(),
-                    })
-                    .collect(),
-            })
-            .collect(),
-    };
-    let index = serde_json::to_vec(&index)
-        .map_err(|error| Failure::new(format!("compiled content cannot be written: {error}")))?;
-    let first = (HEADER + index.len()).next_multiple_of(ALIGN);
-    let mut bytes = Vec::with_capacity(first + end + 1);
-    bytes.resize(HEADER, 0);
-    bytes.extend_from_slice(&index);
-    bytes.resize(first, 0);
-    for section in sections {
-        bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
-        bytes.extend_from_slice(section);
+/// The receiver's.
+pub(crate) fn write(parts: &[&Part], out: &mut dyn Write) -> Result<Hash> {
+    let failed = |error: io::Error| Failure::new(format!("compiled content cannot be written: {error}"));
+    let mut sections = Sections::default();
+    let mut numbers = BTreeMap::new();
+    let mut constants = Vec::new();
+    let mut index_parts = Vec::with_capacity(parts.len());
+    for part in parts {
+        let mut of_part = Vec::with_capacity(part.constants.len());
+        for constant in &part.constants {
+            let key = (*constant.hash.as_bytes(), constant.bytes.len());
+            of_part.push(*numbers.entry(key).or_insert_with(|| {
+                constants.push(sections.add(&constant.bytes, constant.hash));
+                constants.len() - 1
+            }));
+        }
+        let mut section = |bytes: &Bytes| sections.add(bytes, blake3::hash(bytes));
+        let plan = |plan: &Plan, section: &mut dyn FnMut(&Bytes) -> Section| IndexPlan {
+            made: plan.made.clone(),
+            blobs: plan
+                .blobs
+                .iter()
+                .map(|blob| blob.as_ref().map(&mut *section))
+                .collect(),
+        };
+        index_parts.push(IndexPart {
+            name: part.name.clone(),
+            inputs: part.inputs.clone(),
+            outputs: part.outputs.clone(),
+            model: section(&part.model),
+            constants: of_part,
+            plans: part.plans.iter().map(|one| plan(one, &mut section)).collect(),
+        });
     }
-    bytes.push(END);
-    let hash = blake3::hash(&bytes[HEADER..]);
-    let all = bytes.len() as u64;
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..12].copy_from_slice(&FORM.to_le_bytes());
-    bytes[16..24].copy_from_slice(&(index.len() as u64).to_le_bytes());
-    bytes[24..32].copy_from_slice(&all.to_le_bytes());
-    bytes[32..64].copy_from_slice(hash.as_bytes());
-    Ok((bytes, hash))
+    let index = Index {
+        constants,
+        parts: index_parts,
+    };
+    let mut index = serde_json::to_vec(&index).map_err(|error| failed(error.into()))?;
+    let index_bytes = index.len();
+    index.resize((HEADER + index.len()).next_multiple_of(ALIGN) - HEADER, 0);
+    let all = HEADER + index.len() + sections.end + 1;
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&FORM.to_le_bytes());
+    header[16..24].copy_from_slice(&(index_bytes as u64).to_le_bytes());
+    header[24..32].copy_from_slice(&(all as u64).to_le_bytes());
+    let hash = root(&header[..HASH], &index);
+    header[HASH..].copy_from_slice(hash.as_bytes());
+    out.write_all(&header).map_err(failed)?;
+    out.write_all(&index).map_err(failed)?;
+    let mut end = 0usize;
+    for bytes in sections.bytes {
+        let start = end.next_multiple_of(ALIGN);
+        out.write_all(&[0; ALIGN][..start - end]).map_err(failed)?;
+        out.write_all(&bytes).map_err(failed)?;
+        end = start + bytes.len();
+    }
+    out.write_all(&[END]).map_err(failed)?;
+    Ok(hash)
 }
 
-/// Where the next section goes.
-fn placed(end: &mut usize, bytes: &Bytes) -> Span {
-    let start = end.next_multiple_of(ALIGN);
-    *end = start + bytes.len();
-    Span {
-        start: start as u64,
-        bytes: bytes.len() as u64,
+/// Sections to be written.
+#[derive(Default)]
+struct Sections {
+    bytes: Vec<Bytes>,
+    end: usize,
+}
+
+impl Sections {
+    fn add(&mut self, bytes: &Bytes, hash: Hash) -> Section {
+        let start = self.end.next_multiple_of(ALIGN);
+        self.end = start + bytes.len();
+        self.bytes.push(bytes.clone());
+        Section {
+            start: start as u64,
+            bytes: bytes.len() as u64,
+            hash: hash.to_hex().to_string(),
+        }
+    }
+}
+
+/// The hash of header and index.
+fn root(header: &[u8], index: &[u8]) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(header);
+    hasher.update(index);
+    hasher.finalize()
+}
+
+/// Compiled content: in memory, or mapped from a file.
+pub(crate) enum Content {
+    Embedded(Bytes),
+    Mapped(ModelFolder),
+}
+
+impl Content {
+    fn bytes(&self) -> Bytes {
+        match self {
+            Content::Embedded(bytes) => bytes.clone(),
+            Content::Mapped(file) => file.bytes(),
+        }
+    }
+
+    /// The hash of some of the bytes.
+    fn hash(&self, range: Range<usize>) -> Result<Hash> {
+        let Content::Mapped(file) = self else {
+            return Ok(blake3::hash(&self.bytes()[range]));
+        };
+        let mut hasher = blake3::Hasher::new();
+        let mut block = vec![0; BLOCK.min(range.len())];
+        let mut start = range.start;
+        while start < range.end {
+            let block = &mut block[..BLOCK.min(range.end - start)];
+            let read = file.read_at(start, block);
+            read.map_err(|error| Failure::new(format!("it cannot be read: {error}")))?;
+            hasher.update(block);
+            start += block.len();
+        }
+        Ok(hasher.finalize())
     }
 }
 
@@ -190,8 +379,9 @@ fn placed(end: &mut usize, bytes: &Bytes) -> Span {
 ///
 /// # Errors
 /// A message that names the problem.
-pub(crate) fn read(bytes: Bytes) -> Result<Saved> {
+pub(crate) fn read(content: Content) -> Result<Saved> {
     let wrong = |words: String| Failure::new(words);
+    let bytes = content.bytes();
     if bytes.len() < HEADER || bytes[..8] != MAGIC {
         return Err(wrong(
             "it is not content compiled by the Polychip provider, or it is truncated".to_owned(),
@@ -215,61 +405,111 @@ pub(crate) fn read(bytes: Bytes) -> Result<Saved> {
     }
     let length = |at: usize| usize::try_from(eight(at)).unwrap_or(usize::MAX);
     let (index, all) = (length(16), length(24));
-    if all < HEADER || all > bytes.len() {
+    if all <= HEADER || all > bytes.len() {
         return Err(wrong(format!(
             "it is truncated: {} of {all} bytes are present",
             bytes.len()
         )));
     }
-    let bytes = bytes.slice(..all);
-    let hash = blake3::hash(&bytes[HEADER..]);
-    if bytes[32..64] != *hash.as_bytes() {
-        return Err(wrong(
-            "its hash does not match: it is torn or was changed".to_owned(),
-        ));
-    }
-    // the hash holds: what is wrong below was written so
+    let torn = || wrong("its hash does not match: it is torn or was changed".to_owned());
     let outside = || wrong("an offset in it lies outside of it".to_owned());
     let behind = HEADER
         .checked_add(index)
-        .filter(|behind| *behind <= all)
+        .filter(|behind| *behind < all)
         .ok_or_else(outside)?;
-    let first = behind.next_multiple_of(ALIGN).min(all);
+    let first = behind.next_multiple_of(ALIGN);
+    if first >= all {
+        return Err(outside());
+    }
+    let hash = root(&bytes[..HASH], &bytes[HEADER..first]);
+    if bytes[HASH..HEADER] != *hash.as_bytes() {
+        return Err(torn());
+    }
+    // the hash holds: what is wrong below was written so, or is in a section
     let index: Index = serde_json::from_slice(&bytes[HEADER..behind])
         .map_err(|error| wrong(format!("its index cannot be read: {error}")))?;
-    let section = |span: Span| -> Result<Bytes> {
-        let start = usize::try_from(span.start)
-            .ok()
-            .and_then(|start| start.checked_add(first));
-        let end = usize::try_from(span.bytes)
-            .ok()
-            .zip(start)
-            .and_then(|(bytes, start)| start.checked_add(bytes));
-        match start.zip(end).filter(|(_, end)| *end <= all) {
-            Some((start, end)) => Ok(bytes.slice(start..end)),
+    let place = |section: &Section| -> Result<Range<usize>> {
+        let start = usize::try_from(section.start).ok();
+        let start = start.and_then(|start| start.checked_add(first));
+        let bytes = usize::try_from(section.bytes).ok();
+        let end = start
+            .zip(bytes)
+            .and_then(|(start, bytes)| start.checked_add(bytes));
+        match start.zip(end).filter(|(_, end)| *end < all) {
+            Some((start, end)) => Ok(start..end),
             None => Err(outside()),
         }
     };
+    // all sections, as they lie: nothing but zeros between them
+    let mut end = first;
+    for section in index.in_order() {
+        let range = place(section)?;
+        if range.start != end.next_multiple_of(ALIGN) {
+            return Err(outside());
+        }
+        let gap = [0; ALIGN];
+        let is_filled = content.hash(end..range.start)? == blake3::hash(&gap[..range.start - end]);
+        let hash = content.hash(range.clone())?;
+        if !is_filled || Hash::from_hex(&section.hash).ok() != Some(hash) {
+            return Err(torn());
+        }
+        end = range.end;
+    }
+    if end + 1 != all || bytes[end] != END {
+        return Err(torn());
+    }
+    let slice = |section: &Section| -> Result<Bytes> { Ok(bytes.slice(place(section)?)) };
+    let constant = |section: &Section| -> Result<Constant> {
+        Ok(Constant {
+            bytes: slice(section)?,
+            hash: Hash::from_hex(&section.hash).map_err(|_| torn())?,
+        })
+    };
+    let constants: Vec<Constant> = index.constants.iter().map(constant).collect::<Result<_>>()?;
     let plan = |plan: IndexPlan| -> Result<Plan> {
-        let blobs = plan.blobs.into_iter().map(|blob| blob.map(section).transpose());
+        let blobs = plan.blobs.iter().map(|blob| blob.as_ref().map(slice).transpose());
         Ok(Plan {
-            made: plan.made,
             blobs: blobs.collect::<Result<_>>()?,
+            made: plan.made,
         })
     };
     let part = |part: IndexPart| -> Result<Part> {
+        let numbered = part
+            .constants
+            .iter()
+            .map(|number| constants.get(*number).cloned());
         Ok(Part {
+            model: slice(&part.model)?,
+            constants: numbered.collect::<Option<_>>().ok_or_else(outside)?,
             name: part.name,
             inputs: part.inputs,
             outputs: part.outputs,
-            model: section(part.model)?,
             plans: part.plans.into_iter().map(plan).collect::<Result<_>>()?,
         })
     };
+    let parts = index.parts.into_iter().map(part).collect::<Result<_>>()?;
     Ok(Saved {
         hash,
-        parts: index.parts.into_iter().map(part).collect::<Result<_>>()?,
+        parts,
+        files: match content {
+            Content::Embedded(_) => None,
+            Content::Mapped(file) => Some(Files::alone(file)),
+        },
     })
+}
+
+impl Index {
+    /// All sections by their starts.
+    fn in_order(&self) -> Vec<&Section> {
+        let of_parts = self.parts.iter().flat_map(|part| {
+            let blobs = part.plans.iter().flat_map(|plan| plan.blobs.iter().flatten());
+            std::iter::once(&part.model).chain(blobs)
+        });
+        let mut all: Vec<&Section> = self.constants.iter().chain(of_parts).collect();
+        // an empty section starts where the next one does
+        all.sort_by_key(|section| (section.start, section.bytes));
+        all
+    }
 }
 
 #[cfg(test)]
@@ -278,31 +518,65 @@ mod tests {
 
     use super::*;
 
-    fn part(name: &str, bytes: &'static [u8]) -> Part {
-        Part {
+    /// A part with a large constant of this value, and a small one.
+    fn part(name: &str, value: u8) -> Part {
+        let tensor = |name: &str, bytes: Vec<u8>| messages::Tensor {
             name: name.to_owned(),
-            inputs: vec!["x".to_owned(), String::new()],
-            outputs: vec!["y".to_owned()],
-            model: Bytes::from_static(bytes),
-            plans: vec![Plan {
-                made: serde_json::json!({"version": "0.0.1"}),
-                blobs: vec![Some(Bytes::from_static(&[7; 100])), None, Some(Bytes::new())],
+            raw_data: Some(Bytes::from(bytes)),
+            ..messages::Tensor::default()
+        };
+        let body = messages::Graph {
+            initializer: vec![tensor("inner", vec![9; LARGE])],
+            ..messages::Graph::default()
+        };
+        let node = messages::Node {
+            attribute: vec![messages::Attribute {
+                g: Some(Box::new(body)),
+                ..messages::Attribute::default()
             }],
-        }
+            ..messages::Node::default()
+        };
+        let model = messages::Model {
+            graph: Some(messages::Graph {
+                node: vec![node],
+                initializer: vec![
+                    tensor("large", vec![value; LARGE + 1]),
+                    tensor("small", vec![5; 3]),
+                ],
+                ..messages::Graph::default()
+            }),
+            ..messages::Model::default()
+        };
+        let plan = Plan {
+            made: serde_json::json!({"version": "0.0.1"}),
+            blobs: vec![Some(Bytes::from_static(&[7; 100])), None, Some(Bytes::new())],
+        };
+        let ports = [vec!["x".to_owned(), String::new()], vec!["y".to_owned()]];
+        Part::new(name, ports, model, vec![plan])
     }
 
     fn written() -> Vec<u8> {
-        write(&[&part("a", &[1, 2, 3]), &part("b", &[0; 65])]).unwrap().0
+        let mut bytes = Vec::new();
+        let hash = write(&[&part("a", 1), &part("b", 2)], &mut bytes).unwrap();
+        assert_eq!(bytes[HASH..HEADER], *hash.as_bytes());
+        bytes
+    }
+
+    fn embedded(bytes: Vec<u8>) -> Result<Saved> {
+        read(Content::Embedded(Bytes::from(bytes)))
     }
 
     fn words(bytes: Vec<u8>) -> String {
-        read(Bytes::from(bytes)).err().unwrap().words
+        embedded(bytes).err().unwrap().words
     }
 
-    /// The same bytes with a hash that holds.
+    /// The same bytes with a hash of header and index that holds.
     fn rehashed(mut bytes: Vec<u8>) -> Vec<u8> {
-        let hash = blake3::hash(&bytes[HEADER..]);
-        bytes[32..64].copy_from_slice(hash.as_bytes());
+        let index = u64::from_le_bytes(*bytes[16..].first_chunk().unwrap());
+        let first = usize::try_from(index).unwrap_or(0).saturating_add(HEADER);
+        let first = first.min(bytes.len()).next_multiple_of(ALIGN).min(bytes.len());
+        let hash = root(&bytes[..HASH], &bytes[HEADER..first]);
+        bytes[HASH..HEADER].copy_from_slice(hash.as_bytes());
         bytes
     }
 
@@ -310,22 +584,54 @@ mod tests {
     fn saved_data_is_read_back() {
         let mut bytes = written();
         assert_ne!(bytes.last(), Some(&0));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("content.bin");
+        std::fs::write(&path, &bytes).unwrap();
         // ONNX Runtime may add a zero
         bytes.push(0);
-        let saved = read(Bytes::from(bytes)).unwrap();
-        let [a, b] = &saved.parts[..] else {
-            panic!("two parts were written");
-        };
-        assert_eq!((a.name.as_str(), &a.model[..]), ("a", &[1, 2, 3][..]));
-        assert_eq!((b.name.as_str(), b.model.len()), ("b", 65));
-        assert_eq!(a.inputs, ["x", ""]);
-        let blobs = &b.plans[0].blobs;
-        assert_eq!(blobs[0].as_deref(), Some(&[7u8; 100][..]));
-        assert_eq!((blobs[1].as_deref(), blobs[2].as_deref()), (None, Some(&[][..])));
-        let start = a.model.as_ptr() as usize;
-        assert!((blobs[0].as_ref().unwrap().as_ptr() as usize - start).is_multiple_of(ALIGN));
-        let stale = a.plans[0].precompiled().err().unwrap().words;
-        assert!(stale.contains("was \"0.0.1\" when it was compiled"), "{stale}");
+        let mapped = Content::Mapped(ModelFolder::open(&path).unwrap());
+        for (saved, is_file) in [(embedded(bytes).unwrap(), false), (read(mapped).unwrap(), true)] {
+            let [a, b] = &saved.parts[..] else {
+                panic!("two parts were written");
+            };
+            assert_eq!((&*a.name, &*b.name), ("a", "b"));
+            assert_eq!(a.inputs, ["x", ""]);
+            for (part, value) in [(a, 1), (b, 2)] {
+                let nodes = saved.nodes(part).unwrap();
+                assert_eq!(nodes.files.is_some(), is_file);
+                let graph = nodes.model.graph.unwrap();
+                let [large, small] = &graph.initializer[..] else {
+                    panic!("two constants were written");
+                };
+                assert_eq!(large.raw_data.as_deref(), Some(&[value; LARGE + 1][..]));
+                assert_eq!(small.raw_data.as_deref(), Some(&[5; 3][..]));
+                let inner = &graph.node[0].attribute[0].g.as_ref().unwrap().initializer[0];
+                assert_eq!(inner.raw_data.as_deref(), Some(&[9; LARGE][..]));
+                assert_eq!((inner.data_location, inner.external_data.len()), (0, 0));
+            }
+            // stored once: both parts have it
+            let inner = |part: &Part| {
+                part.constants
+                    .iter()
+                    .find(|one| one.bytes[0] == 9)
+                    .unwrap()
+                    .bytes
+                    .as_ptr()
+            };
+            assert_eq!(inner(a), inner(b));
+            assert!(
+                is_file
+                    || inner(a)
+                        .addr()
+                        .abs_diff(a.model.as_ptr().addr())
+                        .is_multiple_of(ALIGN)
+            );
+            let blobs = &b.plans[0].blobs;
+            assert_eq!(blobs[0].as_deref(), Some(&[7u8; 100][..]));
+            assert_eq!((blobs[1].as_deref(), blobs[2].as_deref()), (None, Some(&[][..])));
+            let stale = a.plans[0].precompiled().err().unwrap().words;
+            assert!(stale.contains("was \"0.0.1\" when it was compiled"), "{stale}");
+        }
     }
 
     #[test]
@@ -337,9 +643,13 @@ mod tests {
         let mut other = bytes.clone();
         other[8] = 9;
         assert!(words(other).contains("version is 9"));
-        let mut changed = bytes.clone();
-        *changed.last_mut().unwrap() ^= 1;
-        assert!(words(changed).contains("hash does not match"));
+        // every byte counts: of the header's rest, index, sections, and what is between them
+        for place in (12..16).chain(HASH..bytes.len()) {
+            let mut changed = bytes.clone();
+            changed[place] ^= 1;
+            let words = words(changed);
+            assert!(words.contains("hash does not match"), "byte {place}: {words}");
+        }
         let mut long = bytes.clone();
         long[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(words(rehashed(long)).contains("outside"));
@@ -357,9 +667,9 @@ mod tests {
             bytes.truncate(bytes.len().saturating_sub(cut % 64));
             let bytes = if holds && bytes.len() >= HEADER { rehashed(bytes) } else { bytes };
             // an error or not, as it happens
-            if let Ok(saved) = read(Bytes::from(bytes)) {
+            if let Ok(saved) = embedded(bytes) {
                 for part in &saved.parts {
-                    let _ = part.messages();
+                    let _ = saved.nodes(part);
                     part.plans.iter().for_each(|plan| drop(plan.precompiled()));
                 }
             }

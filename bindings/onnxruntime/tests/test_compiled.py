@@ -95,6 +95,32 @@ def partly() -> bytes:
     )
 
 
+@pytest.fixture
+def heavy() -> bytes:
+    """A convolution, whose packed weights are larger than its own, and two products of the same weights, of which one is in
+    another part: 2.2 MB of constants."""
+    generator = np.random.default_rng(4)
+    nodes = [
+        helper.make_node("Conv", ["x", "k", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Reshape", ["p", "shape"], ["f"]),
+        helper.make_node("MatMul", ["f", "w"], ["m"]),
+        left_to_others("m", "d"),
+        helper.make_node("Mul", ["m", "d"], ["s"]),
+        helper.make_node("MatMul", ["s", "w"], ["y"]),
+    ]
+    constants = {
+        "k": generator.standard_normal((512, 256, 3, 3)).astype(np.float32)[:, :64],
+        "b": generator.standard_normal(512).astype(np.float32),
+        "shape": np.array([1, 512]),
+        "w": generator.standard_normal((512, 512)).astype(np.float32) / 22,
+    }
+    shapes = {"x": (FLOAT, [1, 64, 14, 14])}
+    return model(nodes, shapes, {"y": (FLOAT, [1, 512])}, constants, opsets={"com.microsoft": 1})
+
+
+IMAGE = np.random.default_rng(7).standard_normal((1, 64, 14, 14)).astype(np.float32)
 X = np.random.default_rng(5).standard_normal((4, 16)).astype(np.float32)
 THREE = np.random.default_rng(6).standard_normal((4, 3)).astype(np.float32)
 
@@ -163,6 +189,39 @@ def test_all_parts_lie_in_one_file(partly: bytes, tmp_path) -> None:
     assert NAME in own.get_providers() and report["claimed"] == 2
     [left] = report["refused"]
     assert left["op"] == "com.microsoft.FusedGemm" and "when the model was compiled" in left["reason"]
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_weights_are_stored_once(heavy: bytes, external: bool, tmp_path) -> None:
+    file = tmp_path / "source.onnx"
+    if external:
+        onnx.save(onnx.load_from_string(heavy), file, save_as_external_data=True, location="source.data")
+        assert file.stat().st_size < 4096 < (tmp_path / "source.data").stat().st_size
+    else:
+        file.write_bytes(heavy)
+    right = session(str(file)).run(None, {"x": IMAGE})[0]
+    np.testing.assert_array_equal(session(str(file), {"constants": "copied"}).run(None, {"x": IMAGE})[0], right)
+    for embeds in ("0", "1"):
+        target = compiled(str(file), tmp_path / f"{embeds}.onnx", embeds)
+        assert len(context_nodes(target)) == 2
+        size = target.stat().st_size + (beside(target).stat().st_size if embeds == "0" else 0)
+        # with contents in nodes, each of the two has the weights that it uses
+        shared = 4 * 512 * 512 if embeds == "1" else 0
+        assert size - shared <= 1.1 * len(heavy), (size, len(heavy))
+        own = session(str(target))
+        np.testing.assert_array_equal(own.run(None, {"x": IMAGE})[0], right)
+        parts = polychip_ort.reports()[-1]["parts"]
+        assert all(one["cached"] for part in parts for one in part["report"]["parts"]), "it was compiled again"
+
+
+def test_weights_are_packed_again_for_another_instruction_set(heavy: bytes, tmp_path, capfd) -> None:
+    other = {"set": "cpu.isa=scalar"}
+    right = session(heavy, other).run(None, {"x": IMAGE})[0]
+    for embeds in ("0", "1"):
+        target = str(compiled(heavy, tmp_path / f"{embeds}.onnx", embeds))
+        assert "the driver was" in refusal(target, capfd, other)
+        own = session(target, other | {"stale-context": "replan"})
+        np.testing.assert_array_equal(own.run(None, {"x": IMAGE})[0], right)
 
 
 def test_open_sizes_may_have_plans_for_some_values(relu: bytes, tmp_path) -> None:
@@ -437,7 +496,7 @@ def test_compiled_model_names_its_compiler(classes: bytes, tmp_path) -> None:
     if key not in told:
         assert RELEASE < 24, told
         pytest.skip("this ONNX Runtime keeps no word of who compiled")
-    assert '"cpu' in told[key] and '"form":1' in told[key]
+    assert '"cpu' in told[key] and '"form":2' in told[key]
     module = ort.capi.onnxruntime_pybind11_state
     ask = getattr(module, "get_model_compatibility_for_ep_devices", None)
     if ask is None:
@@ -446,5 +505,5 @@ def test_compiled_model_names_its_compiler(classes: bytes, tmp_path) -> None:
     assert ask(devices()[:1], told[key]) == words.EP_SUPPORTED_OPTIMAL
     other = told[key].replace('"polychip":"', '"polychip":"9')
     assert ask(devices()[:1], other) == words.EP_SUPPORTED_PREFER_RECOMPILATION
-    assert ask(devices()[:1], told[key].replace('"form":1', '"form":2')) == words.EP_UNSUPPORTED
+    assert ask(devices()[:1], told[key].replace('"form":2', '"form":3')) == words.EP_UNSUPPORTED
     assert ask(devices()[:1], "another provider's") == words.EP_NOT_APPLICABLE

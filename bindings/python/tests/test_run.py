@@ -178,6 +178,29 @@ def test_inputs_with_a_default_are_given_or_left_out(runtime):
     numpy.testing.assert_array_equal(session.run({"x": x})["y"], [3, 6])
 
 
+def test_an_input_of_an_optional_type_is_an_array_or_none(runtime):
+    ty = helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
+    given = helper.make_value_info("o", helper.make_optional_type_proto(ty))
+    then = [helper.make_node("OptionalGetElement", ["o"], ["t"])]
+    default = helper.make_tensor("seven", TensorProto.FLOAT, [2], [7.0, 7.0])
+    other = [helper.make_node("Constant", [], ["e"], value=default)]
+    nodes = [
+        helper.make_node("OptionalHasElement", ["o"], ["has"]),
+        helper.make_node(
+            "If",
+            ["has"],
+            ["y"],
+            then_branch=helper.make_graph(then, "then", [], [value("t", [2])]),
+            else_branch=helper.make_graph(other, "else", [], [value("e", [2])]),
+        ),
+    ]
+    session = runtime.load(model(nodes, [given], [value("y", [2])])).session()
+    x = numpy.array([1, 2], numpy.float32)
+    for _ in range(2):
+        numpy.testing.assert_array_equal(session.run({"o": x})["y"], x)
+        numpy.testing.assert_array_equal(session.run({"o": None})["y"], [7, 7])
+
+
 def test_names_of_sizes_are_hints(runtime):
     nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
     made = model(nodes, [value("a", ["n", 2]), value("b", ["n", 2])], [value("y", ["n", 2])])

@@ -6,6 +6,7 @@
 //! 2. Ops, attributes, types, encodings, bodies, decompositions, groups and states count.
 //! 3. Of constants the structure counts type and encoding, and the values of short `i64` vectors,
 //!    which are axes, sizes and the like.
+//! 4. A large constant counts by the BLAKE3 hash of its bytes, which a caller may know already.
 //!
 //! Each node is hashed from what it reads (inputs first), then again with what reads it, so that nodes
 //! that look alike differ by their use; the hash of the graph is the hash of all of them, sorted.
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use blake3::Hasher;
+use bytes::Bytes;
 use polychip_ops::{AttrValue, Attributes, DType, Dim, TensorType};
 
 use crate::{Container, Encoding, EncodingAxis, Graph, Node, NodeId, Tensor, TensorId};
@@ -21,16 +23,47 @@ use crate::{Container, Encoding, EncodingAxis, Graph, Node, NodeId, Tensor, Tens
 /// Longest `i64` vector whose values count as structure.
 const STRUCTURAL: usize = 64;
 
+/// Size from which on a constant counts by its own hash, in bytes.
+const LARGE: usize = 4096;
+
 type Hash = [u8; 32];
 
 /// The hash of ops, attributes, shapes and data types: the key of profiles.
 pub fn structure(graph: &Graph) -> [u8; 32] {
-    outermost(graph, false)
+    outermost(graph, None)
 }
 
 /// The hash of structure and constants: the key of compiled blobs.
 pub fn content(graph: &Graph) -> [u8; 32] {
-    outermost(graph, true)
+    content_with(graph, &ConstantHashes::default())
+}
+
+/// As [`content`], without reading the constants whose hashes are known.
+pub fn content_with(graph: &Graph, known: &ConstantHashes) -> [u8; 32] {
+    outermost(graph, Some(known))
+}
+
+/// BLAKE3 hashes of constants' bytes, by where the bytes lie. Holds that memory.
+#[derive(Clone, Debug, Default)]
+pub struct ConstantHashes(BTreeMap<(usize, usize), (Bytes, Hash)>);
+
+impl ConstantHashes {
+    /// Adds a constant. `hash` must be the BLAKE3 hash of `bytes`.
+    pub fn add(&mut self, bytes: Bytes, hash: [u8; 32]) {
+        self.0.insert(place(&bytes), (bytes, hash));
+    }
+
+    /// The hash of the bytes, computed if it is not known.
+    fn of(&self, bytes: &[u8]) -> Hash {
+        match self.0.get(&place(bytes)) {
+            Some((_, hash)) => *hash,
+            None => *blake3::hash(bytes).as_bytes(),
+        }
+    }
+}
+
+fn place(bytes: &[u8]) -> (usize, usize) {
+    (bytes.as_ptr().addr(), bytes.len())
 }
 
 /// The hash of some nodes by themselves, in the order given: names, ops, attributes, bodies, the types of what they
@@ -40,7 +73,7 @@ pub fn content(graph: &Graph) -> [u8; 32] {
 /// Unlike the hashes of whole graphs this one includes node names, which distinguish repeated blocks.
 pub fn nodes(graph: &Graph, nodes: &[NodeId]) -> [u8; 32] {
     let context = Context {
-        content: false,
+        content: None,
         symbols: BTreeMap::new(),
     };
     let place: BTreeMap<NodeId, usize> = nodes.iter().enumerate().map(|(at, &id)| (id, at)).collect();
@@ -101,7 +134,7 @@ fn structural(tensor: &Tensor) -> Option<&[u8]> {
     short.then_some(&data.bytes[..])
 }
 
-fn outermost(graph: &Graph, content: bool) -> Hash {
+fn outermost(graph: &Graph, content: Option<&ConstantHashes>) -> Hash {
     let mut symbols = BTreeMap::new();
     for &input in &graph.inputs {
         for dim in graph.tensor(input).ty.shape.iter().flatten() {
@@ -115,8 +148,9 @@ fn outermost(graph: &Graph, content: bool) -> Hash {
     context.graph(graph, &[])
 }
 
-struct Context {
-    content: bool,
+struct Context<'k> {
+    /// Known hashes, if the bytes of constants count.
+    content: Option<&'k ConstantHashes>,
     /// Named sizes by first mention: the names themselves do not count.
     symbols: BTreeMap<Arc<str>, usize>,
 }
@@ -162,7 +196,7 @@ impl Feed {
     }
 }
 
-impl Context {
+impl Context<'_> {
     /// The hash of a graph whose last inputs are captures of tensors with these hashes.
     fn graph(&self, graph: &Graph, captured: &[Hash]) -> Hash {
         let order = crate::graph::order::execution_order(graph);
@@ -181,8 +215,13 @@ impl Context {
             if let Some(data) = &tensor.data {
                 let mut feed = Feed::new("constant");
                 self.tensor(&mut feed, tensor);
-                if self.content {
-                    feed.bytes(&data.bytes);
+                if let Some(known) = self.content {
+                    if data.bytes.len() < LARGE {
+                        feed.bytes(&data.bytes);
+                    } else {
+                        feed.number(data.bytes.len() as u64);
+                        feed.hash(&known.of(&data.bytes));
+                    }
                 } else if let Some(bytes) = structural(tensor) {
                     feed.bytes(bytes);
                 }

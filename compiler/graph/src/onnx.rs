@@ -35,6 +35,6 @@ mod weights;
 
 pub use external::{ExternalData, NoExternalData};
 pub use header::{Header, read_header};
-pub use import::{import, import_model};
+pub use import::{import, import_model, import_model_over};
 pub use options::Options;
 pub use weights::{read_packed, read_tensor};

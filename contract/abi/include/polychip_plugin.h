@@ -606,6 +606,11 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // The device may compute f32 in a 16-bit float type.
 #define POLYCHIP_PRECISION_REDUCED 1
 
+// The bytes of the blob may omit what `load` can make again from the constants of the part, such as
+// packed weights: the host stores those constants and passes the part to `load`. A plugin may ignore
+// this.
+#define POLYCHIP_COMPILE_LEAN_BLOB 1
+
 // `time_ns` holds a value.
 #define POLYCHIP_COST_TIME 1
 
@@ -1661,7 +1666,8 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // - 1.2 appends constants in blocks (`POLYCHIP_ENCODING_BLOCKS`, `block_layout`) and the times of
 //   a run's steps (`POLYCHIP_SUBMIT_STEPS`, `fence_steps`).
 // - 1.3 appends layouts of such blocks (`POLYCHIP_BLOCKS_Q5_0` and those after it).
-#define POLYCHIP_ABI_MINOR 3
+// - 1.4 appends `flags` to `polychip_compile_options` (`POLYCHIP_COMPILE_LEAN_BLOB`).
+#define POLYCHIP_ABI_MINOR 4
 
 // `temperature_mc` holds a value.
 #define POLYCHIP_TELEMETRY_TEMPERATURE 1
@@ -2164,6 +2170,10 @@ struct polychip_compile_options {
     uint64_t port_count;
     // Bytes from one request to the next.
     uint64_t port_stride;
+    // `POLYCHIP_COMPILE_*`. Since 1.4.
+    uint32_t flags;
+    // Zero.
+    uint32_t reserved;
 };
 
 // Source of a blob for `load`.

@@ -25,6 +25,11 @@ pub const POLYCHIP_PRECISION_EXACT: u32 = 0;
 /// The device may compute f32 in a 16-bit float type.
 pub const POLYCHIP_PRECISION_REDUCED: u32 = 1;
 
+/// The bytes of the blob may omit what `load` can make again from the constants of the part, such as
+/// packed weights: the host stores those constants and passes the part to `load`. A plugin may ignore
+/// this.
+pub const POLYCHIP_COMPILE_LEAN_BLOB: u32 = 1;
+
 /// Options of `compile`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,6 +49,10 @@ pub struct polychip_compile_options {
     pub port_count: u64,
     /// Bytes from one request to the next.
     pub port_stride: u64,
+    /// `POLYCHIP_COMPILE_*`. Since 1.4.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Source of a blob for `load`.

@@ -118,7 +118,8 @@ fields! {
         memory_bytes,
     }
     polychip_compile_options {
-        struct_size, precision, threads, operating_point, ports, port_count, port_stride,
+        struct_size, precision, threads, operating_point, ports, port_count, port_stride, flags,
+        reserved,
     }
     polychip_load_source { struct_size, threads, blob, bytes, graph }
     polychip_executable_info { struct_size, flags, input_count, output_count, constant_bytes, arena_bytes }

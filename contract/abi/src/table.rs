@@ -35,7 +35,8 @@ pub const POLYCHIP_ABI_MAJOR: u32 = 1;
 /// - 1.2 appends constants in blocks (`POLYCHIP_ENCODING_BLOCKS`, `block_layout`) and the times of
 ///   a run's steps (`POLYCHIP_SUBMIT_STEPS`, `fence_steps`).
 /// - 1.3 appends layouts of such blocks (`POLYCHIP_BLOCKS_Q5_0` and those after it).
-pub const POLYCHIP_ABI_MINOR: u32 = 3;
+/// - 1.4 appends `flags` to `polychip_compile_options` (`POLYCHIP_COMPILE_LEAN_BLOB`).
+pub const POLYCHIP_ABI_MINOR: u32 = 4;
 
 /// Name of the one export of a plugin library, a [`polychip_plugin_query_fn`].
 pub const QUERY_SYMBOL: &str = "polychip_plugin_query";

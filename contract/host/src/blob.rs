@@ -23,6 +23,9 @@ pub struct CompileOptions {
     pub operating_point: Option<u32>,
     /// Layouts requested at ports; all others are row-major.
     pub layouts: Vec<(u32, Layout)>,
+    /// The blob's bytes may omit what the device makes again from the part's constants, such as packed
+    /// weights. Set it if the caller stores the part with its constants. Devices may ignore it.
+    pub lean_blob: bool,
 }
 
 /// A part compiled for one device.
@@ -56,6 +59,9 @@ impl Blob {
         wanted.ports = ports.as_ptr();
         wanted.port_count = ports.len() as u64;
         wanted.port_stride = size_of::<abi::polychip_port_request>() as u64;
+        if options.lean_blob {
+            wanted.flags |= abi::POLYCHIP_COMPILE_LEAN_BLOB;
+        }
         let call = device
             .table()
             .compile

@@ -37,6 +37,8 @@ pub struct CompileOptions {
     pub operating_point: Option<u32>,
     /// Layouts requested at ports; a port that is not listed is row-major.
     pub ports: Vec<PortRequest>,
+    /// The blob's bytes may omit what `load` makes again from the part's constants.
+    pub lean_blob: bool,
 }
 
 /// A compiled part.

@@ -1,9 +1,10 @@
 //! Compiled parts: the packed weights with what they were packed for, and bytes for a cache.
 //!
 //! Invariants:
-//! 1. A blob just compiled hands its memory over to `load`; cached bytes are used where they lie, and hold all weights,
-//!    those too that other parts have.
+//! 1. A blob just compiled hands its memory over to `load`; cached bytes are used where they lie, and hold all weights
+//!    (unless lean), those too that other parts have.
 //! 2. Bytes are refused unless build, instruction set, part and layouts are those of the load.
+//! 3. A lean blob's bytes hold no weights: `load` packs them again from the part's constants.
 
 use std::sync::{Arc, OnceLock};
 
@@ -79,6 +80,8 @@ pub struct CpuBlob {
     pub(crate) ports: Vec<Port>,
     /// How many of them are inputs.
     pub(crate) inputs: usize,
+    /// Its bytes omit the weights.
+    pub(crate) lean: bool,
     pub(crate) bytes: OnceLock<AlignedBytes>,
 }
 
@@ -86,6 +89,11 @@ impl Blob for CpuBlob {
     fn bytes(&self) -> Result<&[u8]> {
         if let Some(bytes) = self.bytes.get() {
             return Ok(bytes);
+        }
+        let guard = self.guard.to_bytes();
+        if self.lean {
+            let bytes = BlobWriter::new(BUILD_ID).section(GUARD, &guard).finish()?;
+            return Ok(self.bytes.get_or_init(|| bytes));
         }
         let (sections, len) = (&self.program.sections[..], self.guard.packed_len);
         let mut gathered = Vec::new();
@@ -97,7 +105,6 @@ impl Blob for CpuBlob {
             }
             &gathered
         });
-        let guard = self.guard.to_bytes();
         let bytes = BlobWriter::new(BUILD_ID)
             .section(GUARD, &guard)
             .section(PACKED, floats_as_bytes(packed))
@@ -106,9 +113,14 @@ impl Blob for CpuBlob {
     }
 }
 
+/// Checks cached bytes: they are whole, and of this build.
+pub(crate) fn checked(bytes: &Constant) -> Result<BlobReader<'_>> {
+    BlobReader::open(bytes.bytes(), BUILD_ID)
+}
+
 /// Whether cached bytes were compiled for reduced precision, for which layouts of ports, and with which algorithms.
-pub(crate) fn made_for(bytes: &[u8], ports: usize) -> Result<(bool, Vec<Layout>, Vec<u8>)> {
-    let guard = BlobReader::open(bytes, BUILD_ID)?.section(GUARD)?;
+pub(crate) fn made_for(reader: &BlobReader<'_>, ports: usize) -> Result<(bool, Vec<Layout>, Vec<u8>)> {
+    let guard = reader.section(GUARD)?;
     let reduced = guard.get(44) == Some(&1);
     let (layouts, algorithms) = guard
         .get(45..)
@@ -122,16 +134,22 @@ pub(crate) fn made_for(bytes: &[u8], ports: usize) -> Result<(bool, Vec<Layout>,
     Ok((reduced, layouts, algorithms.to_vec()))
 }
 
-/// The packed weights in cached bytes.
-pub(crate) fn open(bytes: Constant, guard: &Guard, sections: &[Section]) -> Result<Packed> {
+/// The packed weights in cached bytes; `None` if the bytes are lean.
+pub(crate) fn open(
+    bytes: Constant,
+    reader: &BlobReader<'_>,
+    guard: &Guard,
+    sections: &[Section],
+) -> Result<Option<Packed>> {
     let (offset, len) = {
-        let reader = BlobReader::open(bytes.bytes(), BUILD_ID)?;
         if reader.section(GUARD)? != guard.to_bytes() {
             return Err(Error::bad_blob(
                 "the blob was compiled for another part, instruction set or layout of ports",
             ));
         }
-        let packed = reader.section(PACKED)?;
+        let Some((_, packed)) = reader.sections().find(|(kind, _)| *kind == PACKED) else {
+            return Ok(None);
+        };
         (
             packed.as_ptr() as usize - bytes.bytes().as_ptr() as usize,
             packed.len(),
@@ -144,7 +162,7 @@ pub(crate) fn open(bytes: Constant, guard: &Guard, sections: &[Section]) -> Resu
         )));
     }
     if (bytes.bytes()[offset..].as_ptr() as usize).is_multiple_of(crate::arena::ALIGN) || len == 0 {
-        return Ok(Packed::of_bytes(sections, bytes, offset));
+        return Ok(Some(Packed::of_bytes(sections, bytes, offset)));
     }
     // memory that is not aligned would slow every run down: copied once
     let mut memory = crate::arena::memory(guard.packed_len, "packed weights")?;
@@ -154,7 +172,7 @@ pub(crate) fn open(bytes: Constant, guard: &Guard, sections: &[Section]) -> Resu
     {
         *target = f32::from_le_bytes(word);
     }
-    Ok(Packed::of_memory(sections, memory))
+    Ok(Some(Packed::of_memory(sections, memory)))
 }
 
 #[allow(unsafe_code)]

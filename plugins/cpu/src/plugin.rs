@@ -308,6 +308,7 @@ impl Device for CpuDevice {
             threads: pool.threads(),
             ports,
             inputs,
+            lean: options.lean_blob,
             bytes: OnceLock::new(),
         })
     }
@@ -345,13 +346,23 @@ impl Device for CpuDevice {
             LoadedFrom::Bytes(bytes) => {
                 let (part, programs) = part::read(&graph)?;
                 let count = part.inputs.len() + part.outputs.len();
-                let (reduced, layouts, algorithms) = blob::made_for(bytes.bytes(), count)?;
+                // hashed once: the blob may be as large as the model
+                let reader = blob::checked(&bytes)?;
+                let (reduced, layouts, algorithms) = blob::made_for(&reader, count)?;
                 let choices = Choices::Given(&algorithms);
-                let program = self.lowered_again((&part, &programs), &layouts, reduced, &pool, choices)?;
+                let mut program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
+                let packers = std::mem::take(&mut program.packers);
                 let guard = Guard::new(self.isa, reduced, &graph, &layouts, &program);
-                let packed = blob::open(bytes, &guard, &program.sections)?;
                 let ports = exec::ports(&part, &layouts)?;
-                (Arc::new(program), Arc::new(packed), ports, part.inputs.len())
+                let inputs = part.inputs.len();
+                let packed = match blob::open(bytes, &reader, &guard, &program.sections)? {
+                    Some(packed) => packed,
+                    None => {
+                        drop((part, programs));
+                        self.common.weights.pack(&packers, &pool)?
+                    }
+                };
+                (Arc::new(program), Arc::new(packed), ports, inputs)
             }
         };
         self.host.log(

@@ -91,6 +91,11 @@ pub struct OrtValueInfo {
 }
 #[repr(C)]
 #[derive(Debug)]
+pub struct OrtExternalInitializerInfo {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug)]
 pub struct OrtKeyValuePairs {
     _unused: [u8; 0],
 }
@@ -326,7 +331,13 @@ pub struct OrtApi {
     pub ValueInfo_GetInitializerValue: ::core::option::Option<
         unsafe extern "C" fn(info: *const OrtValueInfo, value: *mut *const OrtValue) -> *mut OrtStatus,
     >,
-    pub unused_327: [*mut ::core::ffi::c_void; 4usize],
+    pub ValueInfo_GetExternalInitializerInfo: ::core::option::Option<
+        unsafe extern "C" fn(
+            info: *const OrtValueInfo,
+            out: *mut *mut OrtExternalInitializerInfo,
+        ) -> *mut OrtStatus,
+    >,
+    pub unused_328: [*mut ::core::ffi::c_void; 3usize],
     pub ValueInfo_IsConstantInitializer: ::core::option::Option<
         unsafe extern "C" fn(info: *const OrtValueInfo, out: *mut bool) -> *mut OrtStatus,
     >,
@@ -473,7 +484,16 @@ pub struct OrtApi {
     pub Node_GetEpName: ::core::option::Option<
         unsafe extern "C" fn(node: *const OrtNode, name: *mut *const ::core::ffi::c_char) -> *mut OrtStatus,
     >,
-    pub unused_369: [*mut ::core::ffi::c_void; 9usize],
+    pub ReleaseExternalInitializerInfo:
+        ::core::option::Option<unsafe extern "C" fn(info: *mut OrtExternalInitializerInfo)>,
+    pub ExternalInitializerInfo_GetFilePath: ::core::option::Option<
+        unsafe extern "C" fn(info: *const OrtExternalInitializerInfo) -> *const OrtPathChar,
+    >,
+    pub ExternalInitializerInfo_GetFileOffset:
+        ::core::option::Option<unsafe extern "C" fn(info: *const OrtExternalInitializerInfo) -> i64>,
+    pub ExternalInitializerInfo_GetByteSize:
+        ::core::option::Option<unsafe extern "C" fn(info: *const OrtExternalInitializerInfo) -> usize>,
+    pub unused_373: [*mut ::core::ffi::c_void; 5usize],
     pub GetTensorData: ::core::option::Option<
         unsafe extern "C" fn(value: *const OrtValue, out: *mut *const ::core::ffi::c_void) -> *mut OrtStatus,
     >,
@@ -575,7 +595,9 @@ const _: () = {
     ["Offset of field: OrtApi::unused_318"][::core::mem::offset_of!(OrtApi, unused_318) - 2544usize];
     ["Offset of field: OrtApi::ValueInfo_GetInitializerValue"]
         [::core::mem::offset_of!(OrtApi, ValueInfo_GetInitializerValue) - 2608usize];
-    ["Offset of field: OrtApi::unused_327"][::core::mem::offset_of!(OrtApi, unused_327) - 2616usize];
+    ["Offset of field: OrtApi::ValueInfo_GetExternalInitializerInfo"]
+        [::core::mem::offset_of!(OrtApi, ValueInfo_GetExternalInitializerInfo) - 2616usize];
+    ["Offset of field: OrtApi::unused_328"][::core::mem::offset_of!(OrtApi, unused_328) - 2624usize];
     ["Offset of field: OrtApi::ValueInfo_IsConstantInitializer"]
         [::core::mem::offset_of!(OrtApi, ValueInfo_IsConstantInitializer) - 2648usize];
     ["Offset of field: OrtApi::ValueInfo_IsFromOuterScope"]
@@ -637,7 +659,15 @@ const _: () = {
         [::core::mem::offset_of!(OrtApi, Node_GetSubgraphs) - 2928usize];
     ["Offset of field: OrtApi::unused_367"][::core::mem::offset_of!(OrtApi, unused_367) - 2936usize];
     ["Offset of field: OrtApi::Node_GetEpName"][::core::mem::offset_of!(OrtApi, Node_GetEpName) - 2944usize];
-    ["Offset of field: OrtApi::unused_369"][::core::mem::offset_of!(OrtApi, unused_369) - 2952usize];
+    ["Offset of field: OrtApi::ReleaseExternalInitializerInfo"]
+        [::core::mem::offset_of!(OrtApi, ReleaseExternalInitializerInfo) - 2952usize];
+    ["Offset of field: OrtApi::ExternalInitializerInfo_GetFilePath"]
+        [::core::mem::offset_of!(OrtApi, ExternalInitializerInfo_GetFilePath) - 2960usize];
+    ["Offset of field: OrtApi::ExternalInitializerInfo_GetFileOffset"]
+        [::core::mem::offset_of!(OrtApi, ExternalInitializerInfo_GetFileOffset) - 2968usize];
+    ["Offset of field: OrtApi::ExternalInitializerInfo_GetByteSize"]
+        [::core::mem::offset_of!(OrtApi, ExternalInitializerInfo_GetByteSize) - 2976usize];
+    ["Offset of field: OrtApi::unused_373"][::core::mem::offset_of!(OrtApi, unused_373) - 2984usize];
     ["Offset of field: OrtApi::GetTensorData"][::core::mem::offset_of!(OrtApi, GetTensorData) - 3024usize];
     ["Offset of field: OrtApi::GetSessionOptionsConfigEntries"]
         [::core::mem::offset_of!(OrtApi, GetSessionOptionsConfigEntries) - 3032usize];

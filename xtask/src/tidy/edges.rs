@@ -50,10 +50,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip-isolation",
         &["polychip-abi", "polychip-ops", "polychip-sdk"],
     ),
-    (
-        "polychip-plugin-host",
-        &["polychip-host", "polychip-isolation"],
-    ),
+    ("polychip-plugin-host", &["polychip-host", "polychip-isolation"]),
     ("polychip-sdk", &["polychip-abi", "polychip-ops"]),
     (
         "polychip-reference",

@@ -1,9 +1,11 @@
 //! What counts and what does not.
 
+use bytes::Bytes;
+use polychip_ops::{DType, TensorType};
 use proptest::prelude::*;
 
-use super::{content, structure};
-use crate::{Graph, arbitrary, text};
+use super::{ConstantHashes, LARGE, content, content_with, structure};
+use crate::{Constant, Graph, Tensor, arbitrary, text};
 
 fn graph(text: &str) -> Graph {
     text::parse(text).unwrap()
@@ -107,6 +109,39 @@ fn bodies_count_and_their_captures_have_no_order() {
     assert_eq!(of("t1 -> t1, t0 -> t0", &format!("{b}\n{a}"), "Sub"), base);
     assert_ne!(of("t0 -> t0, t1 -> t1", &format!("{a}\n{b}"), "Mul"), base);
     assert_ne!(of("t1 -> t1, t0 -> t0", &format!("{a}\n{b}"), "Sub"), base);
+}
+
+#[test]
+fn known_hashes_of_large_constants_are_used() {
+    let with = |bytes: &Bytes| {
+        let mut graph = graph(BASE);
+        let ty = TensorType::known(DType::U8, &[bytes.len()]);
+        let large = graph.add_tensor(Tensor::constant("l", ty, Constant::new(bytes.clone())));
+        graph.outputs.push(large);
+        graph
+    };
+    let [one, other] = [1u8, 2].map(|value| Bytes::from(vec![value; LARGE]));
+    let hashes = |of: &Bytes, at: &Bytes| {
+        let mut hashes = ConstantHashes::default();
+        hashes.add(at.clone(), *blake3::hash(of).as_bytes());
+        hashes
+    };
+    assert_ne!(content(&with(&one)), content(&with(&other)));
+    assert_eq!(
+        content_with(&with(&one), &hashes(&one, &one)),
+        content(&with(&one))
+    );
+    // the bytes are not read
+    assert_eq!(
+        content_with(&with(&one), &hashes(&other, &one)),
+        content(&with(&other))
+    );
+    // the same bytes elsewhere are
+    let copy = Bytes::copy_from_slice(&one);
+    assert_eq!(
+        content_with(&with(&copy), &hashes(&other, &one)),
+        content(&with(&one))
+    );
 }
 
 proptest! {

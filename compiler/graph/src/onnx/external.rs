@@ -12,7 +12,7 @@ use std::io;
 use bytes::Bytes;
 
 use super::content;
-use crate::Error;
+use crate::{Error, FileSlice};
 
 /// Opens the files that a model refers to.
 pub trait ExternalData {
@@ -40,8 +40,8 @@ impl ExternalData for NoExternalData {
 /// The files of one model, opened as they are needed.
 pub(crate) struct Files<'a> {
     opener: &'a dyn ExternalData,
-    /// The model itself.
-    model: Bytes,
+    /// The model itself, then files in which raw data may lie, by index.
+    mapped: Vec<Bytes>,
     open: BTreeMap<String, (u32, Bytes)>,
     /// Locations in the order of opening; the model itself first.
     names: Vec<String>,
@@ -55,11 +55,20 @@ impl<'a> Files<'a> {
     pub(crate) fn new(model: Bytes, opener: &'a dyn ExternalData) -> Files<'a> {
         Files {
             opener,
-            model,
+            mapped: vec![model],
             open: BTreeMap::new(),
             names: vec![String::new()],
             whole: BTreeMap::new(),
             is_partial: false,
+        }
+    }
+
+    /// Files that are mapped already, by name; the first one is the model itself. Raw data of the messages lie in them.
+    pub(crate) fn over(mapped: &[(String, Bytes)]) -> Files<'static> {
+        Files {
+            mapped: mapped.iter().map(|(_, bytes)| bytes.clone()).collect(),
+            names: mapped.iter().map(|(name, _)| name.clone()).collect(),
+            ..Files::new(Bytes::new(), &NoExternalData)
         }
     }
 
@@ -107,11 +116,16 @@ impl<'a> Files<'a> {
         Ok(found)
     }
 
-    /// Offset of a slice in the model's own bytes, if it lies there.
-    pub(crate) fn offset_in_model(&self, slice: &Bytes) -> Option<u64> {
-        let offset = slice.as_ptr().addr().checked_sub(self.model.as_ptr().addr())?;
-        let end = offset.checked_add(slice.len())?;
-        (end <= self.model.len()).then_some(offset as u64)
+    /// The place of a slice in the model's own bytes or in a mapped file, if it lies there.
+    pub(crate) fn place(&self, slice: &Bytes) -> Option<FileSlice> {
+        let mut mapped = self.mapped.iter().enumerate();
+        mapped.find_map(|(file, bytes)| {
+            let offset = slice.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
+            let end = offset.checked_add(slice.len())?;
+            let file = u32::try_from(file).ok()?;
+            let offset = (end <= bytes.len()).then_some(offset as u64)?;
+            Some(FileSlice { file, offset })
+        })
     }
 
     /// `length` bytes (to the end of the file if not given) from `offset` of the file at `location`.

@@ -58,6 +58,20 @@ pub fn import_model(model: Model, external: &dyn ExternalData, options: &Options
     read(model, Files::new(Bytes::new(), external), options)
 }
 
+/// As [`import_model`], for messages whose raw data may lie in mapped files: such constants state their place there
+/// ([`Constant::file`](crate::Constant::file)). The files have names, which the graph lists in this order; the first
+/// one is the model's own file.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_model_over(
+    model: Model,
+    mapped: &[(String, Bytes)],
+    options: &Options,
+) -> Result<Graph, Error> {
+    read(model, Files::over(mapped), options)
+}
+
 fn read(mut model: Model, files: Files<'_>, options: &Options) -> Result<Graph, Error> {
     let graph = model
         .graph

@@ -97,9 +97,7 @@ pub(super) fn constant(tensor: &Tensor, files: &mut Files<'_>) -> Result<(Tensor
     {
         Constant {
             bytes: raw.clone(),
-            file: files
-                .offset_in_model(raw)
-                .map(|offset| FileSlice { file: 0, offset }),
+            file: files.place(raw),
         }
     } else {
         Constant::new(typed(tensor, dtype, elements)?)

@@ -161,6 +161,7 @@ unsafe fn compile_options(options: *const polychip_compile_options, ports: usize
         threads: raw.threads,
         operating_point: (raw.operating_point != abi::POLYCHIP_NO_INDEX).then_some(raw.operating_point),
         ports: requests,
+        lean_blob: raw.flags & abi::POLYCHIP_COMPILE_LEAN_BLOB != 0,
     })
 }
 

@@ -242,8 +242,8 @@ fn import_memfd(bench: &Bench) -> Judgement {
     use std::os::fd::AsRawFd as _;
     let system = |error: rustix::io::Errno| Stop::Failed(format!("the system: {error}"));
     let file = |bytes: u64| {
-        let file =
-            rustix::fs::memfd_create("conformance", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(system)?;
+        let file = rustix::fs::memfd_create("conformance", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(system)?;
         rustix::fs::ftruncate(&file, bytes).map_err(system)?;
         Ok::<_, Stop>(file)
     };

@@ -166,6 +166,58 @@ fn cached_blobs_load_and_damaged_ones_are_refused() {
 }
 
 #[test]
+fn lean_blob_loads_with_weights_packed_again() {
+    let host = linked();
+    let device = &host.devices()[0];
+    let graph = conv_graph();
+    let flat = FlatGraph::new(&graph, &[])
+        .unwrap()
+        .with_fingerprints([1; 32], [2; 32]);
+    let options = |lean_blob| CompileOptions {
+        lean_blob,
+        ..CompileOptions::default()
+    };
+    let bytes = |lean| {
+        let mut blob = device.compile(&flat, &options(lean)).unwrap();
+        blob.bytes().unwrap().to_vec()
+    };
+    let (lean, whole) = (bytes(true), bytes(false));
+    // the weights are 144 floats
+    assert!(
+        lean.len() + 4 * 144 <= whole.len(),
+        "{} of {}",
+        lean.len(),
+        whole.len()
+    );
+    let x = floats(&ramp(100));
+    let answer = |bytes: &[u8]| {
+        let executable = device.load_bytes(bytes.to_vec().into(), &flat, 1).unwrap();
+        let mut bench = Bench::of(device, executable);
+        bench.run(std::slice::from_ref(&x));
+        bench.read(1)
+    };
+    assert_eq!(answer(&lean), answer(&whole));
+    let refused = |device: &polychip_host::Device, bytes: &[u8], flat: &FlatGraph| {
+        let loaded = device.load_bytes(bytes.to_vec().into(), flat, 1).map(drop);
+        assert_eq!(loaded.unwrap_err().kind(), polychip_host::ErrorKind::BadBlob);
+    };
+    let mut torn = lean.clone();
+    torn[lean.len() - 1] ^= 1;
+    refused(device, &torn, &flat);
+    let other = FlatGraph::new(&graph, &[])
+        .unwrap()
+        .with_fingerprints([1; 32], [3; 32]);
+    refused(device, &lean, &other);
+    let scalar = Host::builder()
+        .linked(polychip_cpu::query)
+        .configure("cpu", "isa", "scalar")
+        .build();
+    if scalar.devices()[0].info().settings != device.info().settings {
+        refused(&scalar.devices()[0], &lean, &flat);
+    }
+}
+
+#[test]
 fn unawaited_run_completes_and_runs_chain() {
     let host = linked();
     let device = &host.devices()[0];

@@ -225,11 +225,15 @@ impl Foreign<'_, '_> {
             .with_str(Attr::PaddingMode, "border");
         let inner = self.with(Op::GridSample, &[pictures, grid], attributes, "inner")?;
         let mut outside = Vec::new();
-        for (x, role) in [(across, "out.x"), (down, "out.y")] {
-            let zero = self.number(0.0, x, &format!("{role}.zero"))?;
-            let one = self.number(1.0, x, &format!("{role}.one"))?;
-            let low = self.step(Op::Less, &[x, zero], &format!("{role}.low"))?;
-            let high = self.step(Op::Greater, &[x, one], &format!("{role}.high"))?;
+        for (part, axis, role) in [(across, 3, "out.x"), (down, 2, "out.y")] {
+            let size = self.extent(x, axis, &format!("{role}.size"))?;
+            let size = self.step(Op::CastLike, &[size, part], &format!("{role}.real"))?;
+            let last = self.by(Op::Sub, size, 1.0, &format!("{role}.last"))?;
+            // in pixels: of one pixel, no place is outside
+            let place = self.step(Op::Mul, &[part, last], &format!("{role}.place"))?;
+            let zero = self.number(0.0, place, &format!("{role}.zero"))?;
+            let low = self.step(Op::Less, &[place, zero], &format!("{role}.low"))?;
+            let high = self.step(Op::Greater, &[place, last], &format!("{role}.high"))?;
             outside.push(self.step(Op::Or, &[low, high], role)?);
         }
         let outside = self.step(Op::Or, &outside, "outside")?;
