@@ -19,9 +19,6 @@ use crate::step::{Given, Nested, Operands, ValueId, Wanted, tensor_from_bytes};
 use crate::tune::Choices;
 use crate::work::{Class, Repeated, rounds};
 
-/// Results and scratch of a step are numbered by bits.
-const MOST_RESULTS: usize = 60;
-
 /// A body with the places of what it captures among the step's operands.
 pub(super) struct Body {
     pub(super) nested: Option<Nested>,
@@ -51,9 +48,6 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let tensors = node.reads().chain(node.writes());
     let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
     if parts.len() != wanted
-        || parts
-            .iter()
-            .any(|part| 3 * part.part.outputs.len() + 1 > MOST_RESULTS)
         || !tensors.into_iter().all(plain)
         || !parts.iter().all(|part| fits(l, node, part))
     {
