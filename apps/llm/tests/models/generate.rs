@@ -184,10 +184,7 @@ fn sequence_reuses_another_kv_cache() {
     assert_eq!(second.tokens(), &text[..20]);
     let expected = first.append(&[50]).unwrap().to_vec();
     second.append(&text[20..]).unwrap();
-    let found = second.append(&[50]).unwrap();
-    // a graph that is made again may get other kernels, timed on a busy machine: they change the last bits too
-    let is_near = |(a, b): (&f32, &f32)| (a - b).abs() < 2e-5;
-    assert!(found.iter().zip(&expected).all(is_near), "{found:?} {expected:?}");
+    assert_eq!(second.append(&[50]).unwrap(), expected);
     // more than there is, and of another model
     second.copy(&first, 1000).unwrap();
     assert_eq!(second.tokens(), first.tokens());
