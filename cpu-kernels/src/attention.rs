@@ -89,7 +89,9 @@ impl HeadStrides {
         Some((len, apart))
     }
 
-    fn at(&self, batch: usize, head: usize) -> usize {
+    /// The index of the first element of a head.
+    #[must_use]
+    pub fn at(&self, batch: usize, head: usize) -> usize {
         batch * self.batch + head * self.head
     }
 }
@@ -204,6 +206,18 @@ pub struct AttentionPlan {
 }
 
 impl AttentionPlan {
+    /// Elements of the queries, the keys, the values, the mask and the result.
+    #[must_use]
+    pub fn lengths(&self) -> [usize; 5] {
+        self.needed
+    }
+
+    /// Whether keys and values are read where they lie, because the queries are few.
+    #[must_use]
+    pub fn is_for_few_queries(&self) -> bool {
+        self.few.is_some()
+    }
+
     /// Plans an attention whose operands are of `elements`; its result is of them or of `f32`.
     ///
     /// # Errors
@@ -565,4 +579,41 @@ impl<A: Load> Kernel for &Weights<'_, A> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponentials_of_nonpositive_values() {
+        struct Exponentials<'a>(&'a mut [f32]);
+        impl Kernel for Exponentials<'_> {
+            type Output = ();
+            #[inline(always)]
+            fn run<S: Simd>(self, s: S) {
+                for x in self.0.chunks_exact_mut(S::LANES) {
+                    let at = x.as_mut_ptr();
+                    // SAFETY: a chunk holds LANES values.
+                    unsafe { s.store(at, math::exp_below_zero(s, s.load(at))) };
+                }
+            }
+        }
+        const COUNT: u16 = 25_600;
+        let x: Vec<f32> = (0..COUNT)
+            .map(|i| f32::from(i) * (-87.0 / f32::from(COUNT)))
+            .collect();
+        for isa in Isa::available() {
+            let mut y = x.clone();
+            isa.run(Exponentials(&mut y));
+            let mut worst = 0f64;
+            for (&x, &y) in x.iter().zip(&y) {
+                let want = f64::from(x).exp();
+                worst = worst.max((f64::from(y) - want).abs() / want);
+            }
+            assert!(worst < 1.5e-7, "{isa:?}: {worst:e}");
+            let mut y = vec![f32::NEG_INFINITY; 64];
+            y[1..4].copy_from_slice(&[-88.1, -1e30, f32::NAN]);
+            isa.run(Exponentials(&mut y));
+            assert_eq!(y[..3], [0.0; 3], "{isa:?}");
+            assert!(y[3].is_nan(), "{isa:?}");
+        }
+    }
+}

@@ -724,6 +724,3 @@ impl ConvPlan {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;

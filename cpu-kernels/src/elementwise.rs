@@ -338,6 +338,3 @@ fn row<T: Copy>(x: &[T], at: isize, step: isize, len: usize) -> Row<'_, T> {
         _ => Row::One(x[at]),
     }
 }
-
-#[cfg(test)]
-mod tests;

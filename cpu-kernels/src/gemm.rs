@@ -753,6 +753,3 @@ impl Panel for f32 {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -592,6 +592,3 @@ impl RegionPlan {
         (clamped(y, h), clamped(x, w))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -55,8 +55,12 @@ impl Slice<'_> {
 }
 
 impl<'a> Slice<'a> {
-    /// The elements of an operand that must be of `f32`.
-    pub(crate) fn f32s(self) -> &'a [f32] {
+    /// The elements of an operand of `f32`.
+    ///
+    /// # Panics
+    /// The operand is of bf16.
+    #[must_use]
+    pub fn f32s(self) -> &'a [f32] {
         match self {
             Slice::F32(x) => x,
             Slice::Bf16(_) => panic!("an operand of bf16 where f32 is needed"),

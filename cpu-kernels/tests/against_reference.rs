@@ -1,7 +1,7 @@
 //! Every class of vector kernels against the scalar reference, over random shapes, axes, alignments and tails, with NaN,
 //! infinities, denormals, signed zeros and tensors of no elements, on each instruction set of this machine.
 //!
-//! Not here: functions' error bounds, convolutions and packed products (beside the kernels); bytes and 16-bit floats.
+//! Not here: functions' error bounds, convolutions and packed products (`kernels`); bytes and 16-bit floats.
 
 use std::sync::LazyLock;
 

@@ -44,15 +44,20 @@ impl Window {
     }
 
     /// Taps of the window.
-    pub(crate) fn taps(&self) -> usize {
+    #[must_use]
+    pub fn taps(&self) -> usize {
         self.kernel.iter().product()
     }
 
-    pub(crate) fn in_pixels(&self) -> usize {
+    /// Pixels of an input image.
+    #[must_use]
+    pub fn in_pixels(&self) -> usize {
         self.input.iter().product()
     }
 
-    pub(crate) fn out_pixels(&self) -> usize {
+    /// Pixels of an output image.
+    #[must_use]
+    pub fn out_pixels(&self) -> usize {
         self.output.iter().product()
     }
 
@@ -112,7 +117,8 @@ impl Window {
     }
 
     /// The input coordinate of tap 0 of output pixel `pixel` of an image.
-    pub(crate) fn first_tap(&self, pixel: usize) -> [isize; 3] {
+    #[must_use]
+    pub fn first_tap(&self, pixel: usize) -> [isize; 3] {
         self.first_of(self.place(pixel))
     }
 

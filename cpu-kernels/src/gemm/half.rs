@@ -537,6 +537,3 @@ impl<H: Half> Kernel for OneRow<H> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

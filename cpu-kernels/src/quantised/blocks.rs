@@ -429,6 +429,3 @@ pub fn run_all(
         pool.run(chunks, &run);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -607,6 +607,3 @@ impl ConvPlan {
 
 /// Bytes of a padded image below which one thread makes it: some microseconds.
 const PAD_ALONE: usize = 128 * 1024;
-
-#[cfg(test)]
-mod tests;

@@ -23,7 +23,8 @@ impl CodeRange {
     }
 
     /// The limits less the zero, as floats.
-    pub(crate) fn limits(self) -> (f32, f32) {
+    #[must_use]
+    pub fn limits(self) -> (f32, f32) {
         let zero = f32::from(self.zero);
         (f32::from(self.low) - zero, f32::from(self.high) - zero)
     }

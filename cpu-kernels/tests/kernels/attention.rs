@@ -1,10 +1,15 @@
 //! Attention against the scalar reference, over random shapes, layouts, masks and windows.
 
-use super::*;
-use crate::reference::Tensor;
-use crate::reference::attention::{Attention, Shown, attention};
-use crate::reference::element::Element;
+mod cached;
+mod rotary;
+
 use half::bf16;
+use polychip_cpu_kernels::attention::*;
+use polychip_cpu_kernels::gemm::Elements;
+use polychip_cpu_kernels::reference::Tensor;
+use polychip_cpu_kernels::reference::attention::{Attention, Shown, attention};
+use polychip_cpu_kernels::reference::element::Element;
+use polychip_cpu_kernels::{Isa, ThreadPool};
 
 /// Numbers that look random.
 struct Numbers(u64);
@@ -47,7 +52,7 @@ fn gathered(data: &[f32], strides: HeadStrides, [batch, heads, rows, size]: [usi
 /// Runs one shape in every element type on one instruction set and compares.
 fn check(isa: Isa, pool: &ThreadPool, p: AttentionParams, numbers: &mut Numbers) {
     let plan = AttentionPlan::of(Elements::F32, isa, p).unwrap();
-    let [q_len, k_len, v_len, mask_len, out_len] = plan.needed;
+    let [q_len, k_len, v_len, mask_len, out_len] = plan.lengths();
     let (q, k, v) = (
         numbers.values(q_len),
         numbers.values(k_len),
@@ -201,7 +206,7 @@ fn few_queries_read_keys_in_place() {
         }
         for isa in Isa::available() {
             let plan = AttentionPlan::of(Elements::F32, isa, p).unwrap();
-            few += usize::from(plan.few.is_some());
+            few += usize::from(plan.is_for_few_queries());
             check(isa, &pools[round % 2], p, n);
         }
     }
@@ -244,7 +249,7 @@ fn large_scores_hidden_queries_and_nan() {
         };
         for isa in Isa::available() {
             let plan = AttentionPlan::of(Elements::F32, isa, p).unwrap();
-            assert_eq!(plan.few.is_some(), times == 1);
+            assert_eq!(plan.is_for_few_queries(), times == 1);
             let mut scratch = vec![f32::NAN; plan.scratch_len(&pool)];
             let mut y = vec![f32::NAN; q.len()];
             plan.run(&pool, &q, &k, &v, Some(&mask), &mut y, &mut scratch);
@@ -299,39 +304,4 @@ fn shapes_without_elements_and_wrong_ones() {
         .is_err()
     );
     assert!(of(AttentionParams::dense(1, 1, usize::MAX / 2, 3, 2)).is_err());
-}
-
-#[test]
-fn exponentials_of_nonpositive_values() {
-    struct Exponentials<'a>(&'a mut [f32]);
-    impl Kernel for Exponentials<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Simd>(self, s: S) {
-            for x in self.0.chunks_exact_mut(S::LANES) {
-                let at = x.as_mut_ptr();
-                // SAFETY: a chunk holds LANES values.
-                unsafe { s.store(at, math::exp_below_zero(s, s.load(at))) };
-            }
-        }
-    }
-    const COUNT: u16 = 25_600;
-    let x: Vec<f32> = (0..COUNT)
-        .map(|i| f32::from(i) * (-87.0 / f32::from(COUNT)))
-        .collect();
-    for isa in Isa::available() {
-        let mut y = x.clone();
-        isa.run(Exponentials(&mut y));
-        let mut worst = 0f64;
-        for (&x, &y) in x.iter().zip(&y) {
-            let want = f64::from(x).exp();
-            worst = worst.max((f64::from(y) - want).abs() / want);
-        }
-        assert!(worst < 1.5e-7, "{isa:?}: {worst:e}");
-        let mut y = vec![f32::NEG_INFINITY; 64];
-        y[1..4].copy_from_slice(&[-88.1, -1e30, f32::NAN]);
-        isa.run(Exponentials(&mut y));
-        assert_eq!(y[..3], [0.0; 3], "{isa:?}");
-        assert!(y[3].is_nan(), "{isa:?}");
-    }
 }

@@ -1,7 +1,9 @@
 //! Convolutions against plain nested loops in `f64`, over odd shapes and every instruction set of this CPU.
 
-use super::*;
-use crate::{Residual, Unary};
+use half::bf16;
+use polychip_cpu_kernels::conv::*;
+use polychip_cpu_kernels::gemm::Elements;
+use polychip_cpu_kernels::{Epilogue, Isa, Residual, ThreadPool, Unary};
 
 fn numbers(len: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12345);

@@ -1,9 +1,10 @@
 //! Sampling against the scalar reference.
 
-use super::*;
-use crate::reference::resize::{self, Interpolation, Nearest};
-use crate::reference::window::Window;
-use crate::reference::{Element, Tensor, conv, pool};
+use polychip_cpu_kernels::reference::resize::{self, Interpolation, Nearest, Outside};
+use polychip_cpu_kernels::reference::window::Window;
+use polychip_cpu_kernels::reference::{Element, Tensor, conv, pool};
+use polychip_cpu_kernels::sample::*;
+use polychip_cpu_kernels::{Isa, ThreadPool};
 
 fn numbers(len: usize, low: f32, high: f32, seed: usize) -> Vec<f32> {
     (0..len)

@@ -1,8 +1,9 @@
 //! Products with 16-bit floats against those with the same floats widened beforehand, and against the crate `half`.
 
-use super::*;
-use crate::gemm::GemmPlan;
-use crate::{Residual, Unary};
+use half::{bf16, f16};
+use polychip_cpu_kernels::gemm::*;
+use polychip_cpu_kernels::gemm::{GemmPlan, Matrix};
+use polychip_cpu_kernels::{Epilogue, Isa, Residual, ThreadPool, Unary};
 
 const TYPES: [HalfType; 2] = [HalfType::F16, HalfType::Bf16];
 

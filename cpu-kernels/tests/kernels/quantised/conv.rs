@@ -1,7 +1,9 @@
 //! Convolutions of codes against plain nested loops, over random shapes, zeros and strides and every instruction set.
 
-use super::super::{CodeRange, Sum};
-use super::*;
+use polychip_cpu_kernels::conv::{ConvParams, Window};
+use polychip_cpu_kernels::quantised::*;
+use polychip_cpu_kernels::quantised::{CodeRange, Sum};
+use polychip_cpu_kernels::{Isa, ThreadPool};
 
 /// Numbers that look random.
 struct Random(u32);
@@ -320,7 +322,7 @@ fn elementwise_functions_match_their_definitions() {
                 b: 0.25,
                 shift: -3.0,
             };
-            super::super::add(isa, &pool, &a, &b, sum, codes, &mut y);
+            polychip_cpu_kernels::quantised::add(isa, &pool, &a, &b, sum, codes, &mut y);
             for i in 0..len {
                 assert_eq!(
                     y[i],
@@ -328,13 +330,13 @@ fn elementwise_functions_match_their_definitions() {
                     "{isa:?} {i}"
                 );
             }
-            super::super::multiply(isa, &pool, (&a, &b), [9, 130], 0.125, codes, &mut y);
+            polychip_cpu_kernels::quantised::multiply(isa, &pool, (&a, &b), [9, 130], 0.125, codes, &mut y);
             for i in 0..len {
                 let want = clamp((f32::from(a[i]) - 9.0) * (f32::from(b[i]) - 130.0) * 0.125);
                 assert_eq!(y[i], want, "{isa:?} {i}");
             }
             let mut floats = vec![0.0; len];
-            super::super::dequantise(isa, &pool, &a, 0.5, 11, &mut floats);
+            polychip_cpu_kernels::quantised::dequantise(isa, &pool, &a, 0.5, 11, &mut floats);
             for i in 0..len {
                 assert_eq!(floats[i], (f32::from(a[i]) - 11.0) * 0.5);
             }
@@ -342,7 +344,7 @@ fn elementwise_functions_match_their_definitions() {
             for (x, odd) in floats.iter_mut().zip(odd) {
                 *x = odd;
             }
-            super::super::quantise(isa, &pool, &floats, 0.75, codes, &mut y);
+            polychip_cpu_kernels::quantised::quantise(isa, &pool, &floats, 0.75, codes, &mut y);
             for i in 0..len {
                 let x = floats[i] / 0.75;
                 let want = if x.is_nan() { 10 } else { clamp(x) };
@@ -353,12 +355,12 @@ fn elementwise_functions_match_their_definitions() {
             let row = len / parts;
             let (x, stride) = (&a[..row * parts], row + 3);
             let mut y = vec![7; 5 + parts * stride];
-            let rows = super::super::Rows {
+            let rows = polychip_cpu_kernels::quantised::Rows {
                 len: row.max(1),
                 offset: 5,
                 stride,
             };
-            super::super::requantise(isa, &pool, x, (0.5, 11), 0.75, codes, rows, &mut y);
+            polychip_cpu_kernels::quantised::requantise(isa, &pool, x, (0.5, 11), 0.75, codes, rows, &mut y);
             for (i, &x) in x.iter().enumerate() {
                 let want = clamp((f32::from(x) - 11.0) * 0.5 / 0.75);
                 assert_eq!(y[5 + i / row * stride + i % row], want, "{isa:?} {i}");
@@ -366,17 +368,17 @@ fn elementwise_functions_match_their_definitions() {
             assert_eq!((y[4], y[5 + row]), (7, 7), "{isa:?}");
         }
         let mut y = vec![0; len];
-        super::super::flip(&pool, &a, &mut y);
+        polychip_cpu_kernels::quantised::flip(&pool, &a, &mut y);
         assert!(y.iter().zip(&a).all(|(&y, &a)| y == (a as i8 as i16 + 128) as u8));
         let table: [u8; 256] = std::array::from_fn(|i| (i * 7) as u8);
-        super::super::map(&pool, &table, &a, &mut y);
+        polychip_cpu_kernels::quantised::map(&pool, &table, &a, &mut y);
         assert!(y.iter().zip(&a).all(|(&y, &a)| y == a.wrapping_mul(7)));
     }
     // a shorter right operand repeats
     let (a, b) = (r.bytes(12), r.bytes(4));
     for isa in Isa::available() {
         let mut y = vec![0; 12];
-        super::super::multiply(
+        polychip_cpu_kernels::quantised::multiply(
             isa,
             &pool,
             (&a, &b),
@@ -404,16 +406,16 @@ fn pools_match_their_definitions() {
         let len = batch * window.out_pixels() * channels;
         for isa in Isa::available() {
             let (mut most, mut mean) = (vec![1; len], vec![1; len]);
-            super::super::max_pool(isa, &pool, (batch, channels), &window, &x, &mut most);
+            polychip_cpu_kernels::quantised::max_pool(isa, &pool, (batch, channels), &window, &x, &mut most);
             let pads_end = [0, window.pads[1], window.pads[2]];
-            let shape = crate::pool::PoolParams {
+            let shape = polychip_cpu_kernels::pool::PoolParams {
                 batch,
                 channels,
                 window,
                 pads_end,
             };
             let padding = round % 2 == 0;
-            let plan = super::super::AveragePlan::new(shape, padding).unwrap();
+            let plan = polychip_cpu_kernels::quantised::AveragePlan::new(shape, padding).unwrap();
             plan.run(isa, &pool, &x, zero, 0.5, codes, &mut mean);
             for i in 0..len {
                 let (pixel, c) = (i / channels, i % channels);

@@ -1,7 +1,8 @@
 //! Products with blocks against an `f64` product of weights that are decoded one by one.
 
-use super::*;
 use half::f16;
+use polychip_cpu_kernels::quantised::*;
+use polychip_cpu_kernels::{Isa, ThreadPool};
 use proptest::prelude::*;
 
 /// Numbers that look random.

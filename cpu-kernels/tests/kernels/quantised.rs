@@ -1,0 +1,5 @@
+//! Kernels of codes.
+
+mod blocks;
+mod conv;
+mod int4;
