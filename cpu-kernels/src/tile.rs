@@ -320,11 +320,8 @@ impl<A: Element, E: Load, const MR: usize, const NV: usize> Kernel for Tile<A, E
             let (p, rows, panel) = (A::product(s), t.rows.cast(), t.panel.cast());
             let depth = (taps, k / A::PER_WORD, a_step * 4);
             let b_step = b_step * <A::Product<S> as Product>::PANEL_BYTES;
-            if k.is_multiple_of(A::PER_WORD) {
-                accumulate_in_pieces(p, rows, depth, panel, b_step, ahead, &mut acc);
-            } else {
-                accumulate_elements(p, rows, depth, true, panel, b_step, ahead, &mut acc);
-            }
+            let rest = !k.is_multiple_of(A::PER_WORD);
+            accumulate_in_pieces(p, rows, depth, rest, panel, b_step, ahead, &mut acc);
         }
         // Each pass over the accumulators is short enough to be unrolled whole: an index that is not a constant
         // would move them from registers to memory, in the loop above too.
@@ -377,15 +374,17 @@ impl<A: Element, E: Load, const MR: usize, const NV: usize> Kernel for Tile<A, E
 /// Words that are summed up in one chain: longer ones in pieces, so that rounding errors grow with the root of the depth.
 pub(crate) const LONGEST_CHAIN: usize = 256;
 
-/// [`accumulate`] in pieces, whose sums are added up.
+/// [`accumulate`] in pieces, whose sums are added up. With `rest`, each tap ends with the first element of one more word,
+/// which has a group of its own.
 ///
 /// # Safety
-/// As [`accumulate`].
+/// As [`accumulate`], with that element and group.
 #[inline(always)]
 unsafe fn accumulate_in_pieces<S: Simd, P: Product<S = S, Sum = S::F>, const MR: usize, const NV: usize>(
     p: P,
     rows: *const *const u8,
     (taps, words, a_step): (usize, usize, usize),
+    rest: bool,
     panel: *const u8,
     b_step: usize,
     ahead: Ahead,
@@ -397,20 +396,33 @@ unsafe fn accumulate_in_pieces<S: Simd, P: Product<S = S, Sum = S::F>, const MR:
     } else {
         (LONGEST_CHAIN / words.max(1), words)
     };
+    let in_pieces = taps > tap_step || words > word_step;
+    let groups = words + usize::from(rest);
     let mut total = [[s.splat(0.0); NV]; MR];
     let (mut tap, mut word) = (0, 0);
     loop {
         let (some_taps, some_words) = (tap_step.min(taps - tap), word_step.min(words - word));
+        let ends_tap = word + some_words == words;
         // SAFETY: the piece lies within what the caller promises.
         unsafe {
             let rows = rows.add(tap * MR);
-            let panel = panel.wrapping_add((tap * words + word) * b_step);
+            let panel = panel.wrapping_add((tap * groups + word) * b_step);
             let depth = (some_taps, some_words, a_step);
             let ahead = ahead.after(tap * words + word);
-            accumulate_from(p, rows, depth, word * a_step, false, panel, b_step, ahead, acc);
+            accumulate_from(
+                p,
+                rows,
+                depth,
+                word * a_step,
+                rest && ends_tap,
+                panel,
+                b_step,
+                ahead,
+                acc,
+            );
         }
         word += some_words;
-        if word == words {
+        if ends_tap {
             (tap, word) = (tap + some_taps, 0);
         }
         if tap >= taps {
@@ -423,7 +435,7 @@ unsafe fn accumulate_in_pieces<S: Simd, P: Product<S = S, Sum = S::F>, const MR:
         }
         *acc = [[s.splat(0.0); NV]; MR];
     }
-    if taps * words > LONGEST_CHAIN {
+    if in_pieces {
         for (total, acc) in total.iter().zip(acc) {
             for (total, x) in total.iter().zip(acc) {
                 *x = s.add(*total, *x);
@@ -448,32 +460,25 @@ pub(crate) unsafe fn accumulate<P: Product, const MR: usize, const NV: usize>(
     acc: &mut [[P::Sum; NV]; MR],
 ) {
     // SAFETY: as the caller promises.
-    unsafe { accumulate_elements(p, rows, (taps, words, a_step), false, panel, b_step, ahead, acc) };
+    unsafe {
+        accumulate_from(
+            p,
+            rows,
+            (taps, words, a_step),
+            0,
+            false,
+            panel,
+            b_step,
+            ahead,
+            acc,
+        )
+    };
 }
 
-/// [`accumulate`] where each tap may end with the first element of one more word, which has a group of its own.
+/// [`accumulate`] from so many bytes behind each row pointer on, and with `rest` the first element of one more word a tap.
 ///
 /// # Safety
-/// As [`accumulate`], with that element and group.
-#[inline(always)]
-unsafe fn accumulate_elements<P: Product, const MR: usize, const NV: usize>(
-    p: P,
-    rows: *const *const u8,
-    (taps, words, a_step): (usize, usize, usize),
-    rest: bool,
-    panel: *const u8,
-    b_step: usize,
-    ahead: Ahead,
-    acc: &mut [[P::Sum; NV]; MR],
-) {
-    // SAFETY: as the caller promises.
-    unsafe { accumulate_from(p, rows, (taps, words, a_step), 0, rest, panel, b_step, ahead, acc) };
-}
-
-/// [`accumulate_elements`] from so many bytes behind each row pointer on.
-///
-/// # Safety
-/// As [`accumulate_elements`], of the words from there on.
+/// As [`accumulate`], of the words from there on, with that element and its group.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
