@@ -12,6 +12,7 @@ mod failure;
 mod objects;
 mod raw_graph;
 mod requests;
+mod restrict;
 mod runs;
 mod services;
 
@@ -25,6 +26,7 @@ use crate::frame::Channel;
 use crate::message::{Answer, Control, Event, Greeting, Hello, OPTIONAL, Request, VERSION};
 use crate::shared_file::MOST_DESCRIPTORS;
 use objects::Objects;
+pub use restrict::restrict;
 use services::HostClient;
 
 /// Everything of the process; it lives until the process ends.
@@ -47,14 +49,6 @@ fn control() -> Result<Channel, String> {
         .map_err(system)?;
     rustix::stdio::dup2_stdin(&null).map_err(system)?;
     Ok(Channel::new(control))
-}
-
-/// Takes from this process what a plugin does not need: new privileges through `exec`, and a life
-/// beyond that of the host's thread that watches it. Call it before the library is opened.
-pub fn restrict() {
-    // both exist since Linux 3.5; a kernel that refuses takes nothing
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let _ = rustix::thread::set_no_new_privs(true);
 }
 
 /// Tells the host why the plugin cannot be used.
