@@ -54,7 +54,7 @@ struct Taken<'a, T, I> {
 }
 
 impl<T: Copy, I: Index> Kernel for Taken<'_, T, I> {
-    /// Whether all indices name places.
+    /// Whether all indices name places; where not, the elements are arbitrary ones of the row.
     type Output = bool;
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> bool {
@@ -66,22 +66,22 @@ impl<T: Copy, I: Index> Kernel for Taken<'_, T, I> {
             along,
             size,
         } = self;
-        let size = size as i64;
-        let inside = at
-            .iter()
-            .fold(true, |all, index| all & (-size..size).contains(&index.wide()));
-        let last = at.len().saturating_sub(1) * step + (size as usize).saturating_sub(1) * along;
-        if !inside || last >= x.len() {
+        let last = at.len().saturating_sub(1) * step + size.saturating_sub(1) * along;
+        if size == 0 || last >= x.len() {
             return at.is_empty();
         }
+        let mut inside = true;
         for (column, (y, index)) in y.iter_mut().zip(at).enumerate() {
+            // read once: another process may write to the memory of the indices
             let index = index.wide();
-            let place = (index + (size & (index >> 63))) as usize;
+            let place = (index + (size as i64 & (index >> 63))) as u64;
+            inside &= place < size as u64;
+            let place = place.min(size as u64 - 1) as usize;
             // SAFETY: the place is below `size`, the column below the row's length, and the last element of the last column
             // lies in `x`, as was seen above.
             *y = unsafe { *x.get_unchecked(column * step + place * along) };
         }
-        true
+        inside
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use polychip_host::{Clock, Device, Host, Isolate, Query, Refusal, Store};
+use polychip_host::{Clock, Device, Host, Isolate, Query, Refusal, Store, trusted_variable};
 use polychip_profile::Profile;
 use polychip_profile::bundle::{PublicKey, Trust};
 
@@ -29,7 +29,8 @@ use crate::shared::Shared;
 use crate::support::Support;
 use crate::telemetry::files::Sensors;
 
-/// Environment variable with further plugin folders, separated as in `PATH`.
+/// Environment variable with further plugin folders, separated as in `PATH`. Ignored in a program with
+/// more privileges than its caller.
 const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
 
 /// Plugins, devices and profile, shared by all models and sessions. Clones share the same runtime.
@@ -526,7 +527,7 @@ impl Builder {
     fn all_folders(&self) -> Vec<PathBuf> {
         let mut folders = self.folders.clone();
         if self.usual_places {
-            if let Some(list) = std::env::var_os(PLUGINS_VARIABLE) {
+            if let Some(list) = trusted_variable(PLUGINS_VARIABLE) {
                 folders.extend(std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()));
             }
             let beside = std::env::current_exe()

@@ -79,7 +79,7 @@ environment:
   POLYCHIP_CONFIG   file of option defaults, instead of polychip/config.toml in the settings folder ($XDG_CONFIG_HOME or
                     ~/.config); holds options under \"Devices\" and \"Limits\", such as `threads = 4`, `devices = [\"cpu\", \"gpu\"]`;
                     the command line takes precedence; set it empty for no file
-  POLYCHIP_PLUGINS  folders to search for plugin libraries
+  POLYCHIP_PLUGINS  folders to search for plugin libraries; ignored in set-user-ID and set-group-ID programs
   NO_COLOR          no colours
 
 exit codes: 0 success, 1 a requested gate failed (--fail-on, --locked), 2 wrong usage, 3 bad model or input, 4 no device can run the model, 5 a device failed";

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 
 #[cfg(target_os = "linux")]
 fn serve(library: &std::path::Path) -> Result<(), String> {
-    polychip_isolation::restrict();
+    polychip_isolation::restrict()?;
     match polychip_host::open_library(library) {
         Ok(table) => polychip_isolation::serve(&table),
         Err(reason) => polychip_isolation::greet_failure(&reason),

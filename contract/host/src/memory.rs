@@ -384,9 +384,10 @@ impl Memory {
             let file =
                 rustix::fs::memfd_create("polychip", flags).map_err(|error| failed(error.to_string()))?;
             rustix::fs::ftruncate(&file, bytes.max(1)).map_err(|error| failed(error.to_string()))?;
-            // a process that gets the file must not be able to truncate it under this mapping
-            rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::SHRINK)
-                .map_err(|error| failed(error.to_string()))?;
+            // a process that gets the file must not be able to truncate it under this mapping, or to deny
+            // writing by further seals
+            let seals = rustix::fs::SealFlags::SHRINK | rustix::fs::SealFlags::SEAL;
+            rustix::fs::fcntl_add_seals(&file, seals).map_err(|error| failed(error.to_string()))?;
             let mapping = MmapRaw::map_raw(&file).map_err(|error| failed(error.to_string()))?;
             Ok(Memory {
                 shared: Arc::new(Shared {

@@ -6,7 +6,8 @@
 //!    descriptor.
 //! 2. Received descriptors are closed on `exec` and owned at once; a message that was cut is an
 //!    error.
-//! 3. A record in a file is read, not mapped, and its size is bounded.
+//! 3. A record in a file is read, not mapped. Its size is bounded by its type, and it cannot shrink
+//!    while it is read.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,15 +22,16 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::message::Received;
 use crate::shared_file::MOST_DESCRIPTORS;
 use crate::{message, shared_file};
 
 /// Largest record inside a message, in bytes; below the default socket buffer of 208 KiB.
 const INLINE: usize = 48 << 10;
-/// Largest record in a file, in bytes.
-const MOST_BYTES: u64 = 1 << 30;
+/// Descriptors that the kernel lets a message carry. With room for all, a message whose descriptors
+/// were cut came to a process without free descriptors.
+const KERNEL_DESCRIPTORS: usize = 253;
 
 const IN_MESSAGE: u8 = 0;
 const IN_FILE: u8 = 1;
@@ -43,6 +45,8 @@ pub(crate) enum Broken {
     TimedOut,
     /// What came is no record.
     Malformed(String),
+    /// A message came, but this process has no free descriptors for those that came with it.
+    NoDescriptors,
 }
 
 /// One end of a socket, with the buffer for its records.
@@ -53,6 +57,7 @@ pub(crate) struct Channel {
     incoming: Vec<u8>,
     /// How long to look for a record before sleeping.
     spin: Duration,
+    send: SendFlags,
 }
 
 /// Longest look for an answer before sleeping: about what waking a sleeping core takes, measured at
@@ -77,7 +82,15 @@ impl Channel {
             outgoing: Vec::new(),
             incoming: vec![0; INLINE + 1],
             spin: Duration::ZERO,
+            send: SendFlags::NOSIGNAL,
         }
+    }
+
+    /// Sends without waiting: a full socket is an error. For a thread that must not depend on the
+    /// other process reading.
+    pub(crate) fn impatient(mut self) -> Channel {
+        self.send |= SendFlags::DONTWAIT;
+        self
     }
 
     /// Lets short answers come without a sleep, unless this machine has only one core, which the
@@ -94,12 +107,28 @@ impl Channel {
     }
 
     /// Sends a record with descriptors.
-    pub(crate) fn send<T: Serialize>(&mut self, record: &T, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    ///
+    /// # Errors
+    /// `DeviceLost` if the other process is gone. Otherwise nothing was sent: the record is longer than its
+    /// receiver accepts, or memory or descriptors ran out.
+    pub(crate) fn send<T: Serialize + Received>(
+        &mut self,
+        record: &T,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<()> {
         self.outgoing.clear();
         self.outgoing.push(IN_MESSAGE);
         message::encode(record, &mut self.outgoing)?;
+        let bytes = self.outgoing.len() as u64 - 1;
+        if bytes > T::MOST_BYTES {
+            self.outgoing = Vec::new();
+            return Err(Error::new(
+                ErrorKind::Persistent,
+                format!("a record of {bytes} bytes; the limit is {}", T::MOST_BYTES),
+            ));
+        }
         let sent = if self.outgoing.len() <= INLINE {
-            transmit(self.socket.as_fd(), &self.outgoing, descriptors)
+            transmit(self.socket.as_fd(), &self.outgoing, descriptors, self.send)
         } else {
             let file = shared_file::filled([&self.outgoing[1..]])?;
             let mut all = vec![file.as_fd()];
@@ -107,14 +136,14 @@ impl Channel {
             // a rare record: the buffer need not stay this large
             self.outgoing.truncate(INLINE + 1);
             self.outgoing.shrink_to(INLINE + 1);
-            transmit(self.socket.as_fd(), &[IN_FILE], &all)
+            transmit(self.socket.as_fd(), &[IN_FILE], &all, self.send)
         };
         sent.map_err(|error| Error::new(ErrorKind::DeviceLost, format!("the other process: {error}")))
     }
 
     /// Receives a record and its descriptors, at most `most`. Waits until `death`
     /// becomes readable or `limit` has passed.
-    pub(crate) fn receive<T: DeserializeOwned>(
+    pub(crate) fn receive<T: Received>(
         &mut self,
         most: usize,
         death: Option<BorrowedFd<'_>>,
@@ -129,10 +158,14 @@ impl Channel {
             Some((&IN_FILE, [])) if !descriptors.is_empty() => {
                 let file = descriptors.remove(0);
                 let bytes = shared_file::size(file.as_fd()).unwrap_or(0);
-                if bytes > MOST_BYTES {
+                if bytes > T::MOST_BYTES {
                     return Err(malformed(format!(
-                        "a record of {bytes} bytes; the limit is {MOST_BYTES}"
+                        "a record of {bytes} bytes; the limit is {}",
+                        T::MOST_BYTES
                     )));
+                }
+                if !shared_file::is_sealed(file.as_fd()) {
+                    return Err(malformed("a record in a file that is not sealed".to_owned()));
                 }
                 let content = shared_file::read(file.as_fd(), bytes).map_err(|e| malformed(e.to_string()))?;
                 message::decode(&content).map_err(malformed)?
@@ -146,6 +179,14 @@ impl Channel {
             )));
         }
         Ok((record, descriptors))
+    }
+}
+
+/// A duration as the kernel takes it.
+pub(crate) fn timespec(duration: Duration) -> rustix::event::Timespec {
+    rustix::event::Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
     }
 }
 
@@ -168,10 +209,7 @@ fn readable(
         } else {
             limit.map(|limit| limit.saturating_sub(begun.elapsed()))
         };
-        let timeout = left.map(|left| rustix::event::Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        });
+        let timeout = left.map(timespec);
         let mut polled = [
             PollFd::from_borrowed_fd(socket, PollFlags::IN),
             PollFd::from_borrowed_fd(death, PollFlags::IN),
@@ -188,14 +226,19 @@ fn readable(
     }
 }
 
-fn transmit(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
+fn transmit(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS + 1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(Errno::TOOBIG);
     }
     loop {
-        match rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL) {
+        match rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags) {
             Err(Errno::INTR) => {}
             done => return done.map(drop),
         }
@@ -203,7 +246,7 @@ fn transmit(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]
 }
 
 fn accept(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> std::result::Result<(usize, Vec<OwnedFd>), Broken> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS + 1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(KERNEL_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let into = &mut [IoSliceMut::new(buffer)];
@@ -220,13 +263,13 @@ fn accept(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> std::result::Result<(usi
             descriptors.extend(received);
         }
     }
-    if received
-        .flags
-        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
-    {
+    if received.flags.contains(ReturnFlags::TRUNC) {
         return Err(Broken::Malformed(
             "a message is longer than any record".to_owned(),
         ));
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Broken::NoDescriptors);
     }
     Ok((received.bytes, descriptors))
 }
@@ -234,7 +277,7 @@ fn accept(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> std::result::Result<(usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Answer, Reply};
+    use crate::message::{Answer, Event, MOST_STORED, Reply, Service};
 
     fn ends() -> (Channel, Channel) {
         let (one, two) = pair().unwrap();
@@ -270,7 +313,7 @@ mod tests {
             &[IN_MESSAGE, 255, 255],
             &[0; INLINE + 9],
         ] {
-            transmit(one.socket(), bytes, &[]).unwrap();
+            transmit(one.socket(), bytes, &[], SendFlags::NOSIGNAL).unwrap();
             let seen = two.receive::<Answer>(1, None, None);
             assert!(
                 matches!(seen, Err(Broken::Malformed(_) | Broken::Closed)),
@@ -278,7 +321,8 @@ mod tests {
             );
         }
         let file = shared_file::filled([&b"x"[..]]).unwrap();
-        transmit(one.socket(), &[IN_MESSAGE, 0, 0], &[file.as_fd(), file.as_fd()]).unwrap();
+        let twice = [file.as_fd(), file.as_fd()];
+        transmit(one.socket(), &[IN_MESSAGE, 0, 0], &twice, SendFlags::NOSIGNAL).unwrap();
         assert!(matches!(
             two.receive::<Answer>(1, None, None),
             Err(Broken::Malformed(_))
@@ -288,6 +332,37 @@ mod tests {
             two.receive::<Answer>(1, None, None),
             Err(Broken::Closed)
         ));
+    }
+
+    #[test]
+    fn record_files_are_bounded_by_their_type_and_sealed() {
+        let (one, mut two) = ends();
+        let open = rustix::fs::memfd_create("open", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&open, &[0, 0]).unwrap();
+        let large = vec![0; Event::MOST_BYTES as usize + 1];
+        let large = shared_file::filled([&large[..]]).unwrap();
+        for (file, words) in [(open, "not sealed"), (large, "the limit is")] {
+            transmit(one.socket(), &[IN_FILE], &[file.as_fd()], SendFlags::NOSIGNAL).unwrap();
+            let seen = two.receive::<Event>(0, None, None);
+            assert!(
+                matches!(&seen, Err(Broken::Malformed(why)) if why.contains(words)),
+                "{words}: {seen:?}"
+            );
+        }
+        let (mut one, _two) = ends();
+        let long = Service::StoreWrite {
+            key: "key".to_owned(),
+            value: vec![0; 2 * MOST_STORED],
+        };
+        let error = one.send(&long, &[]).unwrap_err();
+        assert!(error.to_string().contains("the limit is"), "{error}");
+    }
+
+    #[test]
+    fn impatient_end_does_not_wait_for_a_reader() {
+        let (one, _two) = ends();
+        let mut one = one.impatient();
+        assert!((0..1_000_000).any(|_| one.send(&Event::Ended { slot: 0 }, &[]).is_err()));
     }
 
     #[test]

@@ -48,15 +48,15 @@ impl Isolated {
     }
 
     /// Finds the program: `POLYCHIP_PLUGIN_HOST`, else beside this program or in the folder above
-    /// it, else beside `library`.
+    /// it, else beside `library`. The path is absolute.
     ///
     /// # Errors
     /// The program is in none of these places; the text names them.
     pub fn find_program(library: &std::path::Path) -> Result<PathBuf, String> {
         let name = format!("{}{}", crate::PROGRAM, std::env::consts::EXE_SUFFIX);
-        if let Some(path) = std::env::var_os("POLYCHIP_PLUGIN_HOST").map(PathBuf::from) {
+        if let Some(path) = crate::trusted_variable("POLYCHIP_PLUGIN_HOST").map(PathBuf::from) {
             if path.is_file() {
-                return Ok(path);
+                return Ok(absolute(path));
             }
             return Err(format!(
                 "POLYCHIP_PLUGIN_HOST names {}, which is no file",
@@ -75,7 +75,8 @@ impl Isolated {
             .flatten()
             .map(|folder| folder.join(&name))
             .collect();
-        tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+        let found = tried.iter().find(|path| path.is_file()).cloned();
+        found.map(absolute).ok_or_else(|| {
             let tried: Vec<String> = tried.iter().map(|path| path.display().to_string()).collect();
             format!(
                 "the program {name}, which loads plugins in a process of their own, is missing (looked for {}); \
@@ -84,6 +85,12 @@ impl Isolated {
             )
         })
     }
+}
+
+/// The path from the root: a path without a slash would be looked for in `PATH`, and a relative one
+/// changes its meaning with the working directory.
+fn absolute(path: PathBuf) -> PathBuf {
+    path.canonicalize().unwrap_or(path)
 }
 
 #[cfg(not(target_os = "linux"))]

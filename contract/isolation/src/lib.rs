@@ -38,8 +38,10 @@ mod server;
 #[cfg(target_os = "linux")]
 mod shared_file;
 
+mod environment;
 mod isolated;
 
+pub use environment::trusted_variable;
 pub use isolated::{Isolated, Limits};
 #[cfg(target_os = "linux")]
 pub use server::{greet_failure, restrict, serve};

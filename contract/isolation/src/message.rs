@@ -13,6 +13,52 @@ use crate::graph_record::{EncodingRecord, GraphRecord};
 /// Version of these records. Both programs are built from one tree; a difference is refused.
 pub(crate) const VERSION: u32 = 1;
 
+/// What one process receives from the other.
+pub(crate) trait Received: DeserializeOwned {
+    /// Largest accepted record, in bytes: what an honest sender may need.
+    const MOST_BYTES: u64;
+}
+
+impl Received for Greeting {
+    const MOST_BYTES: u64 = SHORT;
+}
+
+impl Received for Control {
+    const MOST_BYTES: u64 = SHORT;
+}
+
+impl Received for Event {
+    const MOST_BYTES: u64 = SHORT;
+}
+
+impl Received for Answer {
+    /// Steps and reasons of graphs with hundreds of thousands of nodes.
+    const MOST_BYTES: u64 = 64 << 20;
+}
+
+impl Received for Service {
+    /// A stored value.
+    const MOST_BYTES: u64 = MOST_STORED as u64 + SHORT;
+}
+
+impl Received for Request {
+    /// The host is trusted, and graphs hold long lists.
+    const MOST_BYTES: u64 = 1 << 30;
+}
+
+impl Received for Served {
+    const MOST_BYTES: u64 = 1 << 30;
+}
+
+/// Largest record without content of its own, in bytes: one that fits in a message.
+const SHORT: u64 = 48 << 10;
+
+/// Longest log line that is passed on, in bytes.
+pub(crate) const LOG_BYTES: usize = 4096;
+
+/// Largest value that a plugin may store through its process, in bytes.
+pub(crate) const MOST_STORED: usize = 4 << 20;
+
 /// The optional calls, in the order of their bits in [`Hello::offers`].
 pub(crate) const OPTIONAL: [&str; 13] = [
     "operating_points",

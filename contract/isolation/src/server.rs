@@ -12,19 +12,21 @@ mod failure;
 mod objects;
 mod raw_graph;
 mod requests;
+mod restrict;
 mod runs;
 mod services;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
 use polychip_abi as abi;
 
 use crate::fence_slots::FenceSlots;
-use crate::frame::Channel;
+use crate::frame::{Broken, Channel};
 use crate::message::{Answer, Control, Event, Greeting, Hello, OPTIONAL, Request, VERSION};
 use crate::shared_file::MOST_DESCRIPTORS;
 use objects::Objects;
+pub use restrict::restrict;
 use services::HostClient;
 
 /// Everything of the process; it lives until the process ends.
@@ -47,14 +49,6 @@ fn control() -> Result<Channel, String> {
         .map_err(system)?;
     rustix::stdio::dup2_stdin(&null).map_err(system)?;
     Ok(Channel::new(control))
-}
-
-/// Takes from this process what a plugin does not need: new privileges through `exec`, and a life
-/// beyond that of the host's thread that watches it. Call it before the library is opened.
-pub fn restrict() {
-    // both exist since Linux 3.5; a kernel that refuses takes nothing
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let _ = rustix::thread::set_no_new_privs(true);
 }
 
 /// Tells the host why the plugin cannot be used.
@@ -98,8 +92,14 @@ pub fn serve(table: &abi::polychip_plugin_table) -> Result<(), String> {
         is_virtual: clock_offset_ns.is_none(),
     }));
     loop {
-        let Ok((Control::Connect, mut descriptors)) = control.receive::<Control>(1, None, None) else {
-            return Ok(());
+        let mut descriptors = match control.receive::<Control>(1, None, None) {
+            Ok((Control::Connect, descriptors)) => descriptors,
+            Ok((Control::Setup { .. }, _)) => return Err("a second set-up".to_owned()),
+            Err(Broken::Closed | Broken::TimedOut) => return Ok(()),
+            Err(Broken::Malformed(words)) => return Err(words),
+            Err(Broken::NoDescriptors) => {
+                return Err("this process has no free descriptors for another connection".to_owned());
+            }
         };
         let Some(connection) = descriptors.pop() else {
             return Err("a connection without a descriptor".to_owned());
@@ -113,22 +113,36 @@ pub fn serve(table: &abi::polychip_plugin_table) -> Result<(), String> {
     }
 }
 
-/// Answers the requests of one connection, one at a time.
+/// Answers the requests of one connection, one at a time. The reason for which a connection is dropped is
+/// printed, for the host's message.
 fn answer(server: &'static Server, mut connection: Channel) {
     loop {
-        let Ok((request, descriptors)) = connection.receive::<Request>(MOST_DESCRIPTORS, None, None) else {
-            return;
+        let answered = match connection.receive::<Request>(MOST_DESCRIPTORS, None, None) {
+            Ok((request, descriptors)) => server.answer(request, descriptors),
+            Err(Broken::NoDescriptors) => Err(failure::failure(
+                abi::POLYCHIP_STATUS_OUT_OF_MEMORY,
+                "the plugin's process has no free descriptors",
+            )),
+            Err(Broken::Closed | Broken::TimedOut) => return,
+            Err(Broken::Malformed(words)) => {
+                eprintln!("a request cannot be read: {words}");
+                return;
+            }
         };
-        let (answer, descriptor): (Answer, Option<OwnedFd>) = match server.answer(request, descriptors) {
+        let (answer, descriptor): (Answer, Option<OwnedFd>) = match answered {
             Ok((reply, descriptor)) => (Ok(reply), descriptor),
             Err(failure) => (Err(failure), None),
         };
-        use std::os::fd::AsFd;
-        let sent = match &descriptor {
-            Some(descriptor) => connection.send(&answer, &[descriptor.as_fd()]),
-            None => connection.send(&answer, &[]),
-        };
-        if sent.is_err() {
+        let descriptors: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
+        let mut sent = connection.send(&answer, &descriptors);
+        if let Err(error) = &sent
+            && error.kind() != polychip_sdk::ErrorKind::DeviceLost
+        {
+            // nothing was sent yet
+            sent = connection.send(&Answer::Err(error.clone().into()), &[]);
+        }
+        if let Err(error) = sent {
+            eprintln!("an answer cannot be sent: {error}");
             return;
         }
     }

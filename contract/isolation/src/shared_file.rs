@@ -28,14 +28,16 @@ fn system(what: &str, error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::OutOfMemory, format!("{what}: {error}"))
 }
 
+/// Against shrinking, growing and further seals, with which another process could deny writing.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
 /// Makes a memory file of `bytes` bytes, at least one, sealed against shrinking and growing.
 pub(crate) fn sealed(bytes: u64) -> Result<OwnedFd> {
     let what = || format!("a memory file of {bytes} bytes");
     let file = rustix::fs::memfd_create("polychip", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
         .map_err(|error| system(&what(), error))?;
     rustix::fs::ftruncate(&file, bytes.max(1)).map_err(|error| system(&what(), error))?;
-    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)
-        .map_err(|error| system(&what(), error))?;
+    rustix::fs::fcntl_add_seals(&file, SEALS).map_err(|error| system(&what(), error))?;
     Ok(file)
 }
 
@@ -52,9 +54,13 @@ pub(crate) fn filled<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Ow
             }
         }
     }
-    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)
-        .map_err(|error| system("a memory file", error))?;
+    rustix::fs::fcntl_add_seals(&file, SEALS).map_err(|error| system("a memory file", error))?;
     Ok(file)
+}
+
+/// Whether a memory file is sealed against shrinking; false for any other file.
+pub(crate) fn is_sealed(file: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
 }
 
 /// Seals a memory file against shrinking.
@@ -62,7 +68,7 @@ pub(crate) fn filled<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Ow
 /// # Errors
 /// `Unsupported` if its maker did not allow seals: another process could truncate it.
 pub(crate) fn seal(file: BorrowedFd<'_>) -> Result<()> {
-    if rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
+    if is_sealed(file) {
         return Ok(());
     }
     rustix::fs::fcntl_add_seals(file, SealFlags::SHRINK).map_err(|error| {
@@ -231,6 +237,7 @@ mod tests {
     #[test]
     fn shared_file_cannot_shrink_under_its_mapping() {
         let shared = SharedFile::new(10_000).unwrap();
+        assert!(rustix::fs::fcntl_add_seals(shared.file(), SealFlags::FUTURE_WRITE).is_err());
         assert!(rustix::fs::ftruncate(shared.file(), 0).is_err());
         assert!(rustix::fs::ftruncate(shared.file(), 20_000).is_err());
         let unsealable = rustix::fs::memfd_create("plain", MemfdFlags::CLOEXEC).unwrap();

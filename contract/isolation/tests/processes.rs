@@ -47,7 +47,7 @@ mod linux {
 
     pub(super) fn run() -> ExitCode {
         type Case = (&'static str, fn() -> Result<(), Failed>);
-        let cases: [Case; 10] = [
+        let cases: [Case; 12] = [
             ("isolated_plugin_gives_the_same_answers", same_answers),
             ("plugin_without_import_is_copied_and_counted", copied_and_counted),
             ("callbacks_and_waits_see_the_end_of_runs", callbacks),
@@ -56,7 +56,9 @@ mod linux {
             ("hang_in_a_call_ends_the_process", hangs),
             ("memory_cannot_be_truncated_by_the_child", shrunk),
             ("third_death_quarantines_the_plugin", quarantine),
+            ("deaths_count_without_a_reset_and_closing_does_not", counted),
             ("nothing_is_left_of_an_instance", nothing_left),
+            ("process_has_nothing_of_the_app", nothing_inherited),
             ("lies_are_refused", lies),
         ];
         let trials = cases.map(|(name, case)| {
@@ -294,17 +296,80 @@ mod linux {
         Ok(())
     }
 
+    fn counted() -> Result<(), Failed> {
+        let isolated = isolated("deadly", PATIENCE)?;
+        for _ in 0..4 {
+            drop(host(&isolated, "", "")?);
+        }
+        for _ in 0..3 {
+            let host = host(&isolated, "execute:abort:1", "")?;
+            assert!(pass(&host.devices()[0]).is_err());
+        }
+        let refused = host(&isolated, "", "").map(drop).expect_err("three deaths");
+        let words = refused.message().unwrap_or_default();
+        assert!(words.contains("quarantined"), "{words}");
+        Ok(())
+    }
+
     /// Descriptors and shared mappings of this process, and its children.
     fn held() -> Result<(usize, usize, usize), Failed> {
         let descriptors = std::fs::read_dir("/proc/self/fd")?.count();
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let shared = maps.lines().filter(|line| line.contains("memfd:")).count();
-        let children = std::fs::read_dir("/proc/self/task")?
-            .flatten()
-            .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
-            .map(|children| children.split_whitespace().count())
-            .sum();
-        Ok((descriptors, shared, children))
+        Ok((descriptors, shared, children()?.len()))
+    }
+
+    /// Children of this process, with their process groups.
+    fn children() -> Result<Vec<(String, String)>, Failed> {
+        let this = std::process::id().to_string();
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            let pid = entry.file_name().to_string_lossy().into_owned();
+            // no process, or one that has ended meanwhile
+            let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
+                continue;
+            };
+            // behind the name, which may hold anything: state, parent, group
+            let Some((_, fields)) = stat.rsplit_once(')') else {
+                continue;
+            };
+            let fields: Vec<&str> = fields.split_whitespace().collect();
+            if let [_, parent, group, ..] = fields[..]
+                && parent == this
+            {
+                found.push((pid, group.to_owned()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn nothing_inherited() -> Result<(), Failed> {
+        let leaked = rustix::fs::memfd_create("leaked", rustix::fs::MemfdFlags::empty())?;
+        let (_host, _device) = deadly("")?;
+        let children = children()?;
+        assert_eq!(children.len(), 1, "{children:?}");
+        for (pid, group) in children {
+            // Ctrl-C in a terminal is for the app
+            assert_eq!(group, pid);
+            let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"))?;
+            let targets: Vec<_> = descriptors
+                .flatten()
+                .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+                .collect();
+            assert!(targets.len() > 3, "{targets:?}");
+            let is_leaked = |target: &std::path::PathBuf| target.to_string_lossy().contains("leaked");
+            assert!(!targets.iter().any(is_leaked), "{targets:?}");
+            let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
+            let line = limits
+                .lines()
+                .find(|line| line.starts_with("Max open files"))
+                .ok_or("no limit on open files")?;
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let number = |word: &str| word.parse().unwrap_or(u64::MAX);
+            assert!(number(words[3]) >= number(words[4]).min(1 << 19), "{line}");
+        }
+        drop(leaked);
+        Ok(())
     }
 
     fn nothing_left() -> Result<(), Failed> {
@@ -312,8 +377,13 @@ mod linux {
         for die in ["", "execute:segv:1", "compile:abort:1"] {
             let (host, device) = deadly(die)?;
             assert_eq!(pass(&device).is_ok(), die.is_empty());
-            if !die.is_empty() {
-                assert!(held()?.2 <= before.2 + 1);
+            let alive = held()?;
+            if die.is_empty() {
+                // what is counted is seen at all
+                assert!(alive.0 > before.0 && alive.1 > before.1, "{alive:?}, {before:?}");
+                assert_eq!(alive.2, before.2 + 1);
+            } else {
+                assert!(alive.2 <= before.2 + 1);
             }
             drop((device, host));
             assert_eq!(held()?, before, "descriptors, mappings, children after {die:?}");

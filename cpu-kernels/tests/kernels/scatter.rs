@@ -49,6 +49,11 @@ fn scattered_elements_match_the_definition() {
         &mut [0; 2],
     );
     assert_eq!(taken, Err((-5, 4)));
+    for outside in [4, i64::MAX, i64::MIN] {
+        let at = [0, outside];
+        let taken = one.take(Isa::detect(), &ThreadPool::new(1), &at, &[1u8; 4], &mut [0; 2]);
+        assert_eq!(taken, Err((outside, 4)));
+    }
     assert!(Elements::new(&[4, 2], &[4, 3], 0).is_none());
     assert!(
         Elements::new(&[4, 0], &[4, 0], 0)

@@ -140,16 +140,37 @@ impl Outputs {
                     .as_ref()
                     .filter(|_| !slot.app_bound[index])
                     .ok_or_else(|| bound_by_app(&spec.name))?;
+                let guard = memory.access(Access::Read)?;
                 if spec.upper_bound {
                     let extents = slot.extents(*part, *port);
                     let dims = &extents.dims[..extents.rank];
+                    check_stated(&spec.name, spec.dtype, dims, guard.len())?;
                     view.set_dims(dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)))?;
                 }
-                view.content = Content::Computed(memory.access(Access::Read)?);
+                view.content = Content::Computed(guard);
             }
         }
         Ok(view)
     }
+}
+
+/// Holds the shape that a device states after a run against the memory of the output, of `room` bytes: users of
+/// the view read as many elements as its shape has.
+///
+/// # Errors
+/// An extent is negative, or the elements do not fit.
+fn check_stated(name: &str, dtype: DType, dims: &[i64], room: usize) -> Result<()> {
+    let sizes = || dims.iter().map(|dim| usize::try_from(*dim).ok());
+    let elements = sizes().try_fold(1usize, |elements, size| elements.checked_mul(size?));
+    let wrong = match elements.and_then(|elements| dtype.byte_len(elements)) {
+        Some(bytes) if bytes <= room => return Ok(()),
+        Some(bytes) => format!("{bytes} bytes"),
+        None => "more bytes than can be counted, or a negative extent".to_owned(),
+    };
+    let words = format!(
+        "the device states shape {dims:?} of {dtype} for output {name:?}: {wrong}; its memory has {room} bytes"
+    );
+    Err(Error::new(ErrorKind::DeviceFailed, words))
 }
 
 fn bound_by_app(name: &str) -> Error {
@@ -242,5 +263,38 @@ impl OutputView<'_> {
             Ok(values) => std::borrow::Cow::Borrowed(values),
             Err(_) => std::borrow::Cow::Owned(bytemuck::allocation::pod_collect_to_vec(self.bytes())),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stated_shape_that_exceeds_its_memory_is_refused() {
+        let right: [(&[i64], usize); 5] = [
+            (&[], 4),
+            (&[2, 3], 24),
+            (&[2, 2], 24),
+            (&[0, 7], 0),
+            (&[0, i64::MAX], 0),
+        ];
+        for (dims, room) in right {
+            check_stated("y", DType::F32, dims, room).unwrap();
+        }
+        check_stated("y", DType::I4, &[3], 2).unwrap();
+        let wrong: [(&[i64], usize, &str); 5] = [
+            (&[], 3, "4 bytes"),
+            (&[2, 4], 24, "32 bytes; its memory has 24 bytes"),
+            (&[i64::MAX, 3], 24, "more bytes than can be counted"),
+            (&[1 << 62, 1], 24, "more bytes than can be counted"),
+            (&[-1, 2], 24, "a negative extent"),
+        ];
+        for (dims, room, words) in wrong {
+            let error = check_stated("y", DType::F32, dims, room).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DeviceFailed);
+            assert!(error.to_string().contains(words), "{dims:?}: {error}");
+        }
+        assert!(check_stated("y", DType::I4, &[5], 2).is_err());
     }
 }

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. The host's address lies in a mapping of this process, which stays as long as the buffer.
 //! 2. A file that is mapped cannot shrink: it was made sealed, is sealed on import, or is a dma-buf.
-//! 3. A buffer outlives a restart: the new process imports its memory again.
+//! 3. A buffer outlives a restart: the new process imports its memory again, or copies to memory of its own
+//!    what the host last saw.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,6 +110,7 @@ impl ProxyBuffer {
     /// The buffer's number in the process, where it is made if it is not there yet.
     pub(super) fn place_in(&self, process: &Arc<Process>) -> Result<u64> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_again = place.is_some();
         if let Some(place) = place.filter(|place| place.generation == process.generation) {
             return Ok(place.buffer);
         }
@@ -116,7 +118,10 @@ impl ProxyBuffer {
         if !Arc::ptr_eq(&current, process) {
             return Err(process.lost());
         }
-        let buffer = self.make(process, device)?;
+        let (buffer, is_copied) = self.make(process, device)?;
+        if is_again && is_copied {
+            self.restore(process, buffer)?;
+        }
         *place = Some(Place {
             generation: process.generation,
             buffer,
@@ -124,13 +129,32 @@ impl ProxyBuffer {
         Ok(buffer)
     }
 
-    fn make(&self, process: &Arc<Process>, device: u64) -> Result<u64> {
+    /// Copies the shared memory to the plugin's own: an access for writing that writes nothing.
+    fn restore(&self, process: &Arc<Process>, buffer: u64) -> Result<()> {
+        let begin = Request::BufferBegin {
+            buffer,
+            access: abi::POLYCHIP_ACCESS_WRITE,
+            offset: 0,
+            bytes: self.bytes,
+        };
+        for (name, request) in [
+            ("buffer_begin_access", begin),
+            ("buffer_end_access", Request::BufferEnd { buffer }),
+        ] {
+            let (reply, _) = process.call(name, None, &request, &[])?;
+            self.count(reply, process, name)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the buffer. Returns its number, and whether the plugin has memory of its own for it.
+    fn make(&self, process: &Arc<Process>, device: u64) -> Result<(u64, bool)> {
         let imports = self.device.plugin_imports
             & ((1 << abi::POLYCHIP_MEMORY_HOST) | (1 << abi::POLYCHIP_MEMORY_MEMFD));
         let file = [self.shared.file()];
         let number = |reply: Result<(Reply, Vec<OwnedFd>)>, name: &str| match reply?.0 {
-            Reply::Buffer { buffer, .. } => Ok(buffer),
-            other => Err(process.lied(format!("{name}: {other:?}"))),
+            Reply::Buffer { buffer, copied } => Ok((buffer, copied)),
+            other => Err(process.wrong(name, &other)),
         };
         if imports != 0 || self.kind == MemoryKind::DmaBuf {
             let request = Request::BufferImport {
@@ -173,7 +197,7 @@ impl ProxyBuffer {
                 self.copied.fetch_add(bytes, Ordering::AcqRel);
                 Ok(())
             }
-            other => Err(process.lied(format!("{name}: {other:?}"))),
+            other => Err(process.wrong(name, &other)),
         }
     }
 }
@@ -223,17 +247,17 @@ impl Buffer for ProxyBuffer {
         };
         let (reply, descriptors) = process.call("buffer_export", None, &request, &[])?;
         let (Reply::Memory { offset, bytes }, Some(file)) = (&reply, descriptors.into_iter().next()) else {
-            return Err(process.lied(format!("buffer_export: {reply:?}")));
+            return Err(process.wrong("buffer_export", &reply));
         };
+        if kind == MemoryKind::Memfd {
+            // another device would map it; sealed first, or its size could change after the look at it
+            shared_file::seal(file.as_fd())?;
+        }
         let whole = shared_file::size(file.as_fd())?;
         if *bytes < self.bytes || offset.checked_add(*bytes).is_none_or(|end| end > whole) {
             return Err(process.lied(format!(
                 "buffer_export: {bytes} bytes at {offset} of a file of {whole}"
             )));
-        }
-        if kind == MemoryKind::Memfd {
-            // another device would map it
-            shared_file::seal(file.as_fd())?;
         }
         let memory = Memory::file(kind, i64::from(file.as_raw_fd()), *offset, *bytes);
         self.exported

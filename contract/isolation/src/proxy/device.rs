@@ -114,7 +114,7 @@ impl Device for ProxyDevice {
                 answers.len(),
                 graph.node_count()
             ))),
-            other => Err(process.lied(format!("query_support: {other:?}"))),
+            other => Err(process.wrong("query_support", &other)),
         }
     }
 
@@ -143,7 +143,7 @@ impl Device for ProxyDevice {
             Reply::Costs(costs) if costs.len() == parts.len() => {
                 Ok(costs.iter().map(convert::cost).collect())
             }
-            other => Err(process.lied(format!("estimate of {} parts: {other:?}", parts.len()))),
+            other => Err(process.wrong(&format!("estimate of {} parts", parts.len()), &other)),
         }
     }
 
@@ -172,7 +172,7 @@ impl Device for ProxyDevice {
         let sent = descriptors(&copied, &files);
         match process.call("compile", Some(&part), &request, &sent)?.0 {
             Reply::Blob(blob) => Ok(ProxyBlob::new(&self.0, process.generation, blob)),
-            other => Err(process.lied(format!("compile: {other:?}"))),
+            other => Err(process.wrong("compile", &other)),
         }
     }
 
@@ -226,7 +226,7 @@ impl Device for ProxyDevice {
                     Err(words) => Err(process.lied(format!("load: {words}"))),
                 }
             }
-            other => Err(process.lied(format!("load: {other:?}"))),
+            other => Err(process.wrong("load", &other)),
         }
     }
 
@@ -268,7 +268,7 @@ impl Device for ProxyDevice {
             .0
         {
             Reply::Telemetry(record) => Ok(convert::telemetry(&record)),
-            other => Err(process.lied(format!("telemetry: {other:?}"))),
+            other => Err(process.wrong("telemetry", &other)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An isolated library: its identity and the table of its proxy.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use polychip_abi as abi;
 use polychip_sdk::PluginInfo;
@@ -13,10 +13,10 @@ pub(super) struct Entry {
     pub(super) isolated: Isolated,
     info: PluginInfo,
     table: abi::polychip_plugin_table,
-    /// Bits of the optional calls, as in [`Hello::offers`].
-    offers: u32,
+    /// What the plugin said of itself when the entry was made.
+    hello: Hello,
     /// Deaths of its processes so far.
-    pub(super) deaths: AtomicU32,
+    deaths: AtomicU32,
 }
 
 impl Entry {
@@ -47,16 +47,16 @@ impl Entry {
         );
         table.abi_minor = hello.abi_minor.min(abi::POLYCHIP_ABI_MINOR);
         // static, as the texts of a library that is never unloaded
-        let keep = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        let keep = |text: &str| -> &'static str { Box::leak(Box::from(text)) };
         Entry {
             isolated: isolated.clone(),
             info: PluginInfo {
-                name: keep(hello.name),
-                version: keep(hello.plugin_version),
-                build_id: keep(hello.build_id),
+                name: keep(&hello.name),
+                version: keep(&hello.plugin_version),
+                build_id: keep(&hello.build_id),
             },
             table,
-            offers: hello.offers,
+            hello,
             deaths: AtomicU32::new(0),
         }
     }
@@ -66,7 +66,36 @@ impl Entry {
         OPTIONAL
             .iter()
             .position(|name| *name == "device_reset")
-            .is_some_and(|bit| self.offers & (1 << bit) != 0)
+            .is_some_and(|bit| self.hello.offers & (1 << bit) != 0)
+    }
+
+    /// Checks that a process speaks for the plugin that the entry describes.
+    ///
+    /// # Errors
+    /// The library or the program was replaced since.
+    pub(super) fn check(&self, hello: &Hello) -> Result<(), String> {
+        if *hello == self.hello {
+            return Ok(());
+        }
+        Err(format!(
+            "the plugin is now {} {} ({}), it was {} {} ({}): its library was replaced",
+            hello.name,
+            hello.plugin_version,
+            hello.build_id,
+            self.hello.name,
+            self.hello.plugin_version,
+            self.hello.build_id
+        ))
+    }
+
+    /// Deaths of its processes so far, and starts that failed.
+    pub(super) fn deaths(&self) -> u32 {
+        self.deaths.load(Ordering::Acquire)
+    }
+
+    /// Counts a death.
+    pub(super) fn count_death(&self) {
+        self.deaths.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Identity of the plugin.

@@ -157,6 +157,9 @@ impl Drop for ProxyFence {
 
 impl Fence for ProxyFence {
     fn wait(&self, timeout_ns: u64) -> Result<()> {
+        if let Some(end) = &self.state().end {
+            return end.clone();
+        }
         let (process, _, slot) = self.handles();
         if process.is_virtual {
             return self.wait_there(timeout_ns);
@@ -176,10 +179,13 @@ impl Fence for ProxyFence {
 
     fn timing(&self) -> Result<Timing> {
         let (process, _, slot) = self.handles();
-        if process.slots.ended(slot).is_none() {
+        let (seen, copied) = {
+            let state = self.state();
+            (state.end.is_some(), state.copied)
+        };
+        if !seen && process.slots.ended(slot).is_none() {
             return Err(Error::new(ErrorKind::Timeout, "the run has not ended"));
         }
-        let copied = self.state().copied;
         let mut timing = match process.slots.timing(slot) {
             Some(timing) => timing,
             None if copied == 0 => return Err(Error::unsupported("the run was not measured")),
@@ -205,7 +211,7 @@ impl Fence for ProxyFence {
                 // the host holds addresses in the first answer
                 Ok(Arc::clone(self.state().steps.get_or_insert(steps)))
             }
-            other => Err(process.lied(format!("fence_steps: {other:?}"))),
+            other => Err(process.wrong("fence_steps", &other)),
         }
     }
 
@@ -228,7 +234,7 @@ impl Fence for ProxyFence {
                 }
                 Ok(shape.len())
             }
-            other => Err(process.lied(format!("fence_output_shape: {other:?}"))),
+            other => Err(process.wrong("fence_output_shape", &other)),
         }
     }
 

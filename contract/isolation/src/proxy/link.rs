@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! 1. A process is replaced only by a reset of a device, after a delay that grows with the deaths.
-//! 2. After the permitted number of deaths the plugin is quarantined until this program ends.
+//! 2. After the permitted number of deaths the plugin is quarantined until this program ends. A process that
+//!    was closed, or ended to reset a device, did not die.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Link {
         match process.call("device_count", None, &Request::DeviceCount, &[])?.0 {
             // more devices than any machine has
             Reply::Count(count) if count <= 4096 => Ok(count),
-            other => Err(process.lied(format!("device_count: {other:?}"))),
+            other => Err(process.wrong("device_count", &other)),
         }
     }
 
@@ -68,16 +68,16 @@ impl Link {
     pub(super) fn replaced(&self, dead: &Arc<Process>) -> Result<Arc<Process>> {
         let _one = lock(&self.restarting);
         let current = self.process();
-        if !Arc::ptr_eq(&current, dead) && current.death().is_none() {
+        if !Arc::ptr_eq(&current, dead) && !current.is_lost() {
             return Ok(current);
         }
-        let deaths = self.entry.deaths.fetch_add(1, Ordering::AcqRel) + 1;
         refuse_quarantined(self.entry)?;
+        let deaths = self.entry.deaths();
         let delay = FIRST_DELAY.saturating_mul(4u32.saturating_pow(deaths.saturating_sub(1).min(6)));
         std::thread::sleep(delay);
         tracing::info!(
             target: "polychip::plugin",
-            "the process of {} is started again after death {deaths} of {}",
+            "the process of {} is started again; it died {deaths} times so far, and {} deaths are the limit",
             self.entry.isolated.library.display(),
             self.entry.isolated.limits.deaths
         );
@@ -141,7 +141,7 @@ fn started(entry: &'static Entry, host: &HostServices, generation: u64) -> Resul
 }
 
 fn refuse_quarantined(entry: &Entry) -> Result<()> {
-    let (deaths, most) = (entry.deaths.load(Ordering::Acquire), entry.isolated.limits.deaths);
+    let (deaths, most) = (entry.deaths(), entry.isolated.limits.deaths);
     if deaths < most {
         return Ok(());
     }

@@ -43,10 +43,10 @@ impl Opened {
     /// The process and the device's number in it.
     ///
     /// # Errors
-    /// The process died, and the device was not reset since.
+    /// The process died or is being ended, and the device was not reset since.
     pub(super) fn place(&self) -> Result<(Arc<Process>, u64)> {
         let process = self.link.process();
-        if process.death().is_some() {
+        if process.is_lost() {
             return Err(process.lost());
         }
         let (generation, device) = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,8 +73,9 @@ impl Opened {
 
     /// Opens the device in a new process.
     fn reopen(&self, process: &Arc<Process>) -> Result<()> {
-        let (device, info, ..) = open(process, self.index)?;
-        if info != self.info {
+        let (device, info, _, plugin_imports) = open(process, self.index)?;
+        if !is_same(&info, &self.info) || plugin_imports != self.plugin_imports {
+            let _ = process.call("device_close", None, &Request::DeviceClose { device }, &[]);
             return Err(Error::new(
                 ErrorKind::Persistent,
                 format!(
@@ -95,17 +96,17 @@ impl Opened {
             if self.link.entry.plugin_resets() {
                 match process.call("device_reset", None, &Request::DeviceReset { device }, &[]) {
                     Ok((Reply::Done, _)) => return Ok(()),
-                    Ok((other, _)) => drop(process.lied(format!("device_reset: {other:?}"))),
+                    Ok((other, _)) => drop(process.wrong("device_reset", &other)),
                     Err(error) => process.end(format!(
                         "the plugin's process was ended to reset a device: {error}"
                     )),
                 }
             } else {
-                process.end("the plugin's process was ended to reset a device");
+                process.end_for_reset();
             }
             drop(process.lost());
         }
-        let living = if process.death().is_some() {
+        let living = if process.is_lost() {
             self.link.replaced(&process)?
         } else {
             process
@@ -123,6 +124,22 @@ impl Drop for Opened {
     }
 }
 
+/// Whether both describe the same device with the same driver. Measured rates may differ.
+fn is_same(one: &DeviceInfo, other: &DeviceInfo) -> bool {
+    let identity = |info: &DeviceInfo| {
+        (
+            info.kind,
+            info.import_kinds,
+            info.export_kinds,
+            info.import_alignment,
+        )
+    };
+    let texts = |info: &DeviceInfo| {
+        [&info.name, &info.vendor, &info.soc, &info.driver, &info.settings].map(String::clone)
+    };
+    identity(one) == identity(other) && texts(one) == texts(other)
+}
+
 type Found = (u64, DeviceInfo, Vec<OperatingPoint>, u32);
 
 fn open(process: &Arc<Process>, index: u32) -> Result<Found> {
@@ -134,6 +151,34 @@ fn open(process: &Arc<Process>, index: u32) -> Result<Found> {
             Ok((found, points)) => Ok((device, found, points, info.import_kinds)),
             Err(words) => Err(process.lied(format!("device_open: {words}"))),
         },
-        other => Err(process.lied(format!("device_open: {other:?}"))),
+        other => Err(process.wrong("device_open", &other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polychip_sdk::DeviceKind;
+
+    use super::*;
+
+    #[test]
+    fn measured_rates_do_not_make_another_device() {
+        let info = DeviceInfo {
+            driver: "1.2".to_owned(),
+            ..DeviceInfo::new(DeviceKind::Npu, "npu")
+        };
+        let measured = DeviceInfo {
+            peak_macs_per_s: info.peak_macs_per_s + 1,
+            peak_bytes_per_s: info.peak_bytes_per_s + 1,
+            rates_measured_s: Some(7),
+            ..info.clone()
+        };
+        assert!(is_same(&info, &measured));
+        let updated = DeviceInfo {
+            driver: "1.3".to_owned(),
+            ..info.clone()
+        };
+        assert!(!is_same(&info, &updated));
+        assert!(!is_same(&info, &DeviceInfo::new(DeviceKind::Gpu, "npu")));
     }
 }

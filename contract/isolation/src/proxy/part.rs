@@ -71,9 +71,12 @@ impl Blob for ProxyBlob {
             (Reply::Bytes(bytes), _) if bytes > MOST_BLOB_BYTES => {
                 return Err(process.lied(format!("a blob of {bytes} bytes; the limit is {MOST_BLOB_BYTES}")));
             }
+            (Reply::Bytes(_), Some(file)) if !shared_file::is_sealed(file.as_fd()) => {
+                return Err(process.lied("blob_bytes: a file that is not sealed"));
+            }
             (Reply::Bytes(bytes), Some(file)) => shared_file::read(file.as_fd(), bytes)
                 .map_err(|error| process.lied(format!("blob_bytes: {error}")))?,
-            (other, _) => return Err(process.lied(format!("blob_bytes: {other:?}"))),
+            (other, _) => return Err(process.wrong("blob_bytes", &other)),
         };
         Ok(self.bytes.get_or_init(|| bytes))
     }
@@ -163,7 +166,7 @@ impl Executable for ProxyExecutable {
             Ok((Reply::Done, _)) => Ok(fence),
             Ok((other, _)) => {
                 fence.not_started();
-                Err(process.lied(format!("execute: {other:?}")))
+                Err(process.wrong("execute", &other))
             }
             Err(error) => {
                 fence.not_started();

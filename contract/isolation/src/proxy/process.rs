@@ -5,9 +5,11 @@
 //!    process.
 //! 2. After the death each open run has ended as `DEVICE_LOST`, and its callbacks are called.
 //! 3. A slot is reused only after its run has ended and its callbacks were called.
+//! 4. A process forked from this one does nothing with it: it shares the sockets, but not the threads.
 //!
 //! Not here: starting it (`spawn`), the threads that watch it (`watch`).
 
+use std::fmt::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,8 +18,10 @@ use std::time::{Duration, Instant};
 
 use polychip_abi as abi;
 use polychip_sdk::{Error, ErrorKind, Result, SignalCallback};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Signal, pidfd_send_signal};
 
+use super::entry::Entry;
 use crate::fence_slots::{FenceSlots, SLOTS};
 use crate::frame::{self, Broken, Channel};
 use crate::isolated::Limits;
@@ -25,6 +29,13 @@ use crate::message::{Answer, Control, ExecuteRecord, Reply, Request};
 
 /// Destroyed fences that are reported at once rather than with the next run.
 const MOST_DESTROYED: usize = 64;
+
+/// How long a killed process may take to end. One that takes longer hangs in a driver of the kernel, and
+/// is given up.
+pub(super) const KILL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Longest text of a wrong reply in a message, in bytes.
+const REPLY_BYTES: usize = 200;
 
 /// A connection for one call at a time.
 pub(super) struct Connection {
@@ -58,6 +69,9 @@ pub(crate) struct Process {
     /// Whether the plugin's time is virtual; then runs end only when someone waits for them.
     pub(super) is_virtual: bool,
     pub(super) limits: Limits,
+    entry: &'static Entry,
+    /// The process that started it.
+    owner: u32,
     pidfd: OwnedFd,
     control: Mutex<Option<Channel>>,
     idle: Mutex<Vec<Connection>>,
@@ -70,9 +84,15 @@ pub(crate) struct Process {
     destroyed: Mutex<Vec<u64>>,
     /// Why this side ended the process.
     verdict: Mutex<Option<String>>,
+    /// Readable once there is a verdict.
+    judged: OwnedFd,
+    /// Set where the process is ended for a reset that the plugin does not offer, which is no death.
+    is_reset: AtomicBool,
     /// Set while the instance is being destroyed, so that the end is no death.
     closing: AtomicBool,
     death: Mutex<Option<Arc<str>>>,
+    /// Readable once the death is recorded.
+    over: OwnedFd,
     died: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -81,19 +101,53 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A descriptor that becomes readable when it is raised.
+fn flag() -> Result<OwnedFd> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    eventfd(0, flags)
+        .map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("an event descriptor: {error}")))
+}
+
+fn raise(flag: &OwnedFd) {
+    // full means raised
+    let _ = rustix::io::write(flag, &1u64.to_ne_bytes());
+}
+
+/// The beginning of a reply's text.
+fn beginning(reply: &Reply) -> String {
+    struct Cut(String);
+    impl std::fmt::Write for Cut {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            let end = text.floor_char_boundary(REPLY_BYTES.saturating_sub(self.0.len()));
+            self.0.push_str(&text[..end]);
+            if end < text.len() {
+                self.0.push_str(" ...");
+                return Err(std::fmt::Error);
+            }
+            Ok(())
+        }
+    }
+    let mut cut = Cut(String::new());
+    // an error ends the writing of a long text
+    let _ = write!(cut, "{reply:?}");
+    cut.0
+}
+
 impl Process {
     pub(super) fn new(
         generation: u64,
         is_virtual: bool,
-        limits: Limits,
+        entry: &'static Entry,
         pidfd: OwnedFd,
         control: Channel,
         slots: FenceSlots,
-    ) -> Process {
-        Process {
+    ) -> Result<Process> {
+        Ok(Process {
             generation,
             is_virtual,
-            limits,
+            limits: entry.isolated.limits,
+            entry,
+            owner: std::process::id(),
             pidfd,
             control: Mutex::new(Some(control)),
             idle: Mutex::default(),
@@ -107,11 +161,14 @@ impl Process {
             fences: AtomicU64::new(1),
             destroyed: Mutex::default(),
             verdict: Mutex::default(),
+            judged: flag()?,
+            is_reset: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             death: Mutex::default(),
+            over: flag()?,
             died: Condvar::new(),
             threads: Mutex::default(),
-        }
+        })
     }
 
     pub(super) fn pidfd(&self) -> BorrowedFd<'_> {
@@ -129,6 +186,26 @@ impl Process {
         lock(&self.death).clone()
     }
 
+    /// Whether it is of no use: dead, about to be, or that of the process from which this one was forked.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_foreign() || lock(&self.death).is_some() || lock(&self.verdict).is_some()
+    }
+
+    /// Whether this process was forked from the one that started it.
+    fn is_foreign(&self) -> bool {
+        self.owner != std::process::id()
+    }
+
+    /// Readable once the death is recorded.
+    pub(super) fn over(&self) -> BorrowedFd<'_> {
+        self.over.as_fd()
+    }
+
+    /// Readable once there is a verdict.
+    pub(super) fn judged(&self) -> BorrowedFd<'_> {
+        self.judged.as_fd()
+    }
+
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
@@ -139,8 +216,18 @@ impl Process {
 
     /// Ends the process for a reason, unless it has one already.
     pub(super) fn end(&self, reason: impl Into<String>) {
+        if self.is_foreign() {
+            return;
+        }
         lock(&self.verdict).get_or_insert_with(|| reason.into());
+        raise(&self.judged);
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Ends the process in place of a reset that the plugin does not offer.
+    pub(super) fn end_for_reset(&self) {
+        self.is_reset.store(true, Ordering::Release);
+        self.end("the plugin's process was ended to reset a device");
     }
 
     /// Calls and runs that are open, as text.
@@ -170,8 +257,11 @@ impl Process {
         format!(" in {}", words.join(", "))
     }
 
-    /// Records the death: every open run ends, and everyone who waits is woken.
+    /// Records the death, once: every open run ends, and everyone who waits is woken.
     pub(super) fn declare_dead(&self, words: &str) {
+        if !self.is_closing() && !self.is_reset.load(Ordering::Acquire) {
+            self.entry.count_death();
+        }
         for slot in 0..SLOTS {
             self.slots.end(slot, abi::POLYCHIP_STATUS_DEVICE_LOST, None);
         }
@@ -179,6 +269,7 @@ impl Process {
         *lock(&self.control) = None;
         *lock(&self.death) = Some(words.into());
         self.died.notify_all();
+        raise(&self.over);
     }
 
     /// Waits for the death, at most `limit`.
@@ -198,7 +289,11 @@ impl Process {
 
     /// The error of a call or run that the death ended.
     pub(super) fn lost(&self) -> Error {
-        let words = self.wait_for_death(Duration::from_secs(10));
+        if self.is_foreign() {
+            let words = "the plugin's process belongs to the process from which this one was forked";
+            return Error::new(ErrorKind::DeviceLost, words);
+        }
+        let words = self.wait_for_death(KILL_LIMIT + Duration::from_secs(2));
         let words = words.map_or_else(
             || "the plugin's process ended".to_owned(),
             |words| words.to_string(),
@@ -214,11 +309,21 @@ impl Process {
         self.lost()
     }
 
+    /// Ends the process because of a reply of another kind than was asked for.
+    pub(super) fn wrong(&self, name: &str, reply: &Reply) -> Error {
+        self.lied(format!("{name}: {}", beginning(reply)))
+    }
+
     /// Closes the process in order: the plugin's instance is destroyed first.
     pub(super) fn close(&self) {
+        if self.is_foreign() {
+            return;
+        }
         self.closing.store(true, Ordering::Release);
         if self.death().is_none() {
-            let _ = self.call("destroy", None, &Request::Destroy, &[]);
+            if !self.is_lost() {
+                let _ = self.call("destroy", None, &Request::Destroy, &[]);
+            }
             lock(&self.idle).clear();
             *lock(&self.control) = None;
             if self.wait_for_death(self.limits.call).is_none() {
@@ -238,6 +343,9 @@ impl Process {
 
     /// An idle connection, or a new one.
     pub(super) fn connection(&self) -> Result<Connection> {
+        if self.is_foreign() {
+            return Err(self.lost());
+        }
         if let Some(connection) = lock(&self.idle).pop() {
             return Ok(connection);
         }
@@ -275,7 +383,6 @@ impl Process {
                 | Request::Compile { .. }
                 | Request::Load { .. }
                 | Request::BlobBytes { .. }
-                | Request::Destroy
         );
         let limit = if long {
             self.limits.long_call
@@ -286,7 +393,7 @@ impl Process {
         let received = match connection.channel.send(request, descriptors) {
             Ok(()) => connection
                 .channel
-                .receive::<Answer>(1, Some(self.pidfd.as_fd()), Some(limit)),
+                .receive::<Answer>(1, Some(self.over.as_fd()), Some(limit)),
             Err(error) if error.kind() == ErrorKind::DeviceLost => Err(Broken::Closed),
             Err(error) => {
                 lock(&self.calls)[connection.number] = None;
@@ -314,6 +421,10 @@ impl Process {
                 Err(self.lost())
             }
             Err(Broken::Malformed(words)) => Err(self.lied(format!("{name}: {words}"))),
+            Err(Broken::NoDescriptors) => Err(Error::new(
+                ErrorKind::OutOfMemory,
+                format!("the answer of {name} came with a descriptor, and this process has none free"),
+            )),
         };
         lock(&self.calls)[connection.number] = None;
         answer
@@ -419,16 +530,13 @@ impl Process {
     /// Registers a callback for the end of the slot's run, or calls it if the run has ended.
     pub(super) fn on_end(&self, slot: u32, callback: SignalCallback) {
         lock(&self.runs[slot as usize]).callbacks.push(callback);
-        if self.slots.tell(slot).is_some() {
-            self.deliver(slot);
+        if let Some(status) = self.slots.tell(slot) {
+            self.deliver(slot, status);
         }
     }
 
-    /// Calls the callbacks of a run that has ended.
-    pub(super) fn deliver(&self, slot: u32) {
-        let Some(status) = self.slots.ended(slot) else {
-            return;
-        };
+    /// Calls the callbacks of a run that was seen to end with `status`.
+    pub(super) fn deliver(&self, slot: u32, status: u32) {
         let result = match ErrorKind::from_status(status) {
             None => Ok(()),
             Some(kind) => Err(Error::new(kind, "")),
@@ -445,6 +553,26 @@ impl Process {
 
     /// Calls the callbacks of all runs, after the death.
     pub(super) fn deliver_all(&self) {
-        (0..SLOTS).for_each(|slot| self.deliver(slot));
+        for slot in 0..SLOTS {
+            let status = self.slots.ended(slot);
+            self.deliver(slot, status.unwrap_or(abi::POLYCHIP_STATUS_DEVICE_LOST));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_reply_is_quoted_up_to_a_limit() {
+        assert_eq!(beginning(&Reply::Count(7)), "Count(7)");
+        let long = Reply::Support(vec![(0, "ä".repeat(1000)); 1000]);
+        let text = beginning(&long);
+        assert!(
+            text.starts_with("Support([(0, \"ä") && text.ends_with(" ..."),
+            "{text}"
+        );
+        assert!(text.len() <= REPLY_BYTES + 4, "{}", text.len());
     }
 }

@@ -3,15 +3,19 @@
 //! Invariants:
 //! 1. The child gets three descriptors only: its end of the control socket as standard input, and a
 //!    pipe as standard output and error.
-//! 2. A child that is not waited for is killed.
+//! 2. A child that is not waited for is killed, and reaped even where it takes long to end.
+//! 3. The child is in a process group of its own: signals of the terminal are for the app.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use polychip_sdk::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::process::KILL_LIMIT;
 use crate::frame::{self, Broken, Channel};
 use crate::isolated::Isolated;
 use crate::message::{Greeting, Hello};
@@ -38,10 +42,11 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Reads what has been printed; does not wait.
+    /// Reads what has been printed, up to twice what a pipe holds; does not wait. A child that prints without end
+    /// does not hold up its caller.
     pub(super) fn read(&mut self) {
         let mut block = [0; 4096];
-        loop {
+        for _ in 0..32 {
             match rustix::io::read(&self.pipe, &mut block) {
                 Ok(0) => {
                     self.open = false;
@@ -132,6 +137,7 @@ pub(super) fn spawn(isolated: &Isolated) -> Result<Spawned> {
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::from(write))
         .stderr(Stdio::from(second))
+        .process_group(0)
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
@@ -161,34 +167,107 @@ impl Spawned {
     /// # Errors
     /// The reason why the plugin cannot be used.
     pub(super) fn greeting(&mut self, isolated: &Isolated) -> std::result::Result<Hello, String> {
-        let limit = Some(isolated.limits.long_call);
-        match self
-            .control
-            .receive::<Greeting>(0, Some(self.pidfd.as_fd()), limit)
-        {
+        let limit = isolated.limits.long_call;
+        let received = self
+            .await_greeting(limit)
+            .and_then(|()| self.control.receive::<Greeting>(0, None, None));
+        match received {
             Ok((greeting, _)) => greeting,
             Err(Broken::Closed) => {
-                let status = self.child.wait();
+                let how = self.how_it_closed();
                 self.output.read();
                 Err(format!(
-                    "its process {} while it loaded the library{}",
-                    death_of(status),
+                    "its process {how} while it loaded the library{}",
                     self.output.last()
                 ))
             }
             Err(Broken::TimedOut) => Err(format!(
-                "its process did not load the library within {:?}",
-                isolated.limits.long_call
+                "its process did not load the library within {limit:?}{}",
+                self.output.last()
             )),
             Err(Broken::Malformed(words)) => Err(format!("{}: {words}", isolated.program.display())),
+            Err(Broken::NoDescriptors) => Err(format!(
+                "{}: a greeting with a descriptor",
+                isolated.program.display()
+            )),
         }
+    }
+
+    /// Waits for the greeting, and reads meanwhile what the child prints: a full pipe would stop it.
+    fn await_greeting(&mut self, limit: Duration) -> std::result::Result<(), Broken> {
+        let begun = Instant::now();
+        loop {
+            let left = limit.saturating_sub(begun.elapsed());
+            let mut polled = vec![
+                PollFd::from_borrowed_fd(self.control.socket(), PollFlags::IN),
+                PollFd::new(&self.pidfd, PollFlags::IN),
+            ];
+            if self.output.open {
+                polled.push(PollFd::new(&self.output.pipe, PollFlags::IN));
+            }
+            let ready = match poll(&mut polled, Some(&frame::timespec(left))) {
+                Ok(ready) => ready,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(Broken::Malformed(format!("poll: {error}"))),
+            };
+            let is_ready = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
+            let (greeted, died, printed) = (is_ready(0), is_ready(1), is_ready(2));
+            if printed {
+                self.output.read();
+            }
+            // what was sent before the death still counts
+            if greeted {
+                return Ok(());
+            }
+            if died {
+                return Err(Broken::Closed);
+            }
+            if ready == 0 || left.is_zero() {
+                return Err(Broken::TimedOut);
+            }
+        }
+    }
+
+    /// What became of a child that closed its socket, as text. A child that still lives is killed.
+    fn how_it_closed(&mut self) -> String {
+        if ends_within(&self.pidfd, Duration::from_secs(1)) {
+            return death_of(self.child.wait());
+        }
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        "closed its connection".to_owned()
     }
 
     /// Kills the child and waits for its end.
     pub(super) fn end(mut self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-        let _ = self.child.wait();
+        if ends_within(&self.pidfd, KILL_LIMIT) {
+            let _ = self.child.wait();
+        } else {
+            reap_later(self.child);
+        }
     }
+}
+
+/// Whether the process ends within `limit`.
+fn ends_within(pidfd: &OwnedFd, limit: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        let left = limit.saturating_sub(begun.elapsed());
+        let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
+        match poll(&mut polled, Some(&frame::timespec(left))) {
+            Ok(0) if left.is_zero() => return false,
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Waits for the end of a killed child on a thread of its own.
+pub(super) fn reap_later(mut child: Child) {
+    let reaper = std::thread::Builder::new().name("polychip-reap".to_owned());
+    // without the thread, what is left of the child stays until this program ends
+    let _ = reaper.spawn(move || child.wait());
 }
 
 /// Starts the program, asks the plugin for its identity, and ends it.

@@ -4,25 +4,22 @@
 //! Two threads, because a callback may call the plugin, which may ask for a service before it
 //! answers.
 //!
-//! Invariant: both threads end with the process.
+//! Invariant: both threads end with the process, or soon after a verdict on a process that cannot be killed.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polychip_sdk::{Error, ErrorKind, HostServices, LogLevel, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::entry::Entry;
-use super::process::Process;
+use super::process::{KILL_LIMIT, Process};
 use super::spawn::{self, Spawned};
 use crate::clock;
 use crate::fence_slots::{FenceSlots, SLOTS};
 use crate::frame::{self, Broken, Channel};
-use crate::message::{Control, Event, Served, Service};
-
-/// Longest log line that is passed on, in bytes.
-const LOG_BYTES: usize = 4096;
+use crate::message::{Control, Event, LOG_BYTES, Served, Service};
 
 /// Starts a process for an instance, up to its greeting.
 pub(super) fn start(entry: &'static Entry, host: &HostServices, generation: u64) -> Result<Arc<Process>> {
@@ -38,10 +35,12 @@ pub(super) fn start(entry: &'static Entry, host: &HostServices, generation: u64)
         .name("polychip-watch".to_owned())
         .spawn(move || {
             let started = spawn::spawn(&entry.isolated).and_then(|mut spawned| {
-                match spawned.greeting(&entry.isolated) {
-                    Ok(_) => Ok(spawned),
+                let greeted = spawned.greeting(&entry.isolated);
+                match greeted.and_then(|hello| entry.check(&hello)) {
+                    Ok(()) => Ok(spawned),
                     Err(words) => {
                         spawned.end();
+                        entry.count_death();
                         Err(Error::new(ErrorKind::Persistent, words))
                     }
                 }
@@ -59,7 +58,7 @@ pub(super) fn start(entry: &'static Entry, host: &HostServices, generation: u64)
             };
             let _ = begin.send(Ok((pidfd, control)));
             match given.recv() {
-                Ok(process) => watch(&process, spawned, &host, Channel::new(services)),
+                Ok(process) => watch(&process, spawned, &host, Channel::new(services).impatient()),
                 Err(_) => spawned.end(),
             }
         })
@@ -78,11 +77,11 @@ pub(super) fn start(entry: &'static Entry, host: &HostServices, generation: u64)
     let process = Arc::new(Process::new(
         generation,
         clock_offset_ns.is_none(),
-        entry.isolated.limits,
+        entry,
         pidfd,
         control,
         slots,
-    ));
+    )?);
     let of_events = Arc::clone(&process);
     let teller = std::thread::Builder::new()
         .name("polychip-events".to_owned())
@@ -107,8 +106,18 @@ fn parts(spawned: &mut Spawned) -> Result<(OwnedFd, Channel)> {
 /// Serves the process until its end.
 fn watch(process: &Process, mut spawned: Spawned, host: &HostServices, mut services: Channel) {
     let mut serving = true;
-    loop {
+    // when the verdict on the process was seen
+    let mut judged: Option<Instant> = None;
+    let died = loop {
+        let left = judged.map(|since| KILL_LIMIT.saturating_sub(since.elapsed()));
+        if left == Some(Duration::ZERO) {
+            break false;
+        }
         let mut polled = vec![PollFd::from_borrowed_fd(process.pidfd(), PollFlags::IN)];
+        let judged_at = polled.len();
+        if judged.is_none() {
+            polled.push(PollFd::from_borrowed_fd(process.judged(), PollFlags::IN));
+        }
         let output_at = polled.len();
         if spawned.output.open {
             polled.push(PollFd::new(&spawned.output.pipe, PollFlags::IN));
@@ -117,15 +126,24 @@ fn watch(process: &Process, mut spawned: Spawned, host: &HostServices, mut servi
         if serving {
             polled.push(PollFd::from_borrowed_fd(services.socket(), PollFlags::IN));
         }
-        match poll(&mut polled, None) {
+        match poll(&mut polled, left.map(frame::timespec).as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => process.end(format!("poll: {error}")),
+            Err(error) => {
+                process.end(format!("poll: {error}"));
+                judged.get_or_insert_with(Instant::now);
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            }
         }
         let is_ready = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
         let dead = is_ready(0);
         let printed = spawned.output.open && is_ready(output_at);
         let asked = serving && is_ready(services_at);
+        let told = judged.is_none() && is_ready(judged_at);
+        if told {
+            judged = Some(Instant::now());
+        }
         if printed {
             spawned.output.read();
         }
@@ -133,19 +151,30 @@ fn watch(process: &Process, mut spawned: Spawned, host: &HostServices, mut servi
             serving = serve(process, host, &mut services);
         }
         if dead {
-            break;
+            break true;
         }
-    }
-    let status = spawned.child.wait();
-    spawned.output.read();
-    let last = spawned.output.last();
-    let words = match process.verdict() {
-        Some(verdict) => format!("{verdict}{last}"),
-        None => format!(
-            "the plugin's process {}{}{last}",
-            spawn::death_of(status),
-            process.doing()
-        ),
+    };
+    let Spawned {
+        mut child,
+        mut output,
+        ..
+    } = spawned;
+    output.read();
+    let last = output.last();
+    let words = if died {
+        let status = child.wait();
+        match process.verdict() {
+            Some(verdict) => format!("{verdict}{last}"),
+            None => format!(
+                "the plugin's process {}{}{last}",
+                spawn::death_of(status),
+                process.doing()
+            ),
+        }
+    } else {
+        spawn::reap_later(child);
+        let verdict = process.verdict().unwrap_or_default();
+        format!("{verdict}; it could not be killed within {KILL_LIMIT:?}{last}")
     };
     if !process.is_closing() {
         tracing::warn!(target: "polychip::plugin", "{words}");
@@ -158,6 +187,12 @@ fn serve(process: &Process, host: &HostServices, services: &mut Channel) -> bool
     let request = match services.receive::<Service>(0, None, None) {
         Ok((request, _)) => request,
         Err(Broken::Closed | Broken::TimedOut) => return false,
+        Err(Broken::NoDescriptors) => {
+            process.end(
+                "the plugin's process was ended because this process has no free descriptors for its request",
+            );
+            return false;
+        }
         Err(Broken::Malformed(words)) => {
             process.end(format!(
                 "the plugin's process was ended because it broke the protocol: a request for a service: {words}"
@@ -174,11 +209,7 @@ fn serve(process: &Process, host: &HostServices, services: &mut Channel) -> bool
                 polychip_abi::POLYCHIP_LOG_DEBUG => LogLevel::Debug,
                 _ => LogLevel::Trace,
             };
-            let mut end = text.len().min(LOG_BYTES);
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            host.log(level, &text[..end]);
+            host.log(level, &text[..text.floor_char_boundary(LOG_BYTES)]);
             return true;
         }
         Service::Now => Served::Time(host.now_ns()),
@@ -205,8 +236,12 @@ fn serve(process: &Process, host: &HostServices, services: &mut Channel) -> bool
 /// Calls callbacks of runs until the process ends, and then all that are left.
 fn tell(process: &Process, mut events: Channel) {
     loop {
-        match events.receive::<Event>(0, Some(process.pidfd()), None) {
-            Ok((Event::Ended { slot }, _)) if slot < SLOTS => process.deliver(slot),
+        match events.receive::<Event>(0, Some(process.over()), None) {
+            Ok((Event::Ended { slot }, _)) if slot < SLOTS => {
+                if let Some(status) = process.slots.ended(slot) {
+                    process.deliver(slot, status);
+                }
+            }
             Ok((event, _)) => process.end(format!(
                 "the plugin's process was ended because it broke the protocol: {event:?}"
             )),
@@ -214,6 +249,10 @@ fn tell(process: &Process, mut events: Channel) {
                 process.end(format!(
                     "the plugin's process was ended because it broke the protocol: an event: {words}"
                 ));
+                break;
+            }
+            Err(Broken::NoDescriptors) => {
+                process.end("the plugin's process was ended because it broke the protocol: an event with a descriptor");
                 break;
             }
             Err(Broken::Closed | Broken::TimedOut) => break,

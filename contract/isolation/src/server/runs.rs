@@ -106,9 +106,16 @@ impl Server {
             return;
         }
         let waiter = std::thread::Builder::new().name("polychip-fence".to_owned());
-        let _ = waiter.spawn(move || {
+        let started = waiter.spawn(move || {
             let _ = self.wait(&fence, u64::MAX);
         });
+        if let Err(error) = started {
+            // lost, not failed: the run continues, so the host may not use its memory before a reset
+            eprintln!("the end of a run cannot be watched: a thread: {error}");
+            if self.slots.end(slot, abi::POLYCHIP_STATUS_DEVICE_LOST, None) {
+                self.tell(slot);
+            }
+        }
     }
 
     /// Waits for a run, and tells its end where it has ended.

@@ -16,7 +16,7 @@ use polychip_abi as abi;
 
 use crate::clock;
 use crate::frame::Channel;
-use crate::message::{Served, Service};
+use crate::message::{LOG_BYTES, MOST_STORED, Served, Service};
 
 /// The host, as a client sees it.
 pub(super) struct HostClient {
@@ -79,7 +79,8 @@ unsafe fn host<'a>(user: *mut c_void) -> &'a HostClient {
 
 unsafe extern "C" fn log(user: *mut c_void, level: u32, text: abi::polychip_text) {
     // SAFETY: the contract hands `user` back as given, and the text is valid for the call.
-    let (host, text) = unsafe { (host(user), super::calls::text(text)) };
+    let (host, mut text) = unsafe { (host(user), super::calls::text(text)) };
+    text.truncate(text.floor_char_boundary(LOG_BYTES));
     let mut channel = host.channel.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = channel.send(&Service::Log { level, text }, &[]);
 }
@@ -135,6 +136,9 @@ unsafe extern "C" fn store_write(
 ) -> u32 {
     // SAFETY: the contract hands `user` back as given, and text and bytes are valid for the call.
     let (host, key, value) = unsafe { (host(user), super::calls::text(key), super::calls::bytes(value)) };
+    if value.len() > MOST_STORED {
+        return abi::POLYCHIP_STATUS_BAD_ARGUMENT;
+    }
     match host.ask(&Service::StoreWrite { key, value }) {
         Some(Served::Done) => abi::POLYCHIP_STATUS_OK,
         Some(Served::Failed(status)) => status,

@@ -1,6 +1,6 @@
 //! A program in place of `polychip-plugin-host` that breaks the protocol in one way.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,9 +10,11 @@ use rustix::net::{
 };
 
 /// Each lie, and words of the reason for which the plugin is refused.
-pub(super) const LIES: [(&str, &str); 13] = [
+pub(super) const LIES: [(&str, &str); 17] = [
     ("no-greeting", "exited with code"),
     ("garbage-greeting", "no record"),
+    ("closed-greeting", "closed its connection while it loaded"),
+    ("talkative-greeting", "another version"),
     ("another-version", "another version"),
     ("unknown-reply", "no record"),
     ("unknown-kind", "unknown kind 9"),
@@ -21,6 +23,8 @@ pub(super) const LIES: [(&str, &str); 13] = [
     ("absurd-count", "Count(4000000000)"),
     ("success-as-failure", "status of success"),
     ("file-of-nothing", "holds"),
+    ("unsealed-file", "not sealed"),
+    ("large-file", "the limit is"),
     ("many-descriptors", "descriptors"),
     ("silence", "did not return within"),
     ("closed", "closed its connection"),
@@ -76,6 +80,19 @@ pub(super) fn tell(lie: &str) {
         "no-greeting" => return,
         "garbage-greeting" => return send(control, &[0, 7, 7, 7], &[]),
         "another-version" => return send(control, &greeting(99), &[]),
+        "closed-greeting" => {
+            let flags = rustix::fs::OFlags::RDONLY;
+            let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).unwrap();
+            rustix::stdio::dup2_stdin(&null).unwrap();
+            loop {
+                std::thread::sleep(std::time::Duration::from_secs(1));
+            }
+        }
+        "talkative-greeting" => {
+            // more than a pipe holds
+            std::io::stdout().write_all(&vec![b'x'; 256 << 10]).unwrap();
+            return send(control, &greeting(99), &[]);
+        }
         _ => send(control, &greeting(1), &[]),
     }
     // the set-up, unless the host wanted the greeting only
@@ -95,7 +112,13 @@ pub(super) fn tell(lie: &str) {
         if receive(connection.as_fd()).0 == 0 {
             continue;
         }
-        let file = rustix::fs::memfd_create("lie", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("lie", flags).unwrap();
+        let sized = |bytes: u64| {
+            rustix::fs::ftruncate(&file, bytes).unwrap();
+            rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::SHRINK).unwrap();
+            send(connection.as_fd(), &[1], &[file.as_fd()]);
+        };
         let answer = |bytes: &[u8]| send(connection.as_fd(), bytes, &[]);
         match lie {
             "unknown-reply" => answer(&[0, 0, 99]),
@@ -108,8 +131,10 @@ pub(super) fn tell(lie: &str) {
                 answer(&[&[0, 0, 1], &count[1..]].concat());
             }
             "success-as-failure" => answer(&[0, 1, 0, 0, 0, 0, 0]),
-            "file-of-nothing" => {
-                rustix::fs::ftruncate(&file, 1 << 29).unwrap();
+            "file-of-nothing" => sized(1 << 20),
+            "large-file" => sized(1 << 29),
+            "unsealed-file" => {
+                rustix::io::write(&file, &DONE[1..]).unwrap();
                 send(connection.as_fd(), &[1], &[file.as_fd()]);
             }
             "many-descriptors" => send(connection.as_fd(), &DONE, &[file.as_fd(); 5]),
