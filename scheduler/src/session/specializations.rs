@@ -655,9 +655,15 @@ impl Open {
         kept.add(sizes, made, stands_in);
     }
 
-    /// Removes the least recently used specialisations above the limit.
+    /// Removes the least recently used specialisations above the limit, and what was kept of their planning.
     fn shrink(&self, kept: &mut SpecializationTable) -> Vec<Specialised> {
-        kept.shrink(self.policy.most_kept_bytes())
+        let dropped = kept.shrink(self.policy.most_kept_bytes());
+        if !dropped.is_empty() {
+            let is_cached = |sizes: &Sizes| kept.all.iter().any(|one| one.sizes == *sizes);
+            self.answers.keep_cached(is_cached);
+            self.stand_in_answers.keep_cached(is_cached);
+        }
+        dropped
     }
 
     /// Caches a specialisation that was compiled ahead, as if a run had requested it.
