@@ -1,7 +1,7 @@
 //! Settings that the app changed while sessions run.
 //!
-//! Invariant: a change holds for all sessions of a provider's parts, also for those that are made later: of nodes whose inputs
-//! have ranks that only runs tell.
+//! Invariant: a change holds for all sessions of a provider's parts, also for those that are made later: for nodes
+//! whose inputs get their rank from a run.
 //!
 //! Not here: names and values (`polychip`'s `Session::set`).
 
@@ -40,8 +40,8 @@ impl Changes {
         Ok(())
     }
 
-    /// Changes the settings of a new session, and enters it among those that later changes find. `refused` is called with
-    /// what the session does not support.
+    /// Changes the settings of a new session, and enters it among those that later changes find. Calls `refused` with
+    /// the reason for each change that the session does not support.
     pub(crate) fn enter<T>(
         &self,
         session: &Session,

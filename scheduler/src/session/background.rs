@@ -68,8 +68,8 @@ impl Drop for PlannedSizes<'_> {
 }
 
 impl Background {
-    /// Starts the thread, which calls `plan` with each of the requested sizes, and `panicked` with the message where that
-    /// panics.
+    /// Starts the thread, which calls `plan` with each of the requested sizes. If that panics, it calls `panicked` with
+    /// the message.
     pub(crate) fn start(
         plan: impl Fn(&Sizes) + Send + 'static,
         panicked: impl Fn(&Sizes, &str) + Send + 'static,

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. At most [`MOST`] are kept, the latest.
-//! 2. Where the session's cache of specialisations exceeds its limit, only those of cached sizes are kept, and at least one.
+//! 2. When the session's cache evicts specialisations, only the plans for cached sizes are kept, and at least one plan.
 //! 3. A size is derived from one that is at most [`RANGE`] times as large or small, in each dimension.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -353,7 +353,8 @@ fn count(graph: &crate::Graph, op: Op) -> usize {
     graph.nodes().filter(|(_, node)| node.op == op).count()
 }
 
-/// Codes that Pad fills are integers to it: products that make or read them keep their exact sums, and so do those behind.
+/// Codes that Pad fills are integers to it: products that make or read them keep their exact sums, and so do products
+/// that read those.
 #[test]
 fn products_over_codes_that_another_op_computes_keep_their_integers() {
     let mut b = Build::new();

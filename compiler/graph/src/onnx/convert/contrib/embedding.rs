@@ -102,8 +102,8 @@ impl Foreign<'_, '_> {
         }
     }
 
-    /// The position of each token of `x`, of which those of every row follow on from the one that `first` holds; none where
-    /// that is known to hold another number of them.
+    /// The position of each token of `x`; in every row they count up from the one that `first` holds. `None` if `first`
+    /// is known to hold more or fewer than one.
     pub(super) fn onwards(&mut self, first: TensorId, x: TensorId) -> Result<Option<TensorId>, Error> {
         let shape = self.0.target.ty(first).and_then(|ty| ty.shape.as_ref());
         let first = match shape.and_then(|shape| shape.first()?.known()) {
