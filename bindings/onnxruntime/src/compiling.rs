@@ -149,10 +149,17 @@ impl<'a> Compiling<'a> {
             let (file, mapped) = compiled::opened(&folder, &stated.content)?;
             let saved = match self.files.remove(&file) {
                 Some(saved) => saved,
-                None => saved::read(Content::Mapped(mapped)).map_err(|failure| Failure {
-                    words: format!("the file {}: {}", file.display(), failure.words),
-                    ..failure
-                })?,
+                None => {
+                    let content = if self.options.copies_constants {
+                        Content::copied(&mapped)
+                    } else {
+                        Ok(Content::Mapped(mapped))
+                    };
+                    content.and_then(saved::read).map_err(|failure| Failure {
+                        words: format!("the file {}: {}", file.display(), failure.words),
+                        ..failure
+                    })?
+                }
             };
             if stated.notes != notes(&saved.hash) {
                 return Err(Failure::new(format!(

@@ -26,6 +26,7 @@ use polychip_sys::onnxruntime::bindings as sys;
 use smallvec::SmallVec;
 
 use crate::api::Api;
+use crate::changes::Changes;
 use crate::context::Context;
 use crate::entry::entry;
 use crate::failure::{Failure, Result};
@@ -60,6 +61,7 @@ pub(crate) struct Making {
     pub(crate) policy: Policy,
     pub(crate) name: String,
     pub(crate) entry: Arc<Entry>,
+    pub(crate) changes: Arc<Changes>,
     pub(crate) copies: Arc<Copies>,
 }
 
@@ -289,7 +291,11 @@ impl Making {
         } else {
             Some(targets(&session, session.outputs_for(none)?))
         };
-        let part = self.entry.compiled(&self.name, &session, &self.copies);
+        let enter = || self.entry.compiled(&self.name, &session, &self.copies);
+        let part = self.changes.enter(&session, enter, |error| {
+            self.log
+                .warning(&format!("{}: a dynamic option has no effect: {error}", self.name));
+        });
         Ok(Arc::new(Compiled {
             entry: Arc::clone(&self.entry),
             part,

@@ -15,6 +15,7 @@
 #![deny(unsafe_code)]
 
 mod api;
+mod changes;
 mod claim;
 mod compiled;
 mod compiling;

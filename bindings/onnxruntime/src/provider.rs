@@ -12,6 +12,7 @@ use polychip_sys::onnxruntime::bindings as sys;
 
 use crate::NAME;
 use crate::api::{Api, ep, is_forked, text_at};
+use crate::changes::Changes;
 use crate::claim::{Asked, Claim, words_of};
 use crate::compiled;
 use crate::compiling::{Compiling, Made};
@@ -39,6 +40,7 @@ pub(crate) struct Provider {
     /// The compiler's identity for compiled models, made on request.
     identity: OnceLock<CString>,
     entry: Arc<Entry>,
+    changes: Arc<Changes>,
     captured: Mutex<Captured>,
 }
 
@@ -69,6 +71,7 @@ impl Provider {
             context: options.context,
             identity: OnceLock::new(),
             entry: reports::begin(),
+            changes: Arc::default(),
             captured: Mutex::default(),
         }
     }
@@ -183,6 +186,7 @@ impl Provider {
             policy: self.policy.clone(),
             name: node.name()?.to_owned(),
             entry: Arc::clone(&self.entry),
+            changes: Arc::clone(&self.changes),
             copies: Arc::default(),
         };
         if let Some(inner) = compiled::node_of(graph)? {
@@ -203,9 +207,8 @@ impl Provider {
         compiling.made(making, whole, node)
     }
 
-    /// Changes settings of the sessions of its parts while they run.
+    /// Changes settings of the sessions of its parts while they run, and of those that are made later.
     fn set(&self, options: &[(&str, &str)]) -> Result<()> {
-        let sessions = self.entry.sessions();
         for (key, value) in options {
             let Some(name) = options::of_ours(key) else {
                 // ONNX Runtime tells all providers of a session what one of them knows
@@ -213,9 +216,7 @@ impl Provider {
                     .info(&format!("the option {key} is left to other providers"));
                 continue;
             };
-            for session in &sessions {
-                session.set(name, value)?;
-            }
+            self.changes.set(name, value, || self.entry.sessions())?;
         }
         Ok(())
     }

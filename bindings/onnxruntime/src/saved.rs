@@ -349,6 +349,14 @@ pub(crate) enum Content {
 }
 
 impl Content {
+    /// The bytes of a file in memory, which no longer depend on the file.
+    pub(crate) fn copied(file: &ModelFolder) -> Result<Content> {
+        let mut bytes = vec![0; file.bytes().len()];
+        let read = file.read_at(0, &mut bytes);
+        read.map_err(|error| Failure::new(format!("it cannot be read: {error}")))?;
+        Ok(Content::Embedded(Bytes::from(bytes)))
+    }
+
     fn bytes(&self) -> Bytes {
         match self {
             Content::Embedded(bytes) => bytes.clone(),
@@ -632,6 +640,22 @@ mod tests {
             let stale = a.plans[0].precompiled().err().unwrap().words;
             assert!(stale.contains("was \"0.0.1\" when it was compiled"), "{stale}");
         }
+    }
+
+    #[test]
+    fn copied_data_does_not_depend_on_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("content.bin");
+        std::fs::write(&path, written()).unwrap();
+        let saved = read(Content::copied(&ModelFolder::open(&path).unwrap()).unwrap()).unwrap();
+        std::fs::write(&path, b"").unwrap();
+        let nodes = saved.nodes(&saved.parts[1]).unwrap();
+        assert!(nodes.files.is_none());
+        let graph = nodes.model.graph.unwrap();
+        assert_eq!(
+            graph.initializer[0].raw_data.as_deref(),
+            Some(&[2; LARGE + 1][..])
+        );
     }
 
     #[test]

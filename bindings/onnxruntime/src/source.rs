@@ -67,8 +67,12 @@ impl Files {
 impl Source {
     /// Maps a model and lists its constants; `None` if it is not an ONNX file.
     pub(crate) fn open(path: &Path) -> Option<Source> {
+        // a pipe has been read by ONNX Runtime: to open it waits for another writer
+        if !std::fs::metadata(path).ok()?.is_file() {
+            return None;
+        }
         let folder = ModelFolder::open(path).ok()?;
-        // a pipe has been read by ONNX Runtime
+        // a file of the system, which is read and not mapped
         if folder.descriptors(&[String::new()]).contains(&NO_FD) {
             return None;
         }
@@ -289,6 +293,16 @@ mod tests {
             assert!(source.find(name, &large).is_none(), "{name}");
         }
         std::fs::write(&path, b"no model").unwrap();
+        assert!(Source::open(&path).is_none());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.onnx");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
         assert!(Source::open(&path).is_none());
     }
 }

@@ -221,6 +221,17 @@ def test_sessions_by_rank_are_bounded() -> None:
     assert report["claimed"] == 1 and len(with_runs) == 13
 
 
+def test_dynamic_options_hold_for_sessions_that_later_runs_make() -> None:
+    made = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})
+    own = session(made)
+    if not hasattr(own, "set_ep_dynamic_options"):
+        pytest.skip("this ONNX Runtime has no dynamic options in Python")
+    own.set_ep_dynamic_options({"deadline": "100000"})
+    own.run(None, {"x": np.ones((2, 3), np.float32)})
+    [part] = polychip_ort.reports()[-1]["parts"]
+    assert part["report"]["deadline_ns"] == 100_000_000_000
+
+
 def test_threads_of_the_same_rank_wait_for_one_session() -> None:
     made = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})
     own = session(made, {"in-flight": "4"})

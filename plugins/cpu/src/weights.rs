@@ -510,6 +510,33 @@ mod tests {
     }
 
     #[test]
+    fn hashes_of_constants_are_remembered_as_long_as_a_part_holds_them() {
+        let (weights, pool) = (Weights::default(), ThreadPool::new(1));
+        let mut bytes = vec![1; REMEMBERED];
+        // SAFETY: the bytes live until the end of the test, and change only between uses of such values.
+        let constant = |bytes: &[u8]| unsafe { Constant::kept(bytes) };
+        // the section is the same for all bytes, so that the check of debug builds finds no difference
+        let pack = |bytes: &[u8]| {
+            let source = Tensor {
+                constant: Some(constant(bytes)),
+                ..Tensor::new(DType::U8, Some(vec![bytes.len()]))
+            };
+            let packer = Packer {
+                recipe: Recipe::new("of bytes").of(&source),
+                ..packers(&[(3, 1.0)]).remove(0)
+            };
+            weights.pack(&[packer], &pool).unwrap()
+        };
+        let first = pack(&bytes);
+        let held = weights.hold(&first, vec![constant(&bytes)]);
+        assert_eq!(first.own_bytes(), 64);
+        bytes[0] = 2;
+        assert_eq!(pack(&bytes).own_bytes(), 0, "the bytes are not read again");
+        drop(held);
+        assert_eq!(pack(&bytes).own_bytes(), 64, "other bytes at the same address");
+    }
+
+    #[test]
     fn shared_sections_are_not_packed_again() {
         let (weights, pool) = (Weights::default(), ThreadPool::new(2));
         let some = packers(&[(100, 1.0), (3, 2.0), (0, 5.0), (100, 1.0)]);

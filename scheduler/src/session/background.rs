@@ -3,12 +3,15 @@
 //! Invariants:
 //! 1. It ends with the last clone of its session, after its current plan.
 //! 2. Each size is requested once, and planned in order of request.
+//! 3. A panic while planning ends neither the thread nor the wait for later sizes.
 //!
 //! Not a channel: a size that waits is not asked for again, and callers wait for a size to be done.
 //!
 //! Not here: the planning and its result (`specializations`).
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -54,7 +57,7 @@ impl Asked {
     }
 }
 
-/// Removes the first sizes from the queue when dropped, also if planning failed.
+/// Removes the first sizes from the queue when dropped, also if planning or the report of its panic panicked.
 struct PlannedSizes<'a>(&'a Asked);
 
 impl Drop for PlannedSizes<'_> {
@@ -65,8 +68,12 @@ impl Drop for PlannedSizes<'_> {
 }
 
 impl Background {
-    /// Starts the thread, which calls `plan` with each of the requested sizes.
-    pub(crate) fn start(plan: impl Fn(&Sizes) + Send + 'static) -> std::io::Result<Background> {
+    /// Starts the thread, which calls `plan` with each of the requested sizes. If that panics, it calls `panicked` with
+    /// the message.
+    pub(crate) fn start(
+        plan: impl Fn(&Sizes) + Send + 'static,
+        panicked: impl Fn(&Sizes, &str) + Send + 'static,
+    ) -> std::io::Result<Background> {
         let asked = Arc::<Asked>::default();
         let of_thread = Arc::clone(&asked);
         let thread = std::thread::Builder::new()
@@ -74,7 +81,9 @@ impl Background {
             .spawn(move || {
                 while let Some(sizes) = of_thread.next() {
                     let _finished = PlannedSizes(&of_thread);
-                    plan(&sizes);
+                    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| plan(&sizes))) {
+                        panicked(&sizes, message(&*payload));
+                    }
                 }
             })?;
         Ok(Background {
@@ -116,5 +125,43 @@ impl Drop for Background {
             // a panic of the thread was reported when it happened
             let _ = thread.join();
         }
+    }
+}
+
+/// The message of a panic.
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_while_planning_is_reported_and_later_sizes_are_planned() {
+        let sizes = |size: usize| Sizes::from_slice(&[size]);
+        let (tell, told) = mpsc::channel();
+        let tell_panic = tell.clone();
+        let background = Background::start(
+            move |sizes| {
+                assert!(sizes[0] != 1, "no plan for size {}", sizes[0]);
+                tell.send((sizes.clone(), String::new())).unwrap();
+            },
+            move |sizes, message| tell_panic.send((sizes.clone(), message.to_owned())).unwrap(),
+        )
+        .unwrap();
+        for size in [1, 2] {
+            background.ask(&sizes(size));
+            background.wait_for(&sizes(size));
+        }
+        assert_eq!(background.pending(), 0);
+        drop(background);
+        let all: Vec<_> = told.iter().collect();
+        let panic = (sizes(1), "no plan for size 1".to_owned());
+        assert_eq!(all, [panic, (sizes(2), String::new())]);
     }
 }

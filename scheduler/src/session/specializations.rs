@@ -22,7 +22,6 @@ use polychip_host::{Device, DeviceKind};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventKind};
 use crate::model::Model;
 use crate::planned;
 use crate::policy::Policy;
@@ -44,6 +43,9 @@ mod made;
 mod making;
 mod sizes;
 mod specialization;
+mod take_over;
+#[cfg(test)]
+mod tests;
 mod variants;
 
 use answers::Answers;
@@ -114,7 +116,7 @@ pub(crate) struct Open {
     stood_in: AtomicU64,
     /// Plans that replaced a stand-in.
     took_over: AtomicU64,
-    /// Changes of settings since, for later specialisations.
+    /// Changes of settings since, for later specialisations; locked after `kept` where both are.
     changes: Mutex<Vec<SettingsChange>>,
 }
 
@@ -250,8 +252,11 @@ impl Shapes {
             changes: Mutex::default(),
         });
         let background = open.stand_in.is_some().then(|| {
-            let open = Arc::clone(&open);
-            Background::start(move |sizes| open.take_over(sizes))
+            let (planning, failing) = (Arc::clone(&open), Arc::clone(&open));
+            Background::start(
+                move |sizes| planning.take_over(sizes),
+                move |sizes, message| failing.not_planned(sizes, "", format!("planning panicked: {message}")),
+            )
         });
         let background = background
             .transpose()
@@ -625,8 +630,8 @@ impl Open {
                 return inner;
             }
             let inner = Arc::clone(&made.special.inner);
-            kept.add(sizes, made, background.is_some());
-            dropped = kept.shrink(self.policy.most_kept_bytes());
+            self.enter(&mut kept, sizes, made, background.is_some());
+            dropped = self.shrink(&mut kept);
             inner
         });
         drop(kept);
@@ -641,52 +646,24 @@ impl Open {
         result
     }
 
-    /// Makes the plan for all devices for these sizes and replaces the stand-in; a failure is an
-    /// event of the stand-in.
-    pub(crate) fn take_over(&self, sizes: &Sizes) {
-        let made = self.make(sizes, &self.policy, &self.answers);
-        let mut kept = self.lock();
-        let mut before = None;
-        let mut dropped = Vec::new();
-        let place = kept.all.iter().position(|one| one.sizes == *sizes);
-        match made {
-            Ok(made) => {
-                let runs = place.map(|place| {
-                    let one = kept.all.swap_remove(place);
-                    let (used, runs) = (
-                        one.used,
-                        one.runs_before + one.special.inner.runs.load(Ordering::Relaxed),
-                    );
-                    before = Some(one);
-                    (used, runs)
-                });
-                made.special
-                    .inner
-                    .tell(made.event(runs.map_or(0, |(_, runs)| runs)));
-                kept.add(sizes, made, false);
-                if let (Some((used, runs)), Some(last)) = (runs, kept.all.last_mut()) {
-                    (last.used, last.runs_before) = (used, runs);
-                }
-                self.took_over.fetch_add(1, Ordering::Relaxed);
-                dropped = kept.shrink(self.policy.most_kept_bytes());
-            }
-            Err(error) => {
-                let event = Event::new(
-                    EventKind::NotPlanned,
-                    error.device().unwrap_or_default(),
-                    0,
-                    error.to_string(),
-                );
-                match place {
-                    Some(place) => kept.all[place].special.inner.tell(event),
-                    None => tracing::warn!("{event}"),
-                }
-            }
+    /// Adds a new specialisation with the settings as they are now: a later change finds it among all.
+    fn enter(&self, kept: &mut SpecializationTable, sizes: &Sizes, made: Made, stands_in: bool) {
+        for change in self.changes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // settings were checked when they were made
+            let _ = made.special.inner.take(*change);
         }
-        drop(kept);
-        self.made.notify_all();
-        // without the lock: what is let go of waits for its last runs
-        drop((before, dropped));
+        kept.add(sizes, made, stands_in);
+    }
+
+    /// Removes the least recently used specialisations above the limit, and what was kept of their planning.
+    fn shrink(&self, kept: &mut SpecializationTable) -> Vec<Specialised> {
+        let dropped = kept.shrink(self.policy.most_kept_bytes());
+        if !dropped.is_empty() {
+            let is_cached = |sizes: &Sizes| kept.all.iter().any(|one| one.sizes == *sizes);
+            self.answers.keep_cached(is_cached);
+            self.stand_in_answers.keep_cached(is_cached);
+        }
+        dropped
     }
 
     /// Caches a specialisation that was compiled ahead, as if a run had requested it.
@@ -698,8 +675,8 @@ impl Open {
         let special = Specialization::loaded(self.id, &self.shared, loaded, policy)?;
         let made = self.made(special, start, PlanningPhases::default(), None);
         let mut kept = self.lock();
-        kept.add(&sizes, made, false);
-        let dropped = kept.shrink(self.policy.most_kept_bytes());
+        self.enter(&mut kept, &sizes, made, false);
+        let dropped = self.shrink(&mut kept);
         drop(kept);
         // without the lock: what is let go of waits for its last runs
         drop(dropped);

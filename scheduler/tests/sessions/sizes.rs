@@ -195,3 +195,17 @@ fn many_sizes_share_weights_and_keep_the_cache_limit() {
     let report = session.report().shapes.unwrap();
     assert_eq!((report.kept.len(), report.dropped), (1, 11));
 }
+
+#[test]
+fn plans_are_not_derived_from_sizes_that_were_evicted() {
+    let session = session(&products(), Policy::latency().specialization_cache_bytes(1));
+    let costs_of = |rows: usize| {
+        assert_eq!(run(&session, rows, rows), right(rows, rows), "{rows} rows");
+        session.report().shapes.unwrap().kept[0].costs_of.clone()
+    };
+    assert_eq!(costs_of(8), None);
+    assert_eq!(costs_of(9), Some(sizes(8, 8)), "one plan is kept");
+    assert_eq!(costs_of(100), None, "too far from 8");
+    assert_eq!(costs_of(99), Some(sizes(100, 100)));
+    assert_eq!(costs_of(9), None, "8 was evicted");
+}

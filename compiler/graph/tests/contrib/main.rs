@@ -415,6 +415,19 @@ fn sizes_may_come_while_running() {
 }
 
 #[test]
+fn a_list_of_positions_holds_the_first_one_alone() {
+    let mut case = cases()
+        .into_iter()
+        .find(|case| case.name == "rotary_start4")
+        .unwrap();
+    assert_eq!(case.fails(true), None, "sizes are open");
+    case.inputs[1] = Some((false, Stated::parse("i64 3 2 3 4")));
+    assert_eq!(case.fails(false).as_deref(), Some("is left as it is"));
+    let words = case.fails(true).unwrap();
+    assert!(words.starts_with("node "), "{words}");
+}
+
+#[test]
 fn files_for_one_cpu_say_how_to_save_them() {
     let words = one_node("com.microsoft.nchwc", "ReorderInput")
         .unwrap_err()

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. At most [`MOST`] are kept, the latest.
-//! 2. A size is derived from one that is at most [`RANGE`] times as large or small, in each dimension.
+//! 2. When the session's cache evicts specialisations, only the plans for cached sizes are kept, and at least one plan.
+//! 3. A size is derived from one that is at most [`RANGE`] times as large or small, in each dimension.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,6 +51,16 @@ impl Answers {
             kept.remove(0);
         }
         kept.push((sizes.clone(), Arc::clone(planned)));
+    }
+
+    /// Forgets plans for sizes that are not cached; where none is, all but the latest.
+    pub(super) fn keep_cached(&self, is_cached: impl Fn(&Sizes) -> bool) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.iter().any(|(sizes, _)| is_cached(sizes)) {
+            kept.retain(|(sizes, _)| is_cached(sizes));
+        } else if let Some(latest) = kept.pop() {
+            *kept = vec![latest];
+        }
     }
 }
 

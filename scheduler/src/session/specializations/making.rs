@@ -3,7 +3,6 @@
 //! Not here: which specialisations are cached (`specializations`).
 
 use std::cell::Cell;
-use std::sync::PoisonError;
 use std::time::Instant;
 
 use super::Open;
@@ -93,10 +92,6 @@ impl Open {
         phases: PlanningPhases,
         costs_of: Option<Sizes>,
     ) -> Made {
-        for change in self.changes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // settings were checked when they were made
-            let _ = special.inner.take(*change);
-        }
         let padded: u64 = match &self.buckets {
             Some(_) => special.inner.inputs.iter().map(|spec| spec.bytes).sum(),
             None => 0,

@@ -762,7 +762,10 @@ impl Foreign<'_, '_> {
         }
         let positions = match of_positions {
             Some(1) => self.onwards(positions, x)?,
-            _ => positions,
+            _ => Some(positions),
+        };
+        let Some(positions) = positions else {
+            return Ok(false);
         };
         self.last(
             Op::RotaryEmbedding,

@@ -102,15 +102,25 @@ impl Foreign<'_, '_> {
         }
     }
 
-    /// The position of each token of `x`, of which those of every row follow on from the one that `first` holds.
-    pub(super) fn onwards(&mut self, first: TensorId, x: TensorId) -> Result<TensorId, Error> {
+    /// The position of each token of `x`; in every row they count up from the one that `first` holds. `None` if `first`
+    /// is known to hold more or fewer than one.
+    pub(super) fn onwards(&mut self, first: TensorId, x: TensorId) -> Result<Option<TensorId>, Error> {
+        let shape = self.0.target.ty(first).and_then(|ty| ty.shape.as_ref());
+        let first = match shape.and_then(|shape| shape.first()?.known()) {
+            Some(1) => first,
+            Some(_) => return Ok(None),
+            None => {
+                let one = self.list(&[1], "positions.one");
+                self.step(Op::Reshape, &[first, one], "positions.first")?
+            }
+        };
         let axis = if self.rank(x) == Some(3) { 1 } else { 2 };
         let batch = self.extent(x, 0, "positions.batch")?;
         let length = self.extent(x, axis, "positions.length")?;
         let rows = self.counted(length, "positions.rows")?;
         let places = self.step(Op::Add, &[rows, first], "positions.places")?;
         let shape = self.joined(&[batch, length], 0, "positions.shape")?;
-        self.step(Op::Expand, &[places, shape], "positions")
+        self.step(Op::Expand, &[places, shape], "positions").map(Some)
     }
 
     /// Rows of a table; what training does with the other inputs changes no row.
