@@ -3,8 +3,10 @@
 mod folder;
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use folder::{FORM, Form, HALF, Pruned, Set, Weights, attribute, integers, node, set_type, write, zeros};
+use polychip::Runtime;
 use polychip_graph::onnx::messages::{Attribute, Graph, Node};
 use polychip_llm::gguf::{Gguf, TensorType};
 use polychip_llm::testing::TinyModel;
@@ -23,8 +25,18 @@ fn tiny(architecture: Architecture, kind: TensorType) -> TinyModel {
     }
 }
 
+/// Options of a model on the CPU alone, whose results are compared bit for bit: plugins that lie beside the test
+/// program may offer devices that compute in another order.
+fn options() -> Options {
+    static CPU: LazyLock<Runtime> = LazyLock::new(|| {
+        let cpu = Runtime::builder().only_given_folders();
+        cpu.build().expect("the CPU needs no library")
+    });
+    Options::new().runtime(&CPU)
+}
+
 fn opened(folder: &Path) -> LanguageModel {
-    LanguageModel::open(folder, Options::new()).unwrap()
+    LanguageModel::open(folder, options()).unwrap()
 }
 
 fn of_form(model: &TinyModel, form: Form) -> LanguageModel {
@@ -36,7 +48,7 @@ fn of_form(model: &TinyModel, form: Form) -> LanguageModel {
 
 fn of_gguf(model: &TinyModel) -> LanguageModel {
     let file = Gguf::read(model.writer().finish().into()).unwrap();
-    LanguageModel::of("tiny", file, Options::new()).unwrap()
+    LanguageModel::of("tiny", file, options()).unwrap()
 }
 
 fn logits(model: &LanguageModel) -> Vec<f32> {
@@ -170,9 +182,7 @@ fn other_graph_in_the_folder_is_not_substituted() {
     write(folder.path(), &model, FORM, |_, _| {});
     let other = folder.path().join("other.onnx");
     std::fs::copy(folder.path().join("model.onnx"), &other).unwrap();
-    let error = LanguageModel::open(&other, Options::new())
-        .unwrap_err()
-        .to_string();
+    let error = LanguageModel::open(&other, options()).unwrap_err().to_string();
     assert!(
         error.contains("other.onnx is not the graph") && error.contains("\"model.onnx\""),
         "{error}"
@@ -226,7 +236,7 @@ fn non_last_row_selection_is_refused_at_load() {
         let node = nodes.find(|node| node.output[0] == "last row").unwrap();
         node.input[1] = "first".to_owned();
     });
-    let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
+    let error = LanguageModel::open(folder.path(), options()).unwrap_err();
     assert!(
         error
             .to_string()
@@ -353,7 +363,7 @@ fn length_dependent_nodes_are_refused() {
             numbers(graph);
             change(graph, config);
         });
-        let error = LanguageModel::open(folder.path(), Options::new())
+        let error = LanguageModel::open(folder.path(), options())
             .unwrap_err()
             .to_string();
         assert!(error.contains(words), "{words}: {error}");
@@ -430,9 +440,9 @@ fn position_tables_must_cover_the_context() {
         let folder = tempfile::tempdir().unwrap();
         let model = tiny(Architecture::Llama, TensorType::Q4_0);
         write(folder.path(), &model, APART, change);
-        let fits = LanguageModel::open(folder.path(), Options::new().capacity(512)).unwrap();
+        let fits = LanguageModel::open(folder.path(), options().capacity(512)).unwrap();
         assert_eq!(logits(&fits).len(), fits.sizes().vocabulary as usize);
-        let error = LanguageModel::open(folder.path(), Options::new())
+        let error = LanguageModel::open(folder.path(), options())
             .unwrap_err()
             .to_string();
         assert!(error.contains(words), "{words}: {error}");
@@ -615,7 +625,7 @@ fn what_is_not_known_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let model = tiny(Architecture::Llama, TensorType::Q4_0);
         write(folder.path(), &model, FORM, change);
-        let error = LanguageModel::open(folder.path(), Options::new())
+        let error = LanguageModel::open(folder.path(), options())
             .unwrap_err()
             .to_string();
         assert!(error.contains(words), "{words}: {error}");
@@ -634,7 +644,7 @@ fn oversized_tables_are_refused() {
         config["model"]["vocab_size"] = u32::MAX.into();
         config["model"]["decoder"]["hidden_size"] = (u32::MAX - 31).into();
     });
-    let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
+    let error = LanguageModel::open(folder.path(), options()).unwrap_err();
     assert!(
         error
             .to_string()
@@ -650,9 +660,9 @@ fn context_dependent_limits_are_checked_when_known() {
     write(folder.path(), &model, FORM, |graph, _| {
         set(graph, "local_window_size", Set::Int(64));
     });
-    let small = LanguageModel::open(folder.path(), Options::new().capacity(64)).unwrap();
+    let small = LanguageModel::open(folder.path(), options().capacity(64)).unwrap();
     assert_eq!(logits(&small).len(), small.sizes().vocabulary as usize);
-    let error = LanguageModel::open(folder.path(), Options::new().capacity(65)).unwrap_err();
+    let error = LanguageModel::open(folder.path(), options().capacity(65)).unwrap_err();
     assert!(
         error.to_string().contains("\"local_window_size\" is 64"),
         "{error}"
@@ -674,7 +684,7 @@ fn adapters_of_a_graph_are_refused() {
     }
     let file = Gguf::read(writer.finish().into()).unwrap();
     let adapter = Adapter::read("tiny.lora", &file, 1.0).unwrap();
-    let error = LanguageModel::open(folder.path(), Options::new().adapter(adapter)).unwrap_err();
+    let error = LanguageModel::open(folder.path(), options().adapter(adapter)).unwrap_err();
     assert!(error.to_string().contains("tiny.lora"), "{error}");
 }
 
@@ -691,7 +701,7 @@ fn f16_kv_cache_stays_16_bit() {
         }
     });
     // the type of an attention is that of its memory: a graph of two types contradicts itself
-    let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
+    let error = LanguageModel::open(folder.path(), options()).unwrap_err();
     assert!(error.to_string().contains("model.onnx"), "{error}");
 }
 
@@ -709,7 +719,6 @@ fn mutated_folders_are_safe() {
             .wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) as usize % below
     };
-    let runtime = polychip::Runtime::builder().build().unwrap();
     let mut refused = 0;
     for _ in 0..300 {
         let path = folder.path().join(names[next(names.len())]);
@@ -725,7 +734,7 @@ fn mutated_folders_are_safe() {
             }
         }
         std::fs::write(&path, &bytes).unwrap();
-        let read = LanguageModel::open(folder.path(), Options::new().runtime(&runtime));
+        let read = LanguageModel::open(folder.path(), options());
         refused += usize::from(read.is_err());
         std::fs::write(&path, &whole).unwrap();
     }

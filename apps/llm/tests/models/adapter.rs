@@ -4,6 +4,8 @@ use half::f16;
 use polychip_llm::gguf::{Gguf, GgufWriter, TensorType};
 use polychip_llm::testing::{TinyModel, random_blocks};
 use polychip_llm::{Adapter, Architecture, LanguageModel, Options};
+
+use crate::options;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -100,18 +102,18 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 #[test]
 fn adapter_matches_merged_weights() {
     let (file, of_adapter) = (base(), Gguf::read(writer(&base()).finish().into()).unwrap());
-    let plain = logits(file.clone(), Options::new());
+    let plain = logits(file.clone(), options());
     let adapter = |scale| Adapter::read("adapter", &of_adapter, scale).unwrap();
     for scale in [1.0, -0.5] {
-        let found = logits(file.clone(), Options::new().adapter(adapter(scale)));
-        let wanted = logits(merged(&file, &of_adapter, scale), Options::new());
+        let found = logits(file.clone(), options().adapter(adapter(scale)));
+        let wanted = logits(merged(&file, &of_adapter, scale), options());
         let off = distance(&wanted, &found);
         assert!(off < 1e-4, "scale {scale}: {off}");
         let changed = distance(&wanted, &plain);
         assert!(changed > 1e-2, "the adapter changes something: {changed}");
     }
-    let both = Options::new().adapter(adapter(0.25)).adapter(adapter(0.75));
-    let wanted = logits(merged(&file, &of_adapter, 1.0), Options::new());
+    let both = options().adapter(adapter(0.25)).adapter(adapter(0.75));
+    let wanted = logits(merged(&file, &of_adapter, 1.0), options());
     assert!(distance(&wanted, &logits(file, both)) < 1e-4, "adapters add up");
 }
 
@@ -158,7 +160,7 @@ fn mismatched_adapter_is_refused_by_name() {
         change(&mut writer);
         let file = Gguf::read(writer.finish().into()).unwrap();
         let opened = Adapter::read("adapter.gguf", &file, 1.0)
-            .and_then(|adapter| LanguageModel::of("tiny", base(), Options::new().adapter(adapter)));
+            .and_then(|adapter| LanguageModel::of("tiny", base(), options().adapter(adapter)));
         match opened {
             Ok(_) => assert_eq!(words, "", "it should be refused"),
             Err(error) => {

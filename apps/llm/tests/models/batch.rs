@@ -4,9 +4,10 @@ use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{
-    Architecture, Batch, ErrorKind, Generate, Generation, Gguf, LanguageModel, Options, Sequence, Step,
-    TokenId,
+    Architecture, Batch, ErrorKind, Generate, Generation, Gguf, LanguageModel, Sequence, Step, TokenId,
 };
+
+use crate::options;
 
 /// How far a logit may be from that of a step alone. What is multiplied with blocks is rounded alike in both, and sums differ in
 /// their last bits; logits of tiny models are around 10.
@@ -21,7 +22,7 @@ fn model(architecture: Architecture, kind: TensorType) -> LanguageModel {
         seed: 23,
     };
     let file = Gguf::read(tiny.writer().finish().into()).expect("it was written right");
-    let options = Options::new().policy(Policy::latency().threads(2)).capacity(160);
+    let options = options().policy(Policy::latency().threads(2)).capacity(160);
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 

@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::Result;
 use polychip_llm::gguf::{Gguf, TensorType};
 use polychip_llm::testing::{TinyModel, tokenizer_json};
-use polychip_llm::{Architecture, Config, LanguageModel, Message, Options, Specials};
+use polychip_llm::{Architecture, Config, LanguageModel, Message, Specials};
+
+use crate::options;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -160,9 +162,9 @@ fn folder_matches_gguf_of_the_same_weights() {
         let tiny = tiny(architecture, kind);
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &tiny, pieces, |_, _| {}).unwrap();
-        let of_folder = LanguageModel::open(folder.path(), Options::new()).unwrap();
+        let of_folder = LanguageModel::open(folder.path(), options()).unwrap();
         let gguf = Gguf::read(tiny.writer().finish().into()).unwrap();
-        let of_gguf = LanguageModel::of("tiny", gguf, Options::new()).unwrap();
+        let of_gguf = LanguageModel::of("tiny", gguf, options()).unwrap();
         let (a, b) = (logits(&of_folder).unwrap(), logits(&of_gguf).unwrap());
         let off = distance(&a, &b);
         assert!(off < 1e-4, "{architecture} {kind}: {off}");
@@ -197,7 +199,7 @@ fn file_in_the_folder_opens_the_folder() {
     )
     .unwrap();
     for name in ["config.json", "model.safetensors"] {
-        LanguageModel::open(folder.path().join(name), Options::new()).unwrap();
+        LanguageModel::open(folder.path().join(name), options()).unwrap();
     }
 }
 
@@ -217,7 +219,7 @@ fn files_may_be_symlinks() {
         let entry = entry.unwrap();
         std::os::unix::fs::symlink(entry.path(), folder.path().join(entry.file_name())).unwrap();
     }
-    let model = LanguageModel::open(folder.path(), Options::new()).unwrap();
+    let model = LanguageModel::open(folder.path(), options()).unwrap();
     assert_eq!(logits(&model).unwrap().len(), model.sizes().vocabulary as usize);
 }
 
@@ -238,7 +240,7 @@ fn llama_3_rope_scaling_depends_on_wavelength() {
         },
     )
     .unwrap();
-    let model = LanguageModel::open(folder.path(), Options::new()).unwrap();
+    let model = LanguageModel::open(folder.path(), options()).unwrap();
     let mut factors = [0.0; 32];
     model
         .file()
@@ -330,13 +332,13 @@ fn what_is_not_known_is_refused_by_name() {
             change,
         )
         .unwrap();
-        let error = LanguageModel::open(folder.path(), Options::new())
+        let error = LanguageModel::open(folder.path(), options())
             .unwrap_err()
             .to_string();
         assert!(error.contains(words), "{words}: {error}");
     }
     let empty = tempfile::tempdir().unwrap();
-    let error = LanguageModel::open(empty.path(), Options::new())
+    let error = LanguageModel::open(empty.path(), options())
         .unwrap_err()
         .to_string();
     assert!(error.contains("contains no config.json"), "{error}");
@@ -377,7 +379,7 @@ fn mutated_folders_are_safe() {
             }
         }
         std::fs::write(path, &bytes).unwrap();
-        drop(LanguageModel::open(folder.path(), Options::new()));
+        drop(LanguageModel::open(folder.path(), options()));
         std::fs::write(path, &whole).unwrap();
     }
 }

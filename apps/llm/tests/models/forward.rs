@@ -3,7 +3,9 @@
 use polychip::{Policy, Precision};
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
-use polychip_llm::{Architecture, Config, Gguf, LanguageModel, Options, RopePairing, TokenId};
+use polychip_llm::{Architecture, Config, Gguf, LanguageModel, RopePairing, TokenId};
+
+use crate::options;
 
 /// A model of loops.
 struct Plain<'a> {
@@ -162,7 +164,7 @@ fn model(kind: TensorType, architecture: Architecture, tied: bool) -> LanguageMo
         seed: 5,
     };
     let file = Gguf::read(tiny.writer().finish().into()).expect("it was written right");
-    let options = Options::new().policy(Policy::latency().threads(1)).capacity(64);
+    let options = options().policy(Policy::latency().threads(1)).capacity(64);
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 
@@ -248,7 +250,7 @@ fn blocks_match_the_same_weights_as_floats() {
         let text = tokens(8, 250);
         let logits = |file: Gguf| -> Vec<f32> {
             let policy = Policy::latency().threads(1).precision(Precision::Exact);
-            let options = Options::new().policy(policy).capacity(32);
+            let options = options().policy(policy).capacity(32);
             let model = LanguageModel::of("tiny", file, options).unwrap();
             let mut sequence = model.sequence().unwrap();
             let mut all = Vec::new();

@@ -6,8 +6,10 @@ use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{
-    Architecture, Finish, Generate, Generation, Gguf, LanguageModel, Options, Sampling, Step, TokenId,
+    Architecture, Finish, Generate, Generation, Gguf, LanguageModel, Sampling, Step, TokenId,
 };
+
+use crate::options;
 
 fn model() -> LanguageModel {
     let tiny = TinyModel {
@@ -18,7 +20,7 @@ fn model() -> LanguageModel {
         seed: 11,
     };
     let file = Gguf::read(tiny.writer().finish().into()).expect("it was written right");
-    let options = Options::new().policy(Policy::latency().threads(1)).capacity(48);
+    let options = options().policy(Policy::latency().threads(1)).capacity(48);
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 

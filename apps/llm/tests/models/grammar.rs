@@ -7,9 +7,11 @@ use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{
-    Architecture, Batch, ErrorKind, Finish, Generate, Generation, Gguf, Grammar, LanguageModel, Options,
-    Sampling, Speculation, Step,
+    Architecture, Batch, ErrorKind, Finish, Generate, Generation, Gguf, Grammar, LanguageModel, Sampling,
+    Speculation, Step,
 };
+
+use crate::options;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -22,7 +24,7 @@ fn model() -> LanguageModel {
         seed: 31,
     };
     let file = Gguf::read(tiny.writer().finish().into()).expect("it was written right");
-    let options = Options::new().policy(Policy::latency().threads(1)).capacity(512);
+    let options = options().policy(Policy::latency().threads(1)).capacity(512);
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 

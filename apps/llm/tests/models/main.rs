@@ -10,3 +10,18 @@ mod saved;
 mod speculation;
 mod split;
 mod stream;
+
+use std::sync::LazyLock;
+
+use polychip::Runtime;
+use polychip_llm::Options;
+
+/// Options of a model on the CPU alone, whose results are compared bit for bit: plugins that lie beside the test
+/// program may offer devices that compute in another order.
+fn options() -> Options {
+    static CPU: LazyLock<Runtime> = LazyLock::new(|| {
+        let cpu = Runtime::builder().only_given_folders();
+        cpu.build().expect("the CPU needs no library")
+    });
+    Options::new().runtime(&CPU)
+}

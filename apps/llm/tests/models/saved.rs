@@ -6,7 +6,9 @@ use std::path::Path;
 use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
-use polychip_llm::{Architecture, ErrorKind, Generate, Gguf, LanguageModel, Options, Sequence, TokenId};
+use polychip_llm::{Architecture, ErrorKind, Generate, Gguf, LanguageModel, Sequence, TokenId};
+
+use crate::options;
 
 fn tiny(seed: u64) -> TinyModel {
     TinyModel {
@@ -20,7 +22,7 @@ fn tiny(seed: u64) -> TinyModel {
 
 fn model(seed: u64, room: usize) -> LanguageModel {
     let file = Gguf::read(tiny(seed).writer().finish().into()).unwrap();
-    let options = Options::new().policy(Policy::latency().threads(1)).capacity(room);
+    let options = options().policy(Policy::latency().threads(1)).capacity(room);
     LanguageModel::of("tiny", file, options).unwrap()
 }
 
@@ -86,7 +88,7 @@ fn sequence_of_another_model_is_refused() {
         ErrorKind::Room,
         "50 tokens do not fit the context length of 40",
     );
-    let reduced = Options::new()
+    let reduced = options()
         .policy(
             Policy::latency()
                 .threads(1)

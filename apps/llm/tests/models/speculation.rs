@@ -6,8 +6,10 @@ use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{
-    Architecture, Completion, Draft, Generate, Gguf, LanguageModel, Options, Sampling, Speculation, TokenId,
+    Architecture, Completion, Draft, Generate, Gguf, LanguageModel, Sampling, Speculation, TokenId,
 };
+
+use crate::options;
 
 fn model(seed: u64) -> LanguageModel {
     with_room(seed, 160)
@@ -22,7 +24,7 @@ fn with_room(seed: u64, room: usize) -> LanguageModel {
         seed,
     };
     let file = Gguf::read(tiny.writer().finish().into()).expect("it was written right");
-    let options = Options::new().policy(Policy::latency().threads(1)).capacity(room);
+    let options = options().policy(Policy::latency().threads(1)).capacity(room);
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 
@@ -195,7 +197,7 @@ fn draft_with_another_vocabulary_is_refused() {
         bytes[at - 3] = b'p';
     }
     let file = Gguf::read(bytes.into()).unwrap();
-    let other = LanguageModel::of("other", file, Options::new()).unwrap();
+    let other = LanguageModel::of("other", file, options()).unwrap();
     let error = Draft::new(other, &model(0)).unwrap_err().to_string();
     assert!(
         error.contains("other cannot draft for tiny") && error.contains("<|starp|>"),

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use polychip::Policy;
 use polychip_llm::gguf::{Gguf, TensorType, ValueType};
 use polychip_llm::testing::{GgufWriter, TinyModel};
-use polychip_llm::{Architecture, ErrorKind, LanguageModel, Options};
+use polychip_llm::{Architecture, ErrorKind, LanguageModel};
+
+use crate::options;
 
 fn data(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(seed)).collect()
@@ -192,7 +194,7 @@ fn split_model_runs_as_the_whole_one() {
         }
         std::fs::write(named(folder.path(), index, 3), writer.finish()).unwrap();
     }
-    let options = || Options::new().policy(Policy::latency().threads(1)).capacity(32);
+    let options = || options().policy(Policy::latency().threads(1)).capacity(32);
     let split = LanguageModel::open(named(folder.path(), 0, 3), options()).unwrap();
     let whole = LanguageModel::of("whole", whole, options()).unwrap();
     let [split, whole] = [split, whole].map(|model| {

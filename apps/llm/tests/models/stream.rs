@@ -9,7 +9,9 @@ use futures_util::StreamExt as _;
 use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
-use polychip_llm::{Architecture, Finish, Generate, Gguf, LanguageModel, Options, TokenId};
+use polychip_llm::{Architecture, Finish, Generate, Gguf, LanguageModel, TokenId};
+
+use crate::options;
 
 struct Thread(std::thread::Thread);
 
@@ -40,7 +42,7 @@ fn model() -> LanguageModel {
         seed: 5,
     };
     let file = Gguf::read(tiny.writer().finish().into()).unwrap();
-    let options = Options::new().policy(Policy::latency().threads(1)).capacity(500);
+    let options = options().policy(Policy::latency().threads(1)).capacity(500);
     LanguageModel::of("tiny", file, options).unwrap()
 }
 
