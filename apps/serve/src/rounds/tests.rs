@@ -17,7 +17,12 @@ fn model() -> LanguageModel {
         seed: 5,
     };
     let file = Gguf::read(tiny.writer().finish().into()).unwrap();
-    let options = Options::new().policy(polychip::Policy::latency().threads(1));
+    // the CPU alone: plugins that lie beside the test program may offer devices that compute in another order
+    let cpu = polychip::Runtime::builder().only_given_folders();
+    let cpu = cpu.build().expect("the CPU needs no library");
+    let options = Options::new()
+        .runtime(&cpu)
+        .policy(polychip::Policy::latency().threads(1));
     LanguageModel::of("tiny", file, options).unwrap()
 }
 
