@@ -9,17 +9,11 @@
 //! 2. A set of more than one tensor has one scale per tensor.
 //! 3. A tensor whose shape values decide carries none.
 
-use std::collections::BTreeMap;
-
 use polychip_ops::Op;
 use polychip_ops::operator::{Coordinates, Interpolation, Resize};
 
 use super::scale;
-use crate::{Encoding, Graph, Node, NodeId, TensorId, dim_names};
-
-/// Encodings of what nodes read and write, as a quantise or dequantise node beside them would name it: one entry per
-/// operand and result, without constants.
-pub(super) type Stated = BTreeMap<NodeId, Vec<(TensorId, Encoding)>>;
+use crate::{Encoding, Graph, Node, TensorId, dim_names};
 
 /// The sets of one graph.
 pub(super) struct Carriers {
@@ -40,11 +34,6 @@ impl Carriers {
 
     /// Finds the sets.
     pub(super) fn find(graph: &Graph) -> Carriers {
-        Carriers::find_with(graph, &Stated::new())
-    }
-
-    /// Finds the sets as they would be if these nodes were between dequantise and quantise nodes.
-    pub(super) fn find_with(graph: &Graph, stated: &Stated) -> Carriers {
         let count = graph.tensor_count();
         let mut carriers = Carriers {
             set: (0..count).collect(),
@@ -70,7 +59,7 @@ impl Carriers {
         for (id, tensor) in graph.tensors() {
             let root = carriers.set[id.index()];
             broken[root] |= bound && tensor.ty.sizes().is_none();
-            let found = evidence(graph, id, stated);
+            let found = evidence(graph, id);
             let Some(found) = found else {
                 broken[root] = true;
                 continue;
@@ -176,7 +165,7 @@ fn is_nearest(node: &Node) -> bool {
 
 /// The encodings that makers and readers of a tensor name; `None` where one of them would see the
 /// encoding as something else than the integers.
-fn evidence(graph: &Graph, id: TensorId, stated: &Stated) -> Option<Vec<Encoding>> {
+fn evidence(graph: &Graph, id: TensorId) -> Option<Vec<Encoding>> {
     let tensor = graph.tensor(id);
     if !tensor.typed || !scale::is_storage(tensor.ty.dtype) || tensor.is_constant() {
         return None;
@@ -184,19 +173,11 @@ fn evidence(graph: &Graph, id: TensorId, stated: &Stated) -> Option<Vec<Encoding
     if tensor.encoding.is_some() || tensor.container != crate::Container::Tensor {
         return None;
     }
-    let stated = |node: NodeId| -> Vec<Encoding> {
-        let all = stated.get(&node).into_iter().flatten();
-        all.filter(|(of, _)| *of == id)
-            .map(|(_, encoding)| encoding.clone())
-            .collect()
-    };
     let mut found = Vec::new();
     if let Some(producer) = graph.producer(id) {
         let node = graph.node(producer);
-        let of_result = stated(producer);
         match node.op {
             Op::QuantizeLinear => found.push(scale::encoding(graph, node)?),
-            _ if !of_result.is_empty() => found.extend(of_result),
             _ if moved(graph, node).contains(&id) => {}
             _ => return None,
         }
@@ -204,12 +185,10 @@ fn evidence(graph: &Graph, id: TensorId, stated: &Stated) -> Option<Vec<Encoding
     for &reader in graph.consumers(id) {
         let node = graph.node(reader);
         let elsewhere = node.reads().filter(|&read| read == id).count();
-        let of_operands = stated(reader);
         match node.op {
             Op::DequantizeLinear if node.input(0) == Some(id) && elsewhere == 1 => {
                 found.push(scale::encoding(graph, node)?);
             }
-            _ if !of_operands.is_empty() && of_operands.len() == elsewhere => found.extend(of_operands),
             _ => {
                 let members = moved(graph, node);
                 let inside = members.iter().filter(|&&member| member == id).count();

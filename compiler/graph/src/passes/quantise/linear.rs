@@ -5,41 +5,58 @@
 //! 1. Scales and zero points are constants: one of each for what is computed, and for constant weights one of each per output
 //!    too. Other nodes stay.
 //! 2. The bias keeps its integers: its scale is the product of the scales of both operands.
-//! 3. Computed operands and results carry an encoding afterwards: codes that another node computes with (Pad, ArgMax,
-//!    Equal) stay integers, and so do products that stay on either side, because the product would run in floats.
+//! 3. Computed operands may carry an encoding: codes that another node computes with (Pad, ArgMax, Equal) stay integers,
+//!    because the product would run in floats.
+
+use std::collections::{HashMap, HashSet};
 
 use polychip_ops::{Attr, Attributes, DType, Literal, Op, TensorType};
 
-use super::carriers::{Carriers, Stated};
+use super::carriers;
 use crate::passes::pattern;
-use crate::{Constant, Encoding, EncodingAxis, Error, Graph, Node, NodeId, Tensor, TensorId};
+use crate::{Constant, Error, Graph, Node, NodeId, Tensor, TensorId};
 
 /// Runs the pass; returns the number of nodes that were rewritten.
 pub(in crate::passes) fn run(graph: &mut Graph) -> Result<usize, Error> {
-    let ids = graph.node_ids().into_iter();
-    let mut products: Vec<(NodeId, Product)> = ids.filter_map(|id| Some((id, product(graph, id)?))).collect();
-    // a product that stays may keep those before and behind it from carrying an encoding
-    loop {
-        let stated: Stated = products
-            .iter()
-            .map(|(id, product)| (*id, product.encodings(graph)))
-            .collect();
-        if stated.is_empty() {
-            return Ok(0);
+    let mut carried = HashMap::new();
+    let mut changes = 0;
+    for id in graph.node_ids() {
+        if let Some(product) = product(graph, id)
+            && product.may_carry(graph, &mut carried)
+        {
+            product.commit(graph, id);
+            changes += 1;
         }
-        let carriers = Carriers::find_with(graph, &stated);
-        let carries = |(tensor, _): &(TensorId, Encoding)| carriers.encoding(*tensor).is_some();
-        let before = products.len();
-        products.retain(|(id, _)| stated[id].iter().all(carries));
-        if products.len() == before {
-            break;
-        }
-    }
-    let changes = products.len();
-    for (id, product) in products {
-        product.commit(graph, id);
     }
     Ok(changes)
+}
+
+/// Whether codes may carry an encoding, and all that would share it; `known` keeps what was found.
+fn may_carry(graph: &Graph, codes: TensorId, known: &mut HashMap<TensorId, bool>) -> bool {
+    if let Some(&carried) = known.get(&codes) {
+        return carried;
+    }
+    let mut seen = HashSet::from([codes]);
+    let mut open = vec![codes];
+    let mut carried = true;
+    while let Some(member) = open.pop() {
+        let tensor = graph.tensor(member);
+        carried &= !tensor.is_constant() && tensor.encoding.is_none();
+        let maker = graph.producer(member).map(|node| (node, Op::QuantizeLinear));
+        let readers = graph.consumers(member).iter();
+        let readers = readers.map(|&node| (node, Op::DequantizeLinear));
+        for (node, of_reals) in maker.into_iter().chain(readers) {
+            let node = graph.node(node);
+            if node.op == of_reals || matches!(node.op, Op::QLinearConv | Op::QLinearMatMul) {
+                continue;
+            }
+            let moved = carriers::moved(graph, node);
+            carried &= moved.contains(&member) && node.bodies.is_empty();
+            open.extend(moved.into_iter().filter(|id| seen.insert(*id)));
+        }
+    }
+    known.extend(seen.into_iter().map(|member| (member, carried)));
+    carried
 }
 
 /// Scales and zero points of a tensor.
@@ -155,11 +172,10 @@ fn grid(
 }
 
 impl Product {
-    /// The encodings of the computed operands and of the result.
-    fn encodings(&self, graph: &Graph) -> Vec<(TensorId, Encoding)> {
-        let grids = [&self.left, &self.right, &self.result].into_iter();
-        let computed = grids.filter(|grid| !graph.tensor(grid.codes).is_constant());
-        computed.map(|grid| (grid.codes, grid.encoding())).collect()
+    /// Whether the computed operands may carry an encoding.
+    fn may_carry(&self, graph: &Graph, known: &mut HashMap<TensorId, bool>) -> bool {
+        let mut operands = [self.left.codes, self.right.codes].into_iter();
+        operands.all(|codes| graph.tensor(codes).is_constant() || may_carry(graph, codes, known))
     }
 
     fn commit(self, graph: &mut Graph, id: NodeId) {
@@ -187,21 +203,6 @@ impl Product {
 }
 
 impl Grid {
-    fn encoding(&self) -> Encoding {
-        // 8-bit codes have zero points of as many bits
-        let zeros = self.zeros.iter().map(|&zero| zero as i32);
-        Encoding {
-            axis: self.axis.map_or(EncodingAxis::PerTensor, EncodingAxis::PerAxis),
-            scales: self.scales.clone().into(),
-            zero_points: if self.zeros.iter().all(|&zero| zero == 0) {
-                Default::default()
-            } else {
-                zeros.collect()
-            },
-            real: DType::F32,
-        }
-    }
-
     fn dequantised(&self, graph: &mut Graph) -> TensorId {
         let to = real(graph, self.codes, "dequantised");
         let (scale, zero) = self.constants(graph);
