@@ -448,6 +448,3 @@ impl<const N: usize> Pass<'_, N> {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;

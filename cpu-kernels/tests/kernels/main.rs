@@ -23,3 +23,4 @@ mod softmax;
 mod subnormal;
 mod transpose;
 mod window_max;
+mod winograd;

@@ -1,8 +1,7 @@
 //! Winograd's convolutions against plain nested loops in `f64`: odd shapes, errors over many channels, infinities.
 
-use super::*;
-use crate::conv::{Algorithm, ConvPlan};
-use crate::{Residual, Unary};
+use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan, Window};
+use polychip_cpu_kernels::{Epilogue, Isa, Residual, ThreadPool, Unary};
 
 fn numbers(len: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12345);
