@@ -212,7 +212,7 @@ impl AttentionPlan {
         self.needed
     }
 
-    /// Whether keys and values are read where they lie, because the queries are few.
+    /// Whether the operands are read where they lie, because the queries are few.
     #[must_use]
     pub fn is_for_few_queries(&self) -> bool {
         self.few.is_some()
