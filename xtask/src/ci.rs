@@ -8,7 +8,9 @@
 //! 3. The output of each check is in `target/ci`, and the final lines summarize failures.
 //! 4. The workspace is built once as a whole ([`programs`]): package by package, dependencies would be rebuilt with
 //!    different features.
-//! 5. Consecutive checks that keep one processor busy for minutes run concurrently; each one's output is shown as a
+//! 5. With a time limit, checks that would begin later are listed as skipped; the essential ones, which come first, always
+//!    run.
+//! 6. Consecutive checks that keep one processor busy for minutes run concurrently; each one's output is shown as a
 //!    whole when it ends.
 //!
 //! Start reading at `checks`.
@@ -90,6 +92,10 @@ pub(crate) struct Options {
     /// Fuzzing time per target in seconds
     #[arg(long, default_value_t = 20)]
     fuzz_seconds: u32,
+    /// Skip checks but the essential ones (format to documentation tests) that would begin later than this after the
+    /// start, and list them
+    #[arg(long, value_name = "MINUTES")]
+    minutes: Option<u64>,
 }
 
 #[derive(clap::Args)]
@@ -117,15 +123,20 @@ struct Done {
 
 /// Runs every check, prints a summary and says whether none failed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    all(checks::all(options.fuzz_seconds), &options.only)
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    all(
+        checks::all(options.fuzz_seconds),
+        &options.only,
+        options.minutes.map(minutes),
+    )
 }
 
 /// Runs the quick checks, which need no Python and no network but the registry's.
 pub(crate) fn run_quick(options: &QuickOptions) -> Result<bool> {
-    all(checks::quick(), &options.only)
+    all(checks::quick(), &options.only, None)
 }
 
-fn all(checks: Vec<Check>, only: &[String]) -> Result<bool> {
+fn all(checks: Vec<Check>, only: &[String], limit: Option<Duration>) -> Result<bool> {
     let expected = expected(&std::env::var(EXPECT).unwrap_or_default())?;
     let programs = Mutex::new(Programs::default());
     let mut results = Vec::new();
@@ -144,13 +155,18 @@ fn all(checks: Vec<Check>, only: &[String]) -> Result<bool> {
         if row[0].beside {
             row.extend(std::iter::from_fn(|| chosen.next_if(|check| check.beside)));
         }
-        results.extend(in_row(row, &expected, &programs));
+        results.extend(in_row(row, (meter, limit), &expected, &programs));
     }
     summary(&results, meter.read())
 }
 
 /// Runs checks, as many at a time as there are processors where they are several, and gives them in this order.
-fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> Vec<Done> {
+fn in_row(
+    row: Vec<Check>,
+    (whole, limit): (Meter, Option<Duration>),
+    expected: &[String],
+    programs: &Mutex<Programs>,
+) -> Vec<Done> {
     let (shown, most) = match row.len() {
         1 => (Shown::AsItComes, 1),
         _ => (
@@ -173,6 +189,18 @@ fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> V
             };
             eprintln!("\n== {}{}{beside}", check.name, room());
             let (name, meter) = (check.name, Meter::start());
+            let limit = limit.filter(|_| !check.is_essential);
+            if let Some(why) = limit.and_then(|limit| too_late(whole.read().wall(), limit)) {
+                eprintln!("skipped: {why}");
+                let late = Done {
+                    name,
+                    outcome: Outcome::Skipped(why),
+                    tally: Tally::default(),
+                    cost: meter.read().on_the_clock(),
+                };
+                done.push((index, late));
+                continue;
+            }
             let ended = one(check, shown, expected, programs);
             // the other checks continue, and the summary reports all
             let ended = ended.unwrap_or_else(|error| Done {
@@ -195,6 +223,17 @@ fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> V
     });
     done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, done)| done).collect()
+}
+
+/// Why a check does not begin so long after the first one.
+fn too_late(elapsed: Duration, limit: Duration) -> Option<String> {
+    (elapsed > limit).then(|| {
+        format!(
+            "no time left: it would begin after {} minutes, the limit is {} (--minutes)",
+            elapsed.as_secs() / 60,
+            limit.as_secs() / 60
+        )
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -441,6 +480,30 @@ mod tests {
     }
 
     #[test]
+    fn checks_after_the_limit_are_skipped_with_the_reason() {
+        let limit = Duration::from_secs(65 * 60);
+        assert_eq!(too_late(limit, limit), None);
+        let words = too_late(limit + Duration::from_secs(61), limit).unwrap();
+        assert!(words.contains("after 66 minutes, the limit is 65"), "{words}");
+        let check = Check {
+            name: "a test of a check that comes late",
+            skip: None,
+            steps: vec![Step::Run(Command::new("/no/such/program"))],
+            goes_on: false,
+            at_once: false,
+            beside: false,
+            is_essential: false,
+        };
+        let done = in_row(
+            vec![check],
+            (Meter::start(), Some(Duration::ZERO)),
+            &[],
+            &Mutex::new(Programs::default()),
+        );
+        assert!(matches!(&done[0].outcome, Outcome::Skipped(why) if why.contains("no time left")));
+    }
+
+    #[test]
     fn concurrent_checks_all_run_and_report_in_order() {
         let check = |name, program: &str| Check {
             name,
@@ -449,6 +512,7 @@ mod tests {
             goes_on: false,
             at_once: false,
             beside: true,
+            is_essential: false,
         };
         let row = vec![
             check("a test of a check that cannot start", "/no/such/program"),
@@ -456,7 +520,7 @@ mod tests {
             check("a test of a check that passes", "true"),
         ];
         let names: Vec<&str> = row.iter().map(|check| check.name).collect();
-        let done = in_row(row, &[], &Mutex::new(Programs::default()));
+        let done = in_row(row, (Meter::start(), None), &[], &Mutex::new(Programs::default()));
         assert!(done.iter().map(|done| done.name).eq(names.iter().copied()));
         let failed = |done: &Done| matches!(done.outcome, Outcome::Failed(..));
         assert_eq!(done.iter().map(failed).collect::<Vec<_>>(), [true, true, false]);

@@ -20,6 +20,8 @@ pub(super) struct Check {
     pub(super) at_once: bool,
     /// Whether it runs beside checks before and behind it of which this holds, too.
     pub(super) beside: bool,
+    /// Whether it runs however late it begins.
+    pub(super) is_essential: bool,
 }
 
 /// A step of a check.
@@ -80,6 +82,7 @@ impl Check {
             goes_on: false,
             at_once: false,
             beside: false,
+            is_essential: false,
         }
     }
 
@@ -196,6 +199,9 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         "warnings",
     ];
     list.insert(5, Check::cargo("the command line without features", &no_features));
+    for check in &mut list {
+        check.is_essential = true;
+    }
     list.extend([
         budgets(),
         Check::new("a new plugin conforms", vec![suite("xtask", "new_plugin")]),

@@ -15,6 +15,7 @@ pub(crate) struct Cost {
 }
 
 /// Measures from a moment on.
+#[derive(Clone, Copy)]
 pub(crate) struct Meter {
     start: Instant,
     before: Option<Duration>,
