@@ -81,8 +81,7 @@ impl<const VNNI: bool> Product for Avx512Bytes<VNNI> {
 
 impl<const VNNI: bool> Bytes for Avx512Bytes<VNNI> {
     const OFFSET: i32 = 0;
-    // without VNNI a product takes three instructions, and taller tiles save nothing
-    const ROWS: usize = if VNNI { 12 } else { 6 };
+    const ROWS: usize = 12;
     const SIDE_BY_SIDE: bool = VNNI;
 
     #[inline]
