@@ -283,7 +283,7 @@ impl Isa {
     }
 
     /// What kernels of bf16 run on: this instruction set where it [multiplies them](Self::has_bf16), else portable
-    /// code. Who plans one packs its weights for this.
+    /// code. Their plans pack weights for it.
     #[must_use]
     pub(crate) fn for_bf16(self) -> Isa {
         if self.has_bf16() { self } else { Isa::SCALAR }
@@ -293,8 +293,8 @@ impl Isa {
     /// such kernels: bf16 is not used where `f32` is faster, and each form is a fifth of what the compiler has to do.
     ///
     /// # Panics
-    /// Without the feature `avx512`, without which [`has_bf16`](Self::has_bf16) is never true: the second form is what the
-    /// first is tested against, and half a megabyte.
+    /// Where [`has_bf16`](Self::has_bf16) is false, without the feature `portable-bf16`: that form takes 0.6 MB, and only
+    /// tests run it.
     #[inline]
     pub(crate) fn run_bf16<K: Kernel>(self, kernel: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
@@ -303,11 +303,11 @@ impl Isa {
         {
             return token.enter(kernel);
         }
-        #[cfg(any(feature = "avx512", test))]
+        #[cfg(feature = "portable-bf16")]
         {
             scalar::Scalar.enter(kernel)
         }
-        #[cfg(not(any(feature = "avx512", test)))]
+        #[cfg(not(feature = "portable-bf16"))]
         {
             let _ = kernel;
             no_bf16()
@@ -330,10 +330,10 @@ impl Isa {
 }
 
 /// Ends what asked for kernels that were left out.
-#[cfg(not(any(feature = "avx512", test)))]
+#[cfg(not(feature = "portable-bf16"))]
 #[cold]
 fn no_bf16() -> ! {
-    panic!("kernels of bf16 are part of the feature avx512, which this build is without");
+    panic!("this processor has no instructions for bf16, and the feature portable-bf16 is off");
 }
 
 impl simd::Dispatch for Isa {
