@@ -34,7 +34,7 @@ def names():
                 path="模型 dir/士大夫 v1.0.onnx", files={"模型 dir/权重 #1 %20.bin": w.tobytes()})
 
 
-@report("onnx/onnx 8482", "weights in one file, out of order, off every boundary, one read twice")
+@report("onnx/onnx 8482", "weights in one file, out of order, unaligned, one read twice")
 def offsets():
     a, b = rand(3, 5), rand(5, 2)
     data = b"\0" * 7 + b.tobytes() + b"\1" * 3 + a.tobytes()
@@ -64,7 +64,7 @@ def external_sizes():
                 files={"s.data": split.tobytes() + shape.tobytes()}, oracle="onnx")
 
 
-@report("microsoft/onnxruntime 11848", "a weights file that is shorter than the model says")
+@report("microsoft/onnxruntime 11848", "a weights file that is shorter than the model states")
 def short_weights():
     w = weights()
     return case([n("MatMul", "x onnx::MatMul_4622")], {"x": rand(2, 64)},
@@ -81,7 +81,7 @@ def missing_weights():
                 says=("\"w\"", "model.onnx_data", "copy it"))
 
 
-@report("openvinotoolkit/openvino 22736", "only the weights are a link, into another folder of the same cache")
+@report("openvinotoolkit/openvino 22736", "only the weights are a link, to another folder of the same cache")
 def linked_weights():
     w = weights()
     return case([n("MatMul", "x w")], {"x": rand(2, 64)}, constants={"w": external("w", w, "model.onnx_data", 0,
@@ -90,7 +90,7 @@ def linked_weights():
                 files={"cache/blobs/77ab": w.tobytes(), "cache/snapshots/one/model.onnx_data": "->../../blobs/77ab"})
 
 
-@report("microsoft/onnxruntime 27353", "model and weights are links into one folder of blobs without names")
+@report("microsoft/onnxruntime 27353", "model and weights are links into one folder of unnamed blobs")
 def linked_both():
     w = weights()
     made = model([n("MatMul", "x w")], {"x": rand(2, 64)}, constants={"w": external("w", w, "encoder.onnx.data", 0,
@@ -101,7 +101,7 @@ def linked_both():
                        "hub/snapshots/abd2/encoder.onnx.data": "->../../blobs/c6"})
 
 
-@report("QIN2DIM/hcaptcha-challenger 256", "a file whose download broke off",
+@report("QIN2DIM/hcaptcha-challenger 256", "a file whose download was interrupted",
         "refused as unreadable, without the cause and the remedy")
 def truncated():
     made = model([n("MatMul", "x w")], {"x": rand(2, 64)}, constants={"w": weights(64)})
@@ -122,12 +122,12 @@ def folder():
     return made
 
 
-@report("microsoft/onnxruntime 8796", "a file of an IR version from the future")
+@report("microsoft/onnxruntime 8796", "a file of a newer IR version")
 def future_ir():
     return case([n("Relu", "x")], {"x": rand(2)}, ir=99, says=("99",))
 
 
-@report("microsoft/onnxruntime 11898", "a file of an opset from the future")
+@report("microsoft/onnxruntime 11898", "a file of a newer opset")
 def future_opset():
     made = case([n("Relu", "x")], {"x": rand(2)}, says=("90",))
     made.model.opset_import[0].version = 90
@@ -169,7 +169,7 @@ def wrong_rank():
     return made
 
 
-@report("KutsuyaYuki/ABG_extension 14", "a picture with an alpha channel for an input of three channels")
+@report("KutsuyaYuki/ABG_extension 14", "an image with an alpha channel for an input of three channels")
 def wrong_size():
     made = case([n("Relu", "img")], {"img": rand(1, 3, 8, 8)}, says=("img", "4", "3"))
     made.feeds = {"img": rand(1, 4, 8, 8)}
@@ -197,13 +197,13 @@ def baked_gemm():
                 constants={"s": i64(1, -1), "w": rand(5, 6)}, inputs="x:f32[None,2,3]", says=("Gemm_185",))
 
 
-@report("AXERA-TECH/pyaxengine 47", "an input stored by columns")
+@report("AXERA-TECH/pyaxengine 47", "an input stored in column order")
 def stored_by_columns():
     return case([n("MatMul", "x w")], {"x": np.asfortranarray(rand(3, 4))},
                 constants={"w": rand(4, 2)})
 
 
-@report("microsoft/onnxruntime 14788", "a model and a folder that may be read only")
+@report("microsoft/onnxruntime 14788", "a read-only model in a read-only folder")
 def read_only():
     w = weights()
     return case([n("MatMul", "x w")], {"x": rand(2, 64)}, constants={"w": external("w", w, "w.bin", 0, w.nbytes)},

@@ -16,7 +16,7 @@ def if_strings():
     return case(nodes, {"x": rand(2, 3)}, "y:str", {"zero": i64(0)}, inputs="x:f32[batch,3]")
 
 
-@report("tracel-ai/burn 4119", "If whose branches read values and constants of the graph around")
+@report("tracel-ai/burn 4119", "If whose branches read values and constants of the enclosing graph")
 def if_outer():
     nodes = [n("Conv", "x w", "c"), n("ReduceSum", "c", "t", keepdims=0), n("Greater", "t zero", "b"),
              n("If", "b", then_branch=body([n("Add", "c bias", "p")], "", "p"),
@@ -26,7 +26,7 @@ def if_outer():
                 "scale": rand(3, 1, 1)})
 
 
-@report("microsoft/onnxruntime 11536", "If whose branch returns a value of the graph around it")
+@report("microsoft/onnxruntime 11536", "If whose branch returns a value of the enclosing graph")
 def if_outer_output():
     x = f32(.25, 2)
     nodes = [n("ReduceSum", "x", "t", keepdims=0), n("Greater", "t zero", "b"), n("Add", "x one", "w"),
@@ -35,7 +35,7 @@ def if_outer_output():
     return case(nodes, {"x": x}, constants={"zero": np.float32(0), "one": f32(1)}, oracle={"y": x + 1})
 
 
-@report("onnx/onnx 2082", "Loop whose body names its inputs and outputs as the graph around does")
+@report("onnx/onnx 2082", "Loop whose body uses the same input and output names as the enclosing graph")
 def loop_names():
     step = body([n("Add", "b one", "sum"), n("Identity", "sum", "scanned"), n("Identity", "cond", "more")],
                 "i:i64[] cond:bool[] b:f32[1]", "more:bool[] sum:f32[1] scanned:f32[1]")
@@ -109,7 +109,7 @@ def function_constant():
                 functions=[function("Scale", "x", "y", inner, ["amount"])])
 
 
-@report("microsoft/onnxruntime 12506", "a function that calls a function and hands an attribute on by another name")
+@report("microsoft/onnxruntime 12506", "a function that calls a function and passes on an attribute under another name")
 def function_nested():
     first = function("f1", "x", "y", [refer(n("Constant", "", "c"), "value_int", "inner", AttributeProto.INT),
                                       n("Add", "x c", "y")], ["inner"])
@@ -127,7 +127,7 @@ def function_floor():
                 functions=[function("aten_floor_divide", "a b", "y", inner)], says=("Floor", "i64"))
 
 
-@report("onnx/onnx 3865", "nodes out of order, some behind the readers of their outputs")
+@report("onnx/onnx 3865", "nodes out of order, some after the readers of their outputs")
 def unsorted():
     nodes = [n("Add", "b k", "y"), n("Relu", "a", "b"), n("Mul", "x k", "a")]
     return case(nodes, {"x": rand(3)}, constants={"k": f32(2)})
@@ -146,7 +146,7 @@ def output_read():
     return case([n("Relu", "x", "r"), n("Exp", "r", "y"), n("Identity", "r", "again")], {"x": rand(4)}, "r y again")
 
 
-@report("tracel-ai/burn 3650", "outputs that are the input and a constant themselves")
+@report("tracel-ai/burn 3650", "outputs that are directly the input and a constant")
 def output_input():
     return case([n("Relu", "x", "y"), n("Identity", "x", "same"), n("Identity", "k", "const")], {"x": rand(2)},
                 "y same const",
@@ -190,7 +190,7 @@ def dotted_symbols():
 
 
 @report("microsoft/onnxruntime 1016",
-        "an LSTM network from MATLAB that declares another rank for its output than it has")
+        "an LSTM network from MATLAB that declares a wrong rank for its output")
 def declared_rank():
     nodes = [n("LSTM", "x w r", "h", hidden_size=3, name="lstm"), n("Squeeze", "h", "q", axes=[1], name="sq"),
              n("MatMul", "q k", "y", name="fc_2")]
@@ -199,7 +199,7 @@ def declared_rank():
                 says=None)
 
 
-@report("microsoft/onnxruntime 9663", "IR version 3 whose constants are no inputs, with an If")
+@report("microsoft/onnxruntime 9663", "IR version 3 whose constants are not listed as inputs, with an If")
 def ir_three():
     nodes = [n("ReduceSum", "x", "t", keepdims=0), n("Greater", "t zero", "b"),
              n("If", "b", then_branch=body([n("Add", "x k", "p")], "", "p"),
@@ -219,7 +219,7 @@ def untyped_attributes():
     return made
 
 
-@report("AlexMontgomerie/fpgaconvnet-hls 7", "standard nodes with attributes that the standard does not know")
+@report("AlexMontgomerie/fpgaconvnet-hls 7", "standard nodes with attributes that the standard does not define")
 def unknown_attributes():
     return case([n("Conv", "x w", "c", name="Conv_1", weight_width=16, block_floating_point=0), n("Relu", "c", "y")],
                 {"x": rand(1, 1, 4, 4)}, constants={"w": rand(2, 1, 3, 3)}, says=None)
@@ -271,7 +271,7 @@ def sparse_outside():
 
 
 @report("ARM-software/armnn 184",
-        "constants in typed fields rather than raw bytes: f16 as integers, bool, u64, f64, i8")
+        "constants in typed fields instead of raw bytes: f16 as integers, bool, u64, f64, i8")
 def typed_fields():
     def made(name, kind, values, field):
         tensor = TensorProto(name=name, data_type=TYPES[kind], dims=[len(values)])
@@ -286,7 +286,7 @@ def typed_fields():
     return case(nodes, {"x": rand(2)}, "y u2:u64 d2:f64 c2:i8 q2:u32", constants)
 
 
-@report("opencv/opencv 18626", "initializers without elements and without data, joined with others")
+@report("opencv/opencv 18626", "initializers without elements and data, concatenated with others")
 def empty_initializer():
     empty = TensorProto(name="e", data_type=TensorProto.FLOAT, dims=[0, 3])
     return case([n("Concat", "x e", "c", axis=0), n("Relu", "c", "y")], {"x": rand(2, 3)}, constants={"e": empty})
@@ -299,7 +299,7 @@ def optional_tensor():
 
 
 @report("microsoft/onnxruntime 22890",
-        "an empty Optional, OptionalHasElement and an If that reads it only where it holds",
+        "an empty Optional, OptionalHasElement, and an If that reads the optional only if it has an element",
         "refused while running: the empty optional had no type")
 def optional_empty():
     kind = helper.make_tensor_type_proto(TensorProto.FLOAT, [1])
@@ -309,7 +309,7 @@ def optional_empty():
     return case(nodes, {"x": f32(-1)}, opset=18)
 
 
-@report("apache/tvm 17869", "SequenceErase at a constant position, SequenceLength, SequenceAt behind it")
+@report("apache/tvm 17869", "SequenceErase at a constant position, then SequenceLength and SequenceAt")
 def sequence_erase():
     nodes = [n("SequenceConstruct", "a b c", "s"), n("SequenceErase", "s p", "t"), n("SequenceLength", "t", "k"),
              n("SequenceAt", "t q", "y"), n("ConcatFromSequence", "t", "z", axis=0)]
@@ -333,7 +333,7 @@ def float_eight():
     return case(nodes, {"x": rand(4, 4) * 100}, "y w", {"s": np.float32(.5), "z": zero}, opset=19)
 
 
-@report("microsoft/onnxruntime 25378", "Cast of u8 to u4 and i4 while running, then DequantizeLinear")
+@report("microsoft/onnxruntime 25378", "Cast of u8 to u4 and i4 at run time, then DequantizeLinear")
 def cast_four_bits():
     nodes = [n("Cast", "x", "u", to=TensorProto.UINT4), n("DequantizeLinear", "u s", "y"),
         n("Cast", "w", "i", to=TensorProto.INT4),
@@ -382,7 +382,7 @@ def qlinear_zero_points():
                  "ws": f32(.01, .02), "wz": np.array([110, 130], np.uint8)}, oracle="onnx", opset=13)
 
 
-@report("onnx/onnx 3967", "QLinearConv whose zero point of weights is computed while running")
+@report("onnx/onnx 3967", "QLinearConv whose weight zero point is computed at run time")
 def qlinear_runtime_zero():
     return case([n("Identity", "zero", "wz"), n("QLinearConv", "x s z w ws wz s z", "y", name="Conv_5")],
                 {"x": np.arange(25, dtype=np.uint8).reshape(1, 1, 5, 5), "zero": np.uint8(3)}, "y:u8",

@@ -23,7 +23,7 @@ def resize_roi_input():
                 opset=13)
 
 
-@report("tracel-ai/burn-onnx 3", "Resize by scales computed from Shape while running")
+@report("tracel-ai/burn-onnx 3", "Resize by scales computed from Shape at run time")
 def resize_runtime_scales():
     nodes = [n("Shape", "like", "s"), n("Cast", "s", "sf", to=1), n("Shape", "x", "t"), n("Cast", "t", "tf", to=1),
              n("Div", "sf tf", "q"), n("Resize", "x - q", mode="cubic", cubic_coeff_a=-0.5)]
@@ -49,7 +49,7 @@ def resize_both():
                 constants={"s": f32(1, 1, 2, 2), "z": i64(1, 1, 4, 4)}, says=("Resize__846", "scales", "sizes"))
 
 
-@report("apache/tvm 19544", "NonMaxSuppression without max_output_boxes_per_class, whose default is none")
+@report("apache/tvm 19544", "NonMaxSuppression without max_output_boxes_per_class, whose default is 0")
 def nms_no_max():
     boxes = f32(0, 0, 1, 1, 0, 0, 1, 1.1, 2, 2, 3, 3).reshape(1, 3, 4)
     return case([n("NonMaxSuppression", "b s", "y")], {"b": boxes, "s": f32(.9, .8, .7).reshape(1, 1, 3)}, "y:i64")
@@ -70,7 +70,7 @@ def nms_mismatch():
 
 
 @report("Unity-Technologies/barracuda-release 173",
-        "a detector that finds nothing: NonMaxSuppression of no box, then Gather")
+        "a detector that finds nothing: NonMaxSuppression of 0 boxes, then Gather")
 def nms_nothing():
     nodes = [n("NonMaxSuppression", "b s m i t", "k"), n("Gather", "k one", "g", axis=1), n("Gather", "flat g", "y")]
     return case(nodes, {"b": np.abs(rand(1, 5, 4)), "s": np.zeros((1, 1, 5), np.float32), "flat": rand(5, 4)},
@@ -92,7 +92,7 @@ def reduce_max_nothing():
                 inputs="x:f32[n,4]")
 
 
-@report("microsoft/onnxruntime 1879", "convolution network on a batch of none between two stages")
+@report("microsoft/onnxruntime 1879", "convolution network on a batch of size 0 between two stages")
 def zero_batch():
     nodes = [n("Conv", "x w b", "c", pads=[1, 1, 1, 1]), n("BatchNormalization", "c s b m v", "bn"),
              n("Relu", "bn", "r"), n("MaxPool", "r", "p", kernel_shape=[2, 2], strides=[2, 2]),
@@ -102,14 +102,14 @@ def zero_batch():
                            "k": rand(5, 4)})
 
 
-@report("microsoft/onnxruntime 4559", "Linear on an input with an axis of none")
+@report("microsoft/onnxruntime 4559", "Linear on an input with an axis of size 0")
 def zero_rows():
     return case([n("MatMul", "x w", "h"), n("Add", "h b")], {"x": rand(1, 0, 30)}, inputs="x:f32[1,boxes,30]",
                 constants={"w": rand(30, 8), "b": rand(8)})
 
 
 @report("openvinotoolkit/openvino 37966",
-        "MatMul of 64-bit integers over a batch of none, and over an inner axis of none")
+        "MatMul of 64-bit integers over a batch of size 0, and over an inner axis of size 0")
 def zero_matmul():
     return case([n("MatMul", "a b", "y"), n("MatMul", "c d", "z")],
                 {"a": np.ones((0, 4, 8), np.int64), "b": np.ones((0, 8, 4), np.int64), "c": rand(3, 0),
@@ -123,25 +123,25 @@ def reduce_noop():
                 opset=18)
 
 
-@report("openvinotoolkit/openvino 35894", "ArgMax over an axis of none")
+@report("openvinotoolkit/openvino 35894", "ArgMax over an axis of size 0")
 def argmax_nothing():
     return case([n("ArgMax", "x", axis=2, keepdims=0, name="argmax_empty")], {"x": rand(2, 4, 0)}, "y:i64[2,4]",
                 opset=18, says=("argmax_empty",))
 
 
-@report("microsoft/onnxruntime 11024", "Mul that broadcasts an axis of none against one of one")
+@report("microsoft/onnxruntime 11024", "Mul that broadcasts an axis of size 0 against one of size 1")
 def zero_broadcast():
     return case([n("Mul", "a b", "m"), n("Sum", "m m c")], {"a": rand(2, 0, 3), "b": rand(1, 1, 3), "c": rand(3)},
                 inputs="a:f32[2,k,3]")
 
 
-@report("apache/tvm 19532", "Slice backwards whose end is behind its start: nothing")
+@report("apache/tvm 19532", "Slice with a negative step whose end is after its start: empty output")
 def slice_backwards_nothing():
     return case([n("Slice", "x s e a t")], {"x": rand(10)},
                 constants={"s": i64(0), "e": i64(5), "a": i64(0), "t": i64(-1)})
 
 
-@report("apache/tvm 19531", "Gather with negative indices fed while running")
+@report("apache/tvm 19531", "Gather with negative indices from an input")
 def gather_negative():
     return case([n("Gather", "x i", axis=0)], {"x": rand(5, 2), "i": i64(-1, -3, 0)})
 
@@ -287,7 +287,7 @@ def mod_large():
                 {"b": np.array(32, np.int32), "d": np.array(-7)})
 
 
-@report("microsoft/onnxruntime 6921", "RoiAlign by half pixels and without, boxes smaller than a pixel")
+@report("microsoft/onnxruntime 6921", "RoiAlign with and without half-pixel offsets, boxes smaller than a pixel")
 def roi_align():
     rois = f32([0, 0, .5, .5], [1, 1, 4, 3], [2.2, .3, 2.9, 3])
     attributes = dict(output_height=2, output_width=3, sampling_ratio=2, spatial_scale=1.0)
@@ -296,7 +296,7 @@ def roi_align():
                 {"x": rand(2, 2, 5, 5), "r": rois, "b": i64(0, 1, 0)}, "y z")
 
 
-@report("microsoft/onnxruntime 14265", "RoiAlign by maximum")
+@report("microsoft/onnxruntime 14265", "RoiAlign with mode max")
 def roi_align_max():
     return case([n("RoiAlign", "x r b", mode="max", output_height=2, output_width=2, sampling_ratio=2,
                    coordinate_transformation_mode="half_pixel")],
@@ -364,7 +364,7 @@ def lstm_half_state():
                 {"w": rand(1, 12, 2), "r": rand(1, 12, 3), "b": rand(1, 24), "h": rand(1, 1, 3)})
 
 
-@report("microsoft/onnxruntime 10768", "LSTM told of a sequence that is longer than its input")
+@report("microsoft/onnxruntime 10768", "LSTM with a sequence length greater than its input's")
 def lstm_too_long():
     return case([n("LSTM", "x w r - l", "y", hidden_size=3, name="LSTM_30")],
                 {"x": rand(4, 1, 2), "l": np.array([9], np.int32)}, "y", {"w": rand(1, 12, 2), "r": rand(1, 12, 3)},
@@ -429,7 +429,7 @@ def matmul_sides():
                  n("MatMul", "a t", "y")], {"x": rand(2, 6, 7)}, constants={"k": rand(5, 6)})
 
 
-@report("Tencent/ncnn 6380", "Reshape with allowzero, with zeros that copy, and to a size of none")
+@report("Tencent/ncnn 6380", "Reshape with allowzero, with zeros that copy, and to a size of 0")
 def reshape_zeros():
     return case([n("Reshape", "x s", "a", allowzero=1), n("Reshape", "z t", "b"),
                 n("Reshape", "x u", "c", allowzero=1)],
@@ -448,7 +448,7 @@ def convnext_norm():
                 constants={"two": np.float32(2), "e": np.float32(1e-6), "g": rand(6), "b": rand(6)})
 
 
-@report("microsoft/onnxruntime 8020", "Concat of parts that differ on another axis, found while running")
+@report("microsoft/onnxruntime 8020", "Concat of inputs that differ on another axis, which shows only at run time")
 def concat_mismatch():
     return case([n("Concat", "a b", axis=0, name="Concat_17")], {"a": rand(2, 3), "b": rand(2, 4)},
                 inputs="a:f32[n,p] b:f32[n,q]", says=("Concat_17",))

@@ -31,23 +31,27 @@ import files  # noqa: F401
 TEXT = """\
 # Public bug reports, run here
 
-{cases} small models and requests with the patterns of {sources} public reports about ONNX Runtime,
-ONNX, TVM, OpenVINO, TensorRT, tract, Burn, RTen, candle, MNN, ncnn, OpenCV, scikit-learn's and
-TensorFlow's converters and apps, each run by Polychip's command line and by ONNX Runtime on the
-same inputs. The models are made by [device-tests/reports](../../device-tests/reports/reports.py),
-one function a case; nothing is copied from a thread.
+{cases} small models and requests reproduce the patterns of {sources} public reports about ONNX Runtime, ONNX,
+TVM, OpenVINO, TensorRT, tract, Burn, RTen, candle, MNN, ncnn, OpenCV, the converters of
+scikit-learn and TensorFlow, and apps. Polychip's command line and ONNX Runtime run each case on the
+same inputs. [device-tests/reports](../../device-tests/reports/reports.py) makes the models, with
+one function per case; nothing is copied from a report.
 
 ```sh
 target/venv/bin/python device-tests/reports/reports.py target/release/polychip --markdown docs/benchmarks/reports.md
 ```
 
-A case passes if shapes, types, integers and text are equal and floats agree within 1e-4 of the
-largest value (2e-4 for STFT, one step for quantized networks), or if ONNX Runtime refuses the model
-or request and Polychip does so with an error that names the node or input and the cause. ONNX's
-reference evaluator decides where ONNX Runtime has no kernel or departs from the specification
-([differences](../differences.md)).
+A case passes in one of two ways:
 
-**{passed} of {cases} pass**; {first} did not, or had an unhelpful error, when they were first run.
+- Shapes, types, integers and text are equal, and floats agree within 1e-4 of the largest value
+  (2e-4 for STFT, one step for quantized networks).
+- ONNX Runtime refuses the model or request, and Polychip refuses it too, with an error that names
+  the node or input and the cause.
+
+ONNX's reference evaluator takes the place of ONNX Runtime where ONNX Runtime has no kernel or
+departs from the specification ([differences](../differences.md)).
+
+**{passed} of {cases} pass.** When first run, {first} failed or gave an unhelpful error.
 
 | result now | cases |
 |---|---|

@@ -28,28 +28,36 @@ TEXT = """\
 # Networks saved by ONNX Runtime
 
 {files} files: {networks} networks, each as PyTorch or Optimum exports it and as ONNX Runtime saves it. The
-networks have the layers of their kind, small sizes and random weights.
-[`device-tests/reports/saved.py`](../../device-tests/reports/saved.py) makes them; it needs `pip
-install torch transformers optimum-onnx` beside `device-tests/requirements.txt`.
+networks have the layers of the real ones, but small sizes and random weights.
+[`device-tests/reports/saved.py`](../../device-tests/reports/saved.py) makes them. It needs `pip
+install torch transformers optimum-onnx` in addition to `device-tests/requirements.txt`.
 
 ```sh
 target/venv/bin/python device-tests/reports/saved.py target/release/polychip --markdown docs/benchmarks/saved.md
 ```
 
-Each file runs in ONNX Runtime and by `polychip run` on the same inputs. A figure is how far the
-outputs are apart at most, as a share of the largest value of the output. A file passes below
-{limit:g}; with values in f16 below {half:g}, a few last places of f16. ONNX Runtime's CPU has no
-kernel for `RelativePositionBias`: such files are held to its answer for the exported network.
+ONNX Runtime and `polychip run` each run every file on the same inputs. A figure is the largest
+difference between their outputs, divided by the largest value of the output. A float file passes
+below {limit:g}. A file with f16 values passes below {half:g}, a few units in the last place of f16. ONNX
+Runtime's CPU provider has no kernel for `RelativePositionBias`; for files with this op, the
+reference is its output for the exported network.
 
-Networks in codes of 8 bits have two figures. The one in brackets is that of single nodes: with
-every value an output, so that each node is computed as the file says, how far the output of a node
-is apart whose inputs are equal. The first figure is that of the network as it runs, against ONNX
-Runtime with or without its optimizations. Both must be below {step:.4f}, about one of 255 steps.
-ONNX Runtime's QLinearSoftmax is a step from its formula for a seventh of its values. Polychip
-computes a Gelu or a normalization, of which the quantizer rounded every step, in one piece without
-those roundings ([differences](../differences.md)), so that statically quantized networks are
-further apart as a whole. Weights have 7 bits (`reduce_range`), as ONNX Runtime's
-documentation asks for on processors without VNNI, where its products of bytes saturate.
+8-bit networks have two figures, and both must be below {step:.4f}, about one of 255 steps:
+
+- The first is the difference for the whole network, against ONNX Runtime with or without
+  optimizations, whichever is closer.
+- The figure in brackets is the largest difference of any single node. To find it, every value
+  becomes an output, so that each node is computed as the file states, and only nodes with equal
+  inputs are compared.
+
+Two causes make statically quantized networks differ more as a whole:
+
+- The quantizer rounds after every primitive op of a Gelu or a normalization. Polychip computes the
+  Gelu or normalization as one op, without these roundings ([differences](../differences.md)).
+- A seventh of the outputs of ONNX Runtime's QLinearSoftmax are one step from its formula.
+
+Weights have 7 bits (`reduce_range`), as ONNX Runtime's documentation recommends for processors
+without VNNI, where its 8-bit products can saturate.
 
 **{passed} of {files} pass**; the others are bold. `–`: ONNX Runtime's tool does not write this file.
 

