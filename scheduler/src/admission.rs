@@ -81,7 +81,7 @@ pub enum Admission {
     Refused(RefusalReport),
 }
 
-/// Admitted sessions before they are made. They count as admitted until this is dropped.
+/// Admitted sessions that are not created yet. They count as admitted until this value is dropped.
 #[derive(Debug)]
 pub struct Admitted {
     runtime: Runtime,
@@ -244,17 +244,18 @@ impl Admitted {
 
 impl Runtime {
     /// Tests whether sessions of these models meet their deadlines together with all admitted
-    /// sessions, and returns the proof or the reasons against it. Admission chooses a plan
-    /// for each session and cuts plans whose parts would delay others too long. It uses each
-    /// policy's best plans if they fit together, else others.
+    /// sessions, and returns the proof or the reasons against it. Admission chooses a plan for each
+    /// session, and splits plans whose parts would delay other sessions too long. It uses the best
+    /// plan of each policy if these plans fit together, and other plans if they do not.
     ///
-    /// Sessions admitted before are cut if necessary before this returns. A run that they submitted
-    /// earlier still ends on its old plan, and the certificate holds only after that. An endless or
-    /// batch session that is cut keeps its uncut plan ready, and returns to it once the sessions
-    /// that it was cut for are dropped.
+    /// If necessary, this call also splits the plans of sessions that were admitted before. A run
+    /// that such a session submitted earlier still ends on its old plan, and the certificate holds
+    /// only after that. An endless or batch session whose plan is split keeps the unsplit plan
+    /// ready. It returns to that plan once the sessions that required the split are dropped.
     ///
-    /// `docs/several-models.md` states what is proved and under which assumptions. Sessions that
-    /// were not admitted do not count, nor does a lost device, whose parts move elsewhere.
+    /// `docs/several-models.md` states what is proved and under which assumptions. The proof does
+    /// not cover sessions that were not admitted, nor a device that is lost, because its parts move
+    /// to other devices.
     ///
     /// ```
     /// use std::time::Duration;
@@ -273,8 +274,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As for [`Runtime::plan`]; a model with open sizes, a governed policy, a deadline without a
-    /// period, a name that is in use; or a device refused a part that an admitted session would
-    /// have been cut to.
+    /// period, or a name that is in use; or a device refused a part of a split plan.
     pub fn admit(&self, wanted: impl IntoIterator<Item = Wanted>) -> Result<Admission> {
         let wanted = wanted.into_iter().map(|wanted| wanted.member(&self.0));
         let wanted = wanted.collect::<Result<Vec<_>>>()?;

@@ -24,7 +24,7 @@ pub enum ErrorKind {
     DeviceFailed,
     /// A device was lost or hung in a run, and the run was not retried or its retries failed too.
     DeviceLost,
-    /// A run in flight uses the memory, or all run slots are in use.
+    /// A run in flight uses the memory, or as many runs are in flight as the policy allows.
     InFlight,
     /// The session was closed ([`Session::close`](crate::Session::close)).
     Closed,
@@ -32,13 +32,14 @@ pub enum ErrorKind {
     Timeout,
     /// The run was cancelled.
     Cancelled,
-    /// The run was dropped before all of its parts were with their devices: its deadline passed, a
-    /// newer run of its session came ([`Late`](crate::Late)), or it waited for a device for longer
-    /// than [`Policy::hang_timeout`](crate::Policy::hang_timeout).
+    /// The run was dropped before all of its parts were submitted: its deadline passed, a newer run
+    /// of its session came ([`Late`](crate::Late)), or it waited for a device for longer than
+    /// [`Policy::hang_timeout`](crate::Policy::hang_timeout).
     Dropped,
     /// Admission refused the sessions ([`Runtime::admit`](crate::Runtime::admit)).
     NotAdmitted,
-    /// The profile database is foreign, corrupt, of another version, or not writable.
+    /// The profile database was not written by Polychip, is corrupt, has another version, or cannot
+    /// be written.
     BadProfile,
     /// A file cannot be read or written.
     Io,
@@ -46,9 +47,9 @@ pub enum ErrorKind {
 
 /// An error of the runtime.
 ///
-/// The message states what failed and why. `Debug` prints the message too, with any causes that it
-/// does not contain below, so `fn main() -> Result<(), polychip::Error>` and `unwrap` print
-/// readable text; `{:#?}` prints the fields.
+/// The message states what failed and why. `Debug` prints the message too, followed by any causes
+/// that the message does not contain. So `fn main() -> Result<(), polychip::Error>` and `unwrap`
+/// print readable text; `{:#?}` prints the fields.
 ///
 /// ```
 /// let runtime = polychip::Runtime::builder().build()?;

@@ -72,8 +72,8 @@ impl Given {
 
 impl Model {
     /// The model with the open dimensions set from these input shapes; other inputs keep their
-    /// shapes. Two sizes of one dimension name are a warning: names are hints, and the shapes decide. An input with a default
-    /// becomes an input that every run is given.
+    /// shapes. If two inputs give one dimension name two sizes, the shapes decide, and a warning is
+    /// printed. An input with a default becomes a required input.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -131,7 +131,7 @@ impl Model {
         graph.inputs.iter().any(|id| is_open(graph.tensor(*id)))
     }
 
-    /// The model with these inputs, which have a default, as inputs that every run is given.
+    /// The model with these inputs, which have a default, as required inputs of every run.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {

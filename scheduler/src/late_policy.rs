@@ -1,7 +1,7 @@
 //! The rule for late runs.
 
-/// What to do with a run that is late before all of its parts are with their devices. Parts that a
-/// device already has are not interrupted.
+/// What to do with a run that is late before all of its parts are submitted to devices. Submitted
+/// parts are not interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Late {
     /// Finish the run and count it as late.
@@ -10,8 +10,8 @@ pub enum Late {
     /// Drop the run once its deadline has passed, with an error
     /// ([`ErrorKind::Dropped`](crate::ErrorKind::Dropped)).
     Drop,
-    /// Drop the run if a newer run of its session is submitted before any of its parts is with a
-    /// device: the latest frame wins. No deadline is needed.
+    /// Drop the run if the app submits a newer run of the session before any part of this one is
+    /// submitted to a device: the latest frame wins. This needs no deadline.
     Latest,
 }
 

@@ -1,8 +1,9 @@
 //! Runs a neural network across all chips of a device. This is the crate that apps integrate.
 //!
 //! A [`Runtime`] holds plugins and their devices. It reads a [`Model`], asks each device which
-//! nodes it can run and at what cost, and splits the model into parts so that the plan as a whole,
-//! with its transfers, costs least. It makes a [`Session`] that runs the parts over shared memory.
+//! nodes it can run and at what cost, and splits the model into parts so that the whole plan,
+//! transfers included, costs least. It creates a [`Session`], which runs the parts over shared
+//! memory.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -24,9 +25,9 @@
 //!
 //! A thread waits for a [`Run`], or an async task awaits it.
 //!
-//! Features: `cpu` is the CPU plugin. A small app may turn off `avx512`, `database` (profiles in
-//! files), `fourier` and `regex`, which are on by default. `ndarray` (off by default) adds views as
-//! arrays of that crate.
+//! Features: `cpu` links the CPU plugin. `avx512`, `database` (profiles in files), `fourier` and
+//! `regex` are on by default too; a small app may turn them off. `ndarray`, off by default, adds
+//! views of tensors as arrays of that crate.
 //!
 //! Invariants:
 //! 1. Every plan that reaches a device has passed the independent checker. A run executes one plan.

@@ -48,9 +48,10 @@ pub struct LinkMeasurement {
     pub to: String,
     /// Transfer time of a small tensor, in nanoseconds, without the launches of the two devices.
     pub latency_ns: u64,
-    /// Bytes per second beyond that; none if the size made no difference.
+    /// Bytes per second of larger tensors, after that latency; none if the size made no difference.
     pub bytes_per_second: Option<u64>,
-    /// Run time on the writing device beyond its device time, in nanoseconds.
+    /// Launch time of the writing device, in nanoseconds: the time of a run minus the time that the
+    /// device computes.
     pub from_launch_ns: u64,
     /// The same for the reading device.
     pub to_launch_ns: u64,

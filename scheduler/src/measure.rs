@@ -44,11 +44,11 @@ pub struct ChosenPlan {
 }
 
 impl Runtime {
-    /// Measures everything that plans for these models depend on: links between the devices that
-    /// the policy allows, then models on each device, and the parts of the chosen plans, until all
-    /// reaches the target precision, the time is over, or `watch` stops it
-    /// ([`Runtime::profile_models`]). Later plans use the measurements, and with a profile file
-    /// those of later processes too.
+    /// Measures the times on which plans for these models depend. First it measures the links
+    /// between the devices that the policy allows, then the models on each device, and the parts of
+    /// the chosen plans ([`Runtime::profile_models`]). It ends when all figures have the target
+    /// precision, the time is over, or `watch` stops it. Later plans use the measurements; with a
+    /// profile file, plans of later processes use them too.
     ///
     /// ```no_run
     /// use std::ops::ControlFlow;

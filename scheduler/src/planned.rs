@@ -313,8 +313,8 @@ impl Planned {
         request.toward(self.plan.objective).with(&self.options)
     }
 
-    /// The plan for a file, with a record of each node, the offers of the devices, and the device
-    /// names.
+    /// The plan in the form that files hold: with a record of each node (its cost on each device)
+    /// and the device names.
     #[must_use]
     pub fn plan_file(&self) -> Plan {
         Plan {
@@ -341,8 +341,8 @@ impl Planned {
         }
     }
 
-    /// Plans again with the costs of a lock, with a record of each node. The result is the lock's
-    /// own plan unless the model, device support or the request has changed.
+    /// Plans again with the costs that a lock file records. The result equals the plan of the lock
+    /// file, unless the model, the support of the devices or the request has changed.
     ///
     /// # Errors
     /// No device runs some node at a known cost.
@@ -351,9 +351,9 @@ impl Planned {
             .map_err(|error| no_plan(&self.model, &error))
     }
 
-    /// At most `most` plans of the same model on the same devices, from the fastest to the most
-    /// frugal; none beats another in both time and energy. The energy of every node must be known,
-    /// directly or from its device's power.
+    /// At most `most` plans of the same model on the same devices, from the fastest to the one with
+    /// the least energy. No plan is better than another in both time and energy. The energy of
+    /// every node must be known, directly or from the power of its device.
     ///
     /// # Errors
     /// A device has no energy or power figure.
@@ -412,9 +412,9 @@ impl Planned {
         }
     }
 
-    /// The measured figures behind the plan, including those inherited from another cadence, by
-    /// device: of parts, and of the whole model on a device, shared among its nodes. The current
-    /// conditions of each device select them.
+    /// The measured figures on which the plan is based, by device. They are times of parts, or the
+    /// time of the whole model on a device, which its nodes share. The current conditions of each
+    /// device select them; some may be from another cadence.
     #[must_use]
     pub fn measured(&self) -> Vec<MeasuredFigure> {
         let whole = |nodes: &[u32]| nodes.len() == self.graph.node_count();

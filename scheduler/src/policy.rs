@@ -224,13 +224,14 @@ impl Policy {
         }
     }
 
-    /// Sets the value of a joule in time, for [`Aim::Balanced`]: a plan that saves a joule may take this much
-    /// longer. At a price of `p` seconds per joule, energy weighs as much as time at `1 / p` watts. The price
-    /// is rounded to 0.1 % and limited to the range from 1 µs to 1 h per joule; zero ignores energy.
+    /// Sets the value of a joule in time, for [`Aim::Balanced`]: a plan that saves a joule may take
+    /// this much longer. At a price of `p` seconds per joule, energy weighs as much as time if the
+    /// device draws `1 / p` watts. The price is rounded to 0.1 % and limited to the range from 1 µs
+    /// to 1 h per joule; zero ignores energy.
     ///
     /// ```
     /// use std::time::Duration;
-    /// // on the mains of a machine that draws 100 W: both weigh the same there
+    /// // energy weighs as much as time for a machine that draws 100 W
     /// let policy = polychip::Policy::balanced().energy_price(Duration::from_millis(10));
     /// ```
     #[must_use]
@@ -255,8 +256,8 @@ impl Policy {
     /// between runs, so a device that is fast back to back may be slow at 30 runs per second. Zero means back
     /// to back. If no period is set, the period of the model's earlier sessions is taken from the profile.
     ///
-    /// An admitted session without a deadline must finish each run within the period; one without a period
-    /// starts the next run when the last one ends.
+    /// In an admitted session without a deadline, the period is the deadline. Without a period,
+    /// admission assumes that each run starts when the previous one ends.
     #[must_use]
     pub fn period(mut self, period: Duration) -> Self {
         self.period = Some(period);
@@ -340,28 +341,30 @@ impl Policy {
         self
     }
 
-    /// Sets the priority of the session's runs on devices that several sessions of a runtime share (default:
-    /// normal). Urgent parts go before normal ones, and normal before batch. Within a priority, the part
-    /// whose run has the earliest deadline goes first. Parts that a device has begun are not interrupted.
-    /// While waiting, normal runs are guaranteed 10 % of a device's time, and batch work 5 %. A device used
-    /// by one session only has no such order.
+    /// Sets the priority of the session's runs on devices that several sessions of a runtime share
+    /// (default: normal). Urgent parts go before normal ones, and normal before batch. Within a
+    /// priority, the part whose run has the earliest deadline goes first. Parts that a device has
+    /// begun are not interrupted. Normal runs that wait are guaranteed 10 % of a device's time, and
+    /// batch runs 5 %. This has no effect on a device of one session only.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Limits the predicted time of each part of a plan, so that runs of other sessions get turns in between.
-    /// Longer parts are cut where the fewest bytes cross the cut, down to single nodes. Each cut costs a
-    /// launch and any fusion across it. Plans of [`Policy::makespan`] and [`Policy::throughput`] are not cut.
+    /// Limits the predicted time of each part of a plan, so that runs of other sessions get turns
+    /// in between. Longer parts are split where the fewest bytes cross, down to single nodes. A
+    /// split costs a launch and any fusion across it. Plans of [`Policy::makespan`] and
+    /// [`Policy::throughput`] are not split.
     #[must_use]
     pub fn longest_part(mut self, longest: Duration) -> Self {
         self.longest_part = Some(longest);
         self
     }
 
-    /// Sets what happens to runs that are late or overtaken before all of their parts are with their devices
-    /// (default: they finish). [`RunOptions::late`](crate::RunOptions::late) sets it for one run.
+    /// Sets what happens to runs that are late or superseded before all of their parts are
+    /// submitted to devices (default: they finish). [`RunOptions::late`](crate::RunOptions::late)
+    /// sets it for one run.
     #[must_use]
     pub fn late(mut self, late: Late) -> Self {
         self.late = late;
@@ -426,8 +429,9 @@ impl Policy {
         self
     }
 
-    /// Allows a new plan when a device refuses a part or is lost for good (default: allowed). The report
-    /// lists the change. If not allowed, that is an error. A pinned node is never moved.
+    /// Allows a new plan when a device refuses a part or is lost for good (default: allowed). The
+    /// report lists the change. If a new plan is not allowed, the run or the session fails instead.
+    /// A pinned node is never moved.
     #[must_use]
     pub fn replan(mut self, allowed: bool) -> Self {
         self.replan = allowed;
@@ -442,9 +446,9 @@ impl Policy {
         self
     }
 
-    /// Sets the seed of the random numbers of nodes without a `seed` of their own (default 0). A run draws
-    /// the same numbers as the run of the same number in another session with the same seed, on every
-    /// device; the next run draws new ones.
+    /// Sets the seed of the random numbers of nodes without a `seed` of their own (default 0). The
+    /// n-th runs of two sessions with the same seed draw the same numbers, on every device. Each
+    /// run of a session draws new ones.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -459,9 +463,9 @@ impl Policy {
         self
     }
 
-    /// Makes plans for these conditions (such as clock and temperature) instead of the current ones: on every
-    /// device, costs come from the measurements taken under the most similar conditions. Use it to plan at
-    /// another time or on another machine than the app runs.
+    /// Makes plans for these conditions (such as clock and temperature) instead of the current
+    /// ones: on every device, costs come from the measurements taken under the most similar
+    /// conditions. Use it if the app will run at another time, or on another machine.
     #[must_use]
     pub fn priced_at(mut self, conditions: Conditions) -> Self {
         self.conditions = Some(conditions);
@@ -487,49 +491,50 @@ impl Policy {
         self
     }
 
-    /// Makes several plans ready when the session is made; a governor switches between them by temperature,
-    /// power, losses and hints. If a device is lost for good, no new plan is needed while a ready plan works
-    /// without it.
+    /// Makes the session governed: it prepares several plans when it is created, and a governor
+    /// switches between them by temperature, power, lost devices and hints. If a device is lost for
+    /// good and a ready plan works without it, no new plan is needed.
     #[must_use]
     pub fn governed(mut self) -> Self {
         self.governed.get_or_insert_default();
         self
     }
 
-    /// Like [`Policy::governed`], with settings for the governor.
+    /// Makes the session [governed](Policy::governed), with settings for the governor.
     #[must_use]
     pub fn governor_settings(mut self, settings: governor::Settings) -> Self {
         self.governed.get_or_insert_default().settings = settings;
         self
     }
 
-    /// Like [`Policy::governed`]: sets the sensor sampling interval (default 100 ms). On virtual time, only
-    /// [`Session::govern`](crate::Session::govern) reads the sensors.
+    /// Makes the session [governed](Policy::governed), and sets the sensor sampling interval
+    /// (default 100 ms). On virtual time, only [`Session::govern`](crate::Session::govern) reads
+    /// the sensors.
     #[must_use]
     pub fn sampling(mut self, every: Duration) -> Self {
         self.governed.get_or_insert_default().every = every;
         self
     }
 
-    /// Like [`Policy::governed`]: limits the total power of the devices, averaged over seconds, as far as
-    /// other plans and skipped frames can hold it.
+    /// Makes the session [governed](Policy::governed), and limits the total power of the devices,
+    /// averaged over seconds. To hold it, the governor switches plans and skips frames.
     #[must_use]
     pub fn max_power(mut self, limit: Milliwatts) -> Self {
         self.governed.get_or_insert_default().max_power = Some(limit);
         self
     }
 
-    /// Like [`Policy::governed`]: limits the temperature of the surface that a hand touches, as far as other
-    /// plans and skipped frames can hold it. This needs a sensor of that surface (`skin` in the name table of
-    /// [`Rules`](crate::telemetry::Rules)).
+    /// Makes the session [governed](Policy::governed), and limits the temperature of the surface
+    /// that a hand touches. To hold it, the governor switches plans and skips frames. This needs a
+    /// sensor of that surface (`skin` in the name table of [`Rules`](crate::telemetry::Rules)).
     #[must_use]
     pub fn max_surface_temperature(mut self, limit: MilliCelsius) -> Self {
         self.governed.get_or_insert_default().max_surface = Some(limit);
         self
     }
 
-    /// Like [`Policy::governed`]: sets the time between run starts. A plan that is fast enough and uses less
-    /// energy is then preferred, and frames may be skipped
+    /// Makes the session [governed](Policy::governed), and sets the time between run starts. The
+    /// governor then prefers a plan that is fast enough and uses less energy, and may skip frames
     /// ([`Session::takes_frame`](crate::Session::takes_frame)).
     #[must_use]
     pub fn frame_period(mut self, period: Duration) -> Self {
@@ -537,14 +542,15 @@ impl Policy {
         self
     }
 
-    /// Like [`Policy::governed`]: marks the runs as background work, for which no user waits.
+    /// Makes the session [governed](Policy::governed), and marks its runs as background work, for
+    /// which no user waits.
     #[must_use]
     pub fn background(mut self) -> Self {
         self.governed.get_or_insert_default().background = true;
         self
     }
 
-    /// Like [`Policy::governed`]: puts energy first, as on a low battery.
+    /// Makes the session [governed](Policy::governed), and puts energy first, as on a low battery.
     #[must_use]
     pub fn battery_saver(mut self) -> Self {
         self.governed.get_or_insert_default().battery_saver = true;

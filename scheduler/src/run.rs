@@ -87,7 +87,7 @@ impl RunOptions {
 /// ```
 ///
 /// `&mut run` is a future too, so a timeout or a branch of a `select!` may end the wait and
-/// [`cancel`](Run::cancel) the run. A dropped run continues to its end.
+/// [`cancel`](Run::cancel) the run. If this value is dropped, the run continues to its end.
 #[derive(Debug)]
 pub struct Run {
     inner: Arc<Inner>,

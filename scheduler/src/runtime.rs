@@ -64,8 +64,8 @@ pub struct Builder {
 }
 
 impl Runtime {
-    /// Starts a builder with the defaults: the linked CPU plugin, plugins from the usual folders,
-    /// and a profile in memory.
+    /// Starts a builder with the defaults: the linked CPU plugin, plugins from the folders in
+    /// `POLYCHIP_PLUGINS` and beside the executable, and a profile in memory.
     #[must_use]
     pub fn builder() -> Builder {
         Builder {
@@ -131,7 +131,8 @@ impl Runtime {
         &self.0.bundles
     }
 
-    /// Reads an ONNX model and converts it to the canonical form. Weights stay in the mapped file.
+    /// Reads an ONNX model, converts it to one opset and infers shapes. Weights stay in the mapped
+    /// file.
     ///
     /// # Errors
     /// The file cannot be read, or is not a model that this build supports.
@@ -156,8 +157,8 @@ impl Runtime {
         Model::made(name, graph)
     }
 
-    /// Like [`load_graph`](Runtime::load_graph), for constants that are stored in files. Devices
-    /// may read the constants from there, so that packed constants are not in memory twice. The
+    /// Like [`load_graph`](Runtime::load_graph), for constants that are stored in files. A device
+    /// that packs constants then reads them from the files, so they are not in memory twice. The
     /// first file that the graph names is the model file of `files`.
     #[must_use]
     pub fn load_graph_over(
@@ -169,8 +170,9 @@ impl Runtime {
         Model::made_over(name, graph, files)
     }
 
-    /// Like [`load_graph_over`](Runtime::load_graph_over), with hashes of constants, which are then not read to identify
-    /// what was compiled. `files` is empty if the constants are in memory.
+    /// Like [`load_graph_over`](Runtime::load_graph_over), with known hashes of the constants.
+    /// Compiled parts are then identified without reading the constants. `files` is `None` if the
+    /// constants are in memory.
     #[must_use]
     pub fn load_graph_hashed(
         &self,
@@ -344,7 +346,8 @@ impl Builder {
         self
     }
 
-    /// Adds a folder to search for plugin libraries, before the usual folders.
+    /// Adds a folder in which to search for plugin libraries, before `POLYCHIP_PLUGINS` and the
+    /// folder of the executable.
     #[must_use]
     pub fn plugins(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folders.push(folder.into());

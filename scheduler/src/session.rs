@@ -484,8 +484,9 @@ impl Session {
         }
     }
 
-    /// Feeds an output back as an input: each run reads in place what the last one wrote, the first run
-    /// zeros. Runs then neither get this input nor return this output, and execute one after the other.
+    /// Feeds an output back as an input: each run reads in place what the previous run wrote, and
+    /// the first run reads zeros. Runs then neither get this input nor return this output, and
+    /// execute one after the other.
     ///
     /// # Errors
     /// The model has no such input or output, they differ in type or shape, one of them is already bound, or
@@ -527,10 +528,11 @@ impl Session {
         self.0.states.load(index, self.0.input_spec(index), shape, bytes)
     }
 
-    /// Starts a run on these inputs, in any order, and does not wait for its end. The call first plans and
-    /// compiles, possibly for seconds, for new sizes of a model with open sizes ([`Session::prepare`] does
-    /// this in advance), and after a device was lost, became too hot or has cooled. If another thread plans
-    /// for these sizes, the call waits. It also copies inputs for devices that cannot import their memory.
+    /// Starts a run on these inputs, in any order, and does not wait for its end. In two cases the
+    /// call first plans and compiles, which may take seconds: for new sizes of a model with open
+    /// sizes, and after a device was lost, became too hot or has cooled. [`Session::prepare`] plans
+    /// for sizes in advance. If another thread already plans for these sizes, the call waits for
+    /// it. The call also copies inputs for devices that cannot import their memory.
     ///
     /// # Errors
     /// An input is missing, given twice or of another session; as many runs are in flight as the policy
@@ -540,7 +542,8 @@ impl Session {
         self.submit_into(inputs, &[])
     }
 
-    /// Like [`Session::submit`], and writes these outputs into the app's own memory.
+    /// Like [`Session::submit`], but the run writes into these outputs instead of memory of its
+    /// own.
     ///
     /// # Errors
     /// As for [`Session::submit`]; also if an output is in flight or of another session.
@@ -548,8 +551,9 @@ impl Session {
         self.submit_with(inputs, outputs, RunOptions::new())
     }
 
-    /// Like [`Session::submit`], but waits while as many runs are in flight as the policy allows, until one
-    /// has returned its outputs or, if dropped, has ended. Waiting threads proceed in order of arrival.
+    /// Like [`Session::submit`], but if as many runs are in flight as the policy allows, waits
+    /// until one has returned its outputs. (A run whose [`Run`] was dropped only needs to end.)
+    /// Waiting threads proceed in order of arrival.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -579,7 +583,8 @@ impl Session {
         self.submit_within(inputs, &[], Duration::MAX)
     }
 
-    /// Like [`Session::submit_into`], waiting like [`Session::submit_blocking`], but at most `timeout`.
+    /// Combines [`Session::submit_into`] and [`Session::submit_blocking`], and waits at most
+    /// `timeout`.
     ///
     /// # Errors
     /// As for [`Session::submit_into`] and [`Session::submit_blocking`].

@@ -349,7 +349,8 @@ impl Policy {
     /// | `threads` | number of threads of a CPU; 0 leaves it to the plugin |
     /// | `precision` | `exact`, `reduced` |
     /// | `priority` | `batch`, `normal`, `urgent` |
-    /// | `deadline`, `hang-timeout`, `longest-part`, `energy-price` | milliseconds: `33` or `33ms` |
+    /// | `deadline`, `hang-timeout`, `longest-part` | milliseconds: `33` or `33ms` |
+    /// | `energy-price` | milliseconds per joule ([`Policy::energy_price`]) |
     /// | `period` | milliseconds, or frames per second: `33`, `33ms` or `30fps`; `0`: back to back |
     /// | `late` | `finish`, `drop`, `latest` |
     /// | `in-flight` | runs that may be in flight at once, 1 to 64 |
@@ -414,7 +415,7 @@ impl Builder {
     }
 }
 
-/// The current name of a setting's former name.
+/// The current name of a setting that was renamed; `None` if no setting had the name `former`.
 #[must_use]
 pub fn renamed(former: &str) -> Option<&'static str> {
     RENAMED

@@ -64,8 +64,8 @@ pub enum Warning {
         /// Suspect nodes, the worst first.
         nodes: Vec<BlamedNode>,
     },
-    /// Energy counts for the plan, and the energy of a device is neither measured nor stated by its
-    /// plugin: a power model estimates it.
+    /// The plan depends on energy, but the energy of a device is neither measured nor stated by its
+    /// plugin. A power model estimates it.
     EnergyModelled {
         /// Device, `plugin:index`.
         device: String,
@@ -108,9 +108,9 @@ pub struct BlamedNode {
     pub op: String,
     /// Predicted time of the node and the nodes fused with it, in nanoseconds.
     pub predicted_ns: u64,
-    /// Measured time of the same nodes by themselves, in nanoseconds; none if they were not
-    /// measured (`polychip profile --ops` does), and are listed because their figures are the
-    /// weakest and largest.
+    /// Measured time of these nodes alone, in nanoseconds. None if they were not measured
+    /// (`polychip profile --ops` measures them); they are then suspected because their predictions
+    /// are the least trusted and the largest.
     pub measured_ns: Option<u64>,
 }
 

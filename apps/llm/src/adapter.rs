@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::gguf::{Gguf, Tensor};
 use crate::{Error, Result};
 
-/// A LoRA adapter: additions to a model's products.
+/// A LoRA adapter: low-rank additions to the matrix products of a model.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     path: PathBuf,
@@ -42,8 +42,8 @@ impl Adapter {
     /// by `scale` (1 is the strength it was trained with).
     ///
     /// # Errors
-    /// The file is malformed, holds no adapter or an unsupported kind, or one of its tensors has no
-    /// partner.
+    /// The file is malformed, holds no adapter or an unsupported kind, or one of its low-rank pairs
+    /// is incomplete.
     pub fn open(path: impl AsRef<Path>, scale: f32) -> Result<Adapter> {
         let path = path.as_ref();
         Adapter::read(path, &Gguf::open(path)?, scale)

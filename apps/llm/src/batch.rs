@@ -88,9 +88,9 @@ impl Batch {
         }
     }
 
-    /// Number of the `waiting` sequences that should take the next step together, so that few rows
-    /// stay unused. It is 1 with prefill and decode placement, where the answering device is chosen
-    /// per sequence.
+    /// How many of the `waiting` sequences should take the next step together. Graphs exist for a
+    /// few batch sizes only; this number leaves few rows of the graph unused. With prefill and
+    /// decode placement it is 1, because each sequence then has its own answering device.
     #[must_use]
     pub fn size(&self, waiting: usize) -> usize {
         match self.model.phases() {

@@ -158,9 +158,9 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         step
     }
 
-    /// Advances all answers by one run: one token each, with one read of the model's weights.
-    /// [`Batch::size`] returns the best number of answers. None may still be reading its prompt;
-    /// finished answers are left unchanged.
+    /// Advances all answers by one token each, in one run that reads the model's weights once.
+    /// [`Batch::size`] returns the best number of answers. No answer may still be reading its
+    /// prompt. Finished answers are left unchanged.
     ///
     /// # Errors
     /// A device failed, which ends all of the answers. If every logit of one answer is NaN, only

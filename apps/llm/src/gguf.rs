@@ -148,7 +148,8 @@ impl Gguf {
         })
     }
 
-    /// Whether it is a safetensors folder, whose query and key rows no converter has reordered.
+    /// Whether the weights come from a safetensors folder. (A GGUF converter reorders the rows of
+    /// queries and keys; here they have their original order.)
     #[must_use]
     pub fn is_checkpoint(&self) -> bool {
         self.is_checkpoint
@@ -293,8 +294,9 @@ impl Gguf {
         Some(entry.tensor(name, &self.pieces))
     }
 
-    /// The files that hold tensors: the model's own, with the others of a split model behind it; or
-    /// those of a folder after the keys made from it.
+    /// The files that hold tensors. For a GGUF file, the first is the file itself, followed by the
+    /// other files of a split model. For a safetensors folder, the first is the metadata made from
+    /// its settings, followed by its weight files.
     #[must_use]
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces

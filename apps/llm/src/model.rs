@@ -254,13 +254,15 @@ impl LanguageModel {
         &self.0.path
     }
 
-    /// The model's file; for an exported graph only the keys of its texts.
+    /// The model's file. For an exported graph, it holds only the metadata of the vocabulary and the
+    /// chat template.
     #[must_use]
     pub fn file(&self) -> &Gguf {
         &self.0.file
     }
 
-    /// Size in bytes of all the model's files, except separate files of its texts.
+    /// Size in bytes of all files of the model, without separate files of its vocabulary and chat
+    /// template.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         match &self.0.graphs {
@@ -278,7 +280,7 @@ impl LanguageModel {
         }
     }
 
-    /// Hyper-parameters; `None` for an exported graph, which states them only by what it computes.
+    /// Hyper-parameters; `None` for an exported graph, which does not state them.
     #[must_use]
     pub fn config(&self) -> Option<&Config> {
         match &self.0.graphs {

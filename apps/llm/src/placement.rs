@@ -8,7 +8,7 @@ use crate::prefill_decode::{FixedPhases, PhaseCosts, PhaseLimits, PhasePlan, Pha
 use crate::{Error, LanguageModel, Result};
 
 impl LanguageModel {
-    /// Places prefill and decode of all sequences from now on by a plan of these costs.
+    /// From now on, plans prefill and decode of all sequences from these costs.
     ///
     /// # Errors
     /// The costs are of another model, other settings or missing devices.
@@ -19,7 +19,8 @@ impl LanguageModel {
         Ok(())
     }
 
-    /// Places every prompt and answer from now on as `fixed` states, whatever that costs.
+    /// From now on, runs every prompt and answer on the devices that `fixed` states, whatever the
+    /// costs.
     ///
     /// # Errors
     /// As [`LanguageModel::place_phases`], or a device does not run such chunks.

@@ -33,7 +33,7 @@ pub(crate) const HALF: usize = 2;
 /// Bytes of a page; a KV cache occupies as many pages as were written.
 const PAGE: u64 = 4096;
 
-/// What a model has read so far, with its KV cache.
+/// The tokens that a model has read so far, with their KV cache.
 #[derive(Debug)]
 pub struct Sequence {
     model: LanguageModel,
@@ -166,8 +166,8 @@ impl Sequence {
     }
 
     /// Replaces the content with the first `len` tokens of another sequence, or all of them if it
-    /// has fewer. Copies the KV cache where it differs, which takes a small part of the time of
-    /// reading the tokens.
+    /// has fewer. Copies the part of the KV cache that differs. This is much faster than reading
+    /// the tokens.
     ///
     /// # Errors
     /// The sequences are of different models, or a run uses their memory.
@@ -266,8 +266,8 @@ impl Sequence {
         self.placed.ahead.clear();
     }
 
-    /// What ran where, since the sequence began or [`Sequence::reset_phases`]; empty without
-    /// prefill and decode placement.
+    /// The devices that prefilled and decoded, since the sequence began or since
+    /// [`Sequence::reset_phases`]; empty without prefill and decode placement.
     #[must_use]
     pub fn phases(&self) -> &PhaseReport {
         &self.placed.report

@@ -16,9 +16,9 @@
  * 5. Handles are 64-bit numbers, and 0 is never a handle. Each use is checked, in release builds too: a handle that was
  *    destroyed, never made or of another kind yields POLYCHIP_ERROR_BAD_HANDLE. Handles may be destroyed in any order,
  *    also while another thread makes a call with them: objects in use live until that call has ended.
- * 6. Threads. Any thread may make any call, at the same time as others and with the same handles. The library calls
- *    callbacks from any thread and holds no lock meanwhile. Callbacks must not throw: in C++17 their types are noexcept,
- *    so that throwing callbacks do not compile.
+ * 6. Threads. Any thread may make any call, at the same time as others and with the same handles. The library calls a
+ *    callback from any thread, unless its comment names one, and holds no lock meanwhile. Callbacks must not throw: in
+ *    C++17 their types are noexcept, so that throwing callbacks do not compile.
  * 7. Nothing unwinds out of a call. After fork, a child must call exec before it uses the library
  *    (POLYCHIP_ERROR_FORKED). The library is never unloaded.
  */
@@ -278,13 +278,13 @@ typedef uint32_t (*polychip_progress_callback_t)(void *user, uint64_t done, uint
 // The run was cancelled.
 #define POLYCHIP_ERROR_CANCELLED 12
 
-// The run was late or overtaken, and was dropped as the policy states.
+// The run was late or superseded, and its policy or options drop such runs.
 #define POLYCHIP_ERROR_DROPPED 13
 
 // Admission refused the session.
 #define POLYCHIP_ERROR_NOT_ADMITTED 14
 
-// The profile is foreign, corrupt, of another version, or cannot be written.
+// The profile was not written by Polychip, is corrupt, has another version, or cannot be written.
 #define POLYCHIP_ERROR_BAD_PROFILE 15
 
 // A file cannot be read or written.
@@ -365,8 +365,8 @@ struct polychip_measure_options {
     uint32_t what;
     // Time limit, in nanoseconds; 0: until everything is known.
     uint64_t time_ns;
-    // Precision at which the measurement of a part stops: half the confidence interval of the
-    // median, relative to the median, in millionths; 0: 30,000 (3 %).
+    // Precision at which the measurement of a part stops, in millionths: half the width of the
+    // median's confidence interval, divided by the median. 0: 30,000 (3 %).
     uint64_t goal_ppm;
     // Reports progress and may end the measurement; null: no callback. It may call the library.
     polychip_progress_callback_t on_progress;
@@ -475,8 +475,8 @@ struct polychip_import {
 extern "C" {
 #endif // __cplusplus
 
-// Tests whether sessions of these models, together with all admitted sessions, meet their
-// deadlines, and makes the sessions if they do. Thread-safe. Blocks, possibly for seconds.
+// Tests whether sessions of these models meet their deadlines together with all admitted sessions.
+// If they do, creates the sessions. Thread-safe. Blocks, possibly for seconds.
 //
 // `out_sessions` has room for `count` sessions and receives them in order with POLYCHIP_OK.
 // POLYCHIP_ERROR_NOT_ADMITTED means that there is no proof. In both cases `out_text`, if not null,
@@ -509,8 +509,8 @@ polychip_status_t polychip_session_set(polychip_session_t session,
                                        const char *value,
                                        struct polychip_failure *failure);
 
-// Reports whether the next frame should run (1), or be skipped (0) because the governor keeps a
-// limit; always 1 in a session without a governor. Each call counts one frame. Thread-safe.
+// Reports whether the next frame should run (1), or be skipped (0) so that a limit holds; always 1
+// in a session without a governor. Each call counts one frame. Thread-safe.
 polychip_status_t polychip_session_takes_frame(polychip_session_t session,
                                                uint32_t *out_takes,
                                                struct polychip_failure *failure);
@@ -531,8 +531,9 @@ polychip_status_t polychip_session_decisions(polychip_session_t session,
 // Sends log records of `level` (POLYCHIP_LOG_*) and of more severe levels to a callback, which
 // replaces the previous one; null: to none. Thread-safe.
 //
-// The callback is called from any thread, also from several at once. A call that has started may
-// end after this function has returned. The callback must not call the library.
+// The callback is called from any thread, also from several at once. A previous callback that is
+// being called may still run after this function has returned. The callback must not call the
+// library.
 polychip_status_t polychip_log_set(uint32_t level,
                                    polychip_log_callback_t callback,
                                    void *user,
@@ -679,8 +680,8 @@ polychip_status_t polychip_policy_destroy(polychip_policy_t policy, struct polyc
 // device was lost, became too hot for the policy or has cooled. With `queue_timeout_ns`, it may
 // also wait for other runs.
 //
-// - `inputs` has one tensor per input in the model's order; 0 for a state. Inputs with a default may
-//   follow; 0 for those left out.
+// - `inputs` has one tensor per input in the model's order; 0 for a state. Tensors for the inputs
+//   with a default may follow; 0 for an input that is left out.
 // - `outputs` has one tensor per output, into which the run writes; 0: the run allocates memory.
 //   With an `output_count` of 0, the run allocates memory for all outputs.
 // - `options` may be null.
@@ -729,18 +730,20 @@ polychip_status_t polychip_run_cancel(polychip_run_t run, struct polychip_failur
 // Returns an output of a run that ended well; `index` counts from 0 in the model's order.
 // Thread-safe.
 //
-// `out_info`, which may be null, receives its actual type and shape, and `out_data` its elements,
-// in place and valid until the run is destroyed. If the output was passed as a tensor, read it
-// there.
+// `out_info`, which may be null, receives its actual type and shape. `out_data` receives the
+// address of its elements, which is valid until the run is destroyed. If the run wrote into a
+// tensor of the caller, read that tensor instead.
 polychip_status_t polychip_run_output(polychip_run_t run,
                                       uint64_t index,
                                       struct polychip_tensor_info *out_info,
                                       const void **out_data,
                                       struct polychip_failure *failure);
 
-// Returns the duration of a run that ended well, from submit to the end of its last part, and by
-// how much it missed its deadline (0: on time, or no deadline), in nanoseconds; either pointer may
-// be null. Thread-safe.
+// Returns two times of a run that ended well, in nanoseconds; either pointer may be null.
+// Thread-safe.
+//
+// - `out_latency_ns`: the time from submit to the end of its last part.
+// - `out_late_ns`: by how much it missed its deadline; 0 if it was on time, or has no deadline.
 polychip_status_t polychip_run_timing(polychip_run_t run,
                                       uint64_t *out_latency_ns,
                                       uint64_t *out_late_ns,
@@ -874,8 +877,8 @@ polychip_status_t polychip_session_set_state(polychip_session_t session,
                                              polychip_tensor_t tensor,
                                              struct polychip_failure *failure);
 
-// Closes a session to new runs. Later runs fail, and so do threads that wait for a free slot; runs
-// in flight continue to their end. Thread-safe.
+// Closes a session to new runs. Later submits fail, also those that wait for another run to end;
+// runs in flight continue to their end. Thread-safe.
 polychip_status_t polychip_session_close(polychip_session_t session, struct polychip_failure *failure);
 
 // Reports which nodes run on which device, with predicted and measured costs, in the format
@@ -901,13 +904,13 @@ polychip_status_t polychip_tensor_create(polychip_runtime_t runtime,
 // Makes a tensor over the app's memory: `bytes` bytes starting at `data`, at least as many as the
 // tensor needs, at any address. Thread-safe.
 //
-// - A device that can import the memory uses it in place: OpenVINO at a multiple of 64, GPUs of
-//   4096, the CPU of an element's size. For other devices each run copies it, which the report
-//   counts.
-// - The memory must stay valid until `release` is called with `user`, from any thread: after the
-//   tensor is destroyed and no run uses it. If this call fails, `release` is not called. With a
-//   null `release`, the app itself must keep the memory valid until all runs that use it have
-//   ended.
+// - A device that can import the memory uses it in place. Its address must be a multiple of 64
+//   bytes for OpenVINO, of 4096 bytes for GPUs, and of the element size for the CPU. For other
+//   devices each run copies the memory, and the report counts the copies.
+// - The memory must stay valid until `release` is called with `user`. The library calls it once,
+//   from any thread, when the tensor is destroyed and no run uses the memory. If this call fails,
+//   `release` is not called. With a null `release`, the app itself must keep the memory valid
+//   until all runs that use it have ended.
 // - While a run uses the tensor, the app must not write the memory, nor read what the run writes.
 polychip_status_t polychip_tensor_lend(const struct polychip_tensor_desc *desc,
                                        void *data,
@@ -917,8 +920,8 @@ polychip_status_t polychip_tensor_lend(const struct polychip_tensor_desc *desc,
                                        polychip_tensor_t *out_tensor,
                                        struct polychip_failure *failure);
 
-// Makes a tensor over memory in a file, which is mapped; capable devices use its descriptor. Linux
-// and Android only. Thread-safe.
+// Makes a tensor over memory in a file. The library maps the file; devices that can import it use
+// the descriptor. Linux and Android only. Thread-safe.
 polychip_status_t polychip_tensor_import(const struct polychip_tensor_desc *desc,
                                          const struct polychip_import *import,
                                          polychip_tensor_t *out_tensor,

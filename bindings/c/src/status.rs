@@ -40,11 +40,11 @@ pub const POLYCHIP_ERROR_IN_FLIGHT: u32 = 10;
 pub const POLYCHIP_ERROR_TIMEOUT: u32 = 11;
 /// The run was cancelled.
 pub const POLYCHIP_ERROR_CANCELLED: u32 = 12;
-/// The run was late or overtaken, and was dropped as the policy states.
+/// The run was late or superseded, and its policy or options drop such runs.
 pub const POLYCHIP_ERROR_DROPPED: u32 = 13;
 /// Admission refused the session.
 pub const POLYCHIP_ERROR_NOT_ADMITTED: u32 = 14;
-/// The profile is foreign, corrupt, of another version, or cannot be written.
+/// The profile was not written by Polychip, is corrupt, has another version, or cannot be written.
 pub const POLYCHIP_ERROR_BAD_PROFILE: u32 = 15;
 /// A file cannot be read or written.
 pub const POLYCHIP_ERROR_IO: u32 = 16;

@@ -28,8 +28,8 @@ const TURN: Duration = Duration::from_secs(3600);
 pub(crate) struct TensorInfo {
     name: String,
     dtype: &'static str,
-    /// For each axis: its size, the name of an open size, or None if the size is known only after
-    /// the run. Instead of all axes, None if each run decides their number.
+    /// A tuple with an entry for each axis: its size, the name of an open size, or None if the size
+    /// is known only after the run. None instead of the tuple if each run sets the number of axes.
     shape: Option<Py<PyTuple>>,
 }
 
@@ -302,7 +302,7 @@ impl Session {
             .collect()
     }
 
-    /// Inputs that have a default: a run may be given them or not.
+    /// Inputs that have a default. A run may leave them out.
     #[getter]
     fn optional_inputs(&self, py: Python<'_>) -> PyResult<Vec<TensorInfo>> {
         self.session

@@ -69,10 +69,11 @@ pub struct SessionProof {
     pub deadline_ns: Option<u64>,
     /// The chosen plan.
     pub plan: String,
-    /// Limit on predicted part times that the plan was cut to, in nanoseconds; none if it is not
-    /// cut.
+    /// Longest predicted part time to which the plan was split, in nanoseconds; none if it is not
+    /// split.
     pub cut_ns: Option<u64>,
-    /// Whether its uncut plan is kept ready for when the sessions that it was cut for are gone.
+    /// Whether the unsplit plan is kept ready, for when the sessions that required the split are
+    /// dropped.
     pub uncut_ready: bool,
     /// The parts.
     pub parts: Vec<PartProof>,
@@ -122,9 +123,9 @@ pub struct RefusalReport {
     pub would_fit: Vec<String>,
     /// What the refusal proves.
     pub proof: Proof,
-    /// With `misses`: arrivals under which a run is late, in order of time from 0.
+    /// If `proof` is `misses`: arrivals under which a run is late, in order of time from 0.
     pub arrivals: Vec<ArrivalReport>,
-    /// With `misses`: the late run.
+    /// If `proof` is `misses`: the late run.
     pub miss: Option<MissReport>,
 }
 

@@ -33,7 +33,7 @@ pub enum TimeSource {
         /// How many runs.
         samples: u32,
     },
-    /// What the plan predicts, and a margin.
+    /// The time that the plan predicts, plus a margin.
     Predicted {
         /// Where the prediction comes from: composed, predicted, estimated, roofline; measured where the time of a larger
         /// part was measured.

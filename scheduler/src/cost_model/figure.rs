@@ -5,13 +5,14 @@ use serde::Serialize;
 
 use polychip_profile::{Cadence, Summary};
 
-/// A measured figure behind a plan: the measurements of a part nearest to the current conditions.
+/// A measured figure on which a plan is based: measurements of a part, under the conditions nearest
+/// to the current ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MeasuredFigure {
     /// Device, `plugin:index`.
     pub device: String,
-    /// Number of the plan's part; none for the whole model on the device, whose time its nodes
-    /// share.
+    /// Number of the part in the plan. None if the figure is the time of the whole model on this
+    /// device, which the nodes then share.
     pub part: Option<usize>,
     /// Median time in nanoseconds.
     pub time_ns: u64,
@@ -20,13 +21,13 @@ pub struct MeasuredFigure {
     pub p99_ns: u64,
     /// Number of measurements.
     pub samples: u32,
-    /// Number of their batches.
+    /// Number of batches that contain these measurements.
     pub batches: u32,
-    /// Number of batches in the profile.
+    /// Number of batches of the part in the profile, under any conditions.
     pub all_batches: u32,
     /// Conditions of the measurement; empty if unknown.
     pub conditions: String,
-    /// Whether governor and power mode were the current ones, as far as they are known.
+    /// Whether clock governor and power mode were the same as now, as far as they are known.
     pub agrees: bool,
     /// The cadence of the runs.
     pub cadence: Cadence,

@@ -28,11 +28,13 @@ use crate::telemetry::{EnergyBench, EnergyOf, Interval, Rules, Sampler, Sensors}
 /// Durations of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkEnergyOptions {
-    /// Time for each of the six ways to run a pair; sensors update ten times a second at best.
+    /// Time for each of the six measurements of a pair of devices: a small and a large tensor, each
+    /// on one device, on the other, and from one to the other. Sensors update ten times a second at
+    /// best.
     pub time: Duration,
-    /// Idle time before and after each.
+    /// Idle time before and after each measurement.
     pub rest: Duration,
-    /// Time for clocks and sensors to settle before either counts.
+    /// Time for clocks and sensors to settle, before idle times and measurements.
     pub settle: Duration,
     /// Number of blocks into which the time is split, for intervals.
     pub blocks: u32,
@@ -64,18 +66,18 @@ pub struct LinkEnergy {
     pub from_launch_uj: Interval,
     /// Launch of a run on the reading device.
     pub to_launch_uj: Interval,
-    /// Devices of the two whose sensors were read.
+    /// Which of the two devices have a sensor that was read.
     pub seen: Vec<String>,
-    /// Devices of the two without a sensor, with the reason: the figures are then lower bounds, and
-    /// are not kept.
+    /// Which of the two devices have no sensor, with the reason. The figures are then lower bounds,
+    /// and the profile does not keep them.
     pub unseen: Vec<String>,
 }
 
 impl Runtime {
     /// Measures the energy of transfers between the devices that the policy allows, with the
-    /// machine's own sensors. The profile keeps figures of pairs whose sensors were all read, and
-    /// later plans use them. `watch` receives the number of finished and of all measurements.
-    /// Without measured times ([`Runtime::measure_links`]) nothing is kept.
+    /// machine's own sensors. The profile keeps the figures of a pair if both devices have a sensor
+    /// and the transfer times of the pair are measured too ([`Runtime::measure_links`]). Later
+    /// plans use them. `watch` receives the number of finished measurements, and the number of all.
     ///
     /// # Errors
     /// A device that the policy names does not exist, or the profile cannot be written.

@@ -18,11 +18,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
 
 impl Model {
-    /// Networks made of ops and shapes as models have them, to profile a device with where no model is at hand. Their
-    /// results mean nothing.
+    /// Small networks with ops and shapes of common models, to profile a device without a model.
+    /// Their results have no meaning.
     ///
     /// # Errors
-    /// Never, but where this build is broken.
+    /// Only if this build is faulty.
     pub fn signatures() -> Result<Vec<Model>> {
         let nets = [
             residual("residual-160", 160, &[32, 64, 128, 256]),

@@ -66,9 +66,9 @@ impl Planned {
 pub enum Warmth {
     /// It continues.
     Rising,
-    /// The last two windows agree.
+    /// The round times of the last two windows of time agree.
     Steady,
-    /// Its time is over, and they do not agree.
+    /// The time for the warm-up is over, and the round times still change.
     Unsteady,
 }
 

@@ -116,8 +116,9 @@ impl LoadedPlan {
 }
 
 impl Session {
-    /// Writes the measured part times of this session into the profile database, and forgets them here.
-    /// The last clone of a session does so when it goes, where the runtime has a profile file.
+    /// Writes the measured part times of this session into the profile database, and clears them in
+    /// the session. If the runtime has a profile file, dropping the last clone of a session does
+    /// the same.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -131,7 +132,8 @@ impl Session {
         plans.iter().try_for_each(|plan| plan.record())
     }
 
-    /// Forgets what the parts took since they were recorded last: runs that warmed the session up.
+    /// Discards the part times since the last [`Session::record`], for example those of warm-up
+    /// runs.
     pub fn forget(&self) {
         for inner in self.0.all() {
             let plan = inner.current().plan.clone();

@@ -21,12 +21,12 @@ impl Session {
     /// |---|---|
     /// | `learn` | `no`, `watch`, `yes`, or a budget from `2%` to `20%`; a session made with `no` stays so |
     /// | `deadline` | milliseconds, or `no` |
-    /// | `background`, `battery-saver` | `yes`, `no`; governed sessions only, as all below |
+    /// | `background`, `battery-saver` | `yes`, `no`. This row and all rows below are for governed sessions only |
     /// | `frame-period` | milliseconds, or `no` |
     /// | `max-power` | watts, or `no` |
     /// | `max-temperature`, `max-surface-temperature` | degrees Celsius, or `no` |
-    /// | `thermal-headroom` | the value of Android's `AThermal_getThermalHeadroom`, 1 at severe throttling, or `no`; without a surface sensor, the surface is held at 0.85 of it |
-    /// | `battery` | `35%`, `35% charging`, or `no` for the system's value |
+    /// | `thermal-headroom` | the value of Android's `AThermal_getThermalHeadroom`, where 1 is severe throttling, or `no`. Without a surface sensor, the governor keeps this value at or below 0.85 |
+    /// | `battery` | `35%`, `35% charging`, or `no`: as the system reports it |
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {

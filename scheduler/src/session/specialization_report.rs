@@ -47,9 +47,10 @@ pub struct SpecialisationReport {
     pub bytes: u64,
     /// Time to plan, compile and load it, in nanoseconds.
     pub planning_ns: u64,
-    /// What that time went into.
+    /// How this time divides into steps.
     pub phases: PlanningPhases,
-    /// The sizes that its device was asked about, if its plan and costs are derived from those for other sizes.
+    /// The sizes that the device was asked about, if the plan and costs are derived from those of
+    /// other sizes.
     pub costs_of: Option<BTreeMap<String, usize>>,
     /// Whether it is a CPU-only plan, used until the plan over all devices is ready.
     pub stand_in: bool,

@@ -32,7 +32,7 @@ fn made(
 }
 
 impl Session {
-    /// Inputs that have a default: a run may be given them or not.
+    /// Inputs that have a default. A run may leave them out.
     pub fn optional_inputs(&self) -> impl ExactSizeIterator<Item = &TensorSpec> {
         self.0.defaults().iter()
     }
@@ -66,9 +66,10 @@ impl Session {
         }
     }
 
-    /// The outputs of a run on inputs of these shapes, which are planned for first if necessary. All sizes
-    /// are known except those that depend on values. An output is `None`, and cannot be bound, if no run
-    /// writes it (a constant, an input passed through, a duplicate of another output).
+    /// The outputs of a run on inputs of these shapes. The call first plans for these shapes if
+    /// necessary. All sizes are known except those that depend on values. An output is `None`, and
+    /// cannot be bound, if no run writes it (a constant, an input passed through, a duplicate of
+    /// another output).
     ///
     /// # Errors
     /// As for [`Session::prepare`].

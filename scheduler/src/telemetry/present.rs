@@ -51,8 +51,9 @@ impl Shared {
 }
 
 impl Runtime {
-    /// The conditions under which a device would compute now, by which plans choose measured
-    /// figures. The clock of an idle device is the highest allowed one, if known.
+    /// The conditions under which a device would compute now. Plans use the measured figures that
+    /// were taken under the most similar conditions. For an idle device, the clock is the highest
+    /// allowed one, if known.
     #[must_use]
     pub fn conditions(&self, device: &Device) -> Conditions {
         self.0.sampled(|sampler| sampler.expected(device))

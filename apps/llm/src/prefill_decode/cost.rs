@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::chunk::LADDER;
 
-/// Time of a chunk: a base time, and an addition for each position read before, since attention
-/// reads it.
+/// Time of a chunk: a base time, and an addition for each earlier position, because attention reads
+/// them all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChunkCost {
     /// Number of tokens in the chunk; a chunk with fewer takes as long.
     pub rows: usize,
-    /// Nanoseconds after no positions.
+    /// Nanoseconds with an empty KV cache.
     pub base_ns: f64,
-    /// Additional nanoseconds for each of the first positions read before.
+    /// Additional nanoseconds for each earlier position, up to those of `beyond`.
     pub per_position_ns: f64,
-    /// Cost of later positions, which no longer fit a cache.
+    /// Cost of further positions, which no longer fit a cache of the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<Beyond>,
 }
 
-/// Cost of a position after many others.
+/// Cost of positions beyond a number of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beyond {
     /// Number of positions at the first rate.
     pub past: usize,
-    /// Nanoseconds for each position read after these.
+    /// Additional nanoseconds for each further position.
     pub per_position_ns: f64,
 }
 
@@ -58,7 +58,7 @@ pub struct DeviceCost {
     pub entry_ns: f64,
     /// The chunks, largest first.
     pub chunks: Vec<ChunkCost>,
-    /// What of the device is not used, and why.
+    /// Chunk sizes for which the device is not used, with the reasons.
     pub refused: Vec<String>,
 }
 
@@ -135,8 +135,8 @@ pub struct MeasurePhases {
     pub largest_chunk: usize,
     /// Rounds per chunk; the median counts.
     pub rounds: usize,
-    /// Number of positions after which chunks are timed a second time; a third time is after four
-    /// times as many. Fewer if the capacity is smaller.
+    /// Chunks are timed three times: with an empty KV cache, after this number of positions, and
+    /// after four times this number (or less, if the capacity is smaller).
     pub depth: usize,
 }
 

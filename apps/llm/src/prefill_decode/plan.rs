@@ -74,7 +74,7 @@ impl PhasePlan {
         self.prompt_ns + self.answer_ns
     }
 
-    /// The devices in use.
+    /// Indices of the devices that the plan uses.
     #[must_use]
     pub fn devices(&self) -> Vec<usize> {
         let prompt = self.prompt.iter().map(|chunk| chunk.device);

@@ -42,8 +42,8 @@ const FEW: usize = 2;
 pub struct Draft(LanguageModel);
 
 impl Draft {
-    /// Pairs a draft model with a larger model. One of them may have additional tokens: the last
-    /// ones of a vocabulary are often spare.
+    /// Pairs a draft model with a larger model. One of the two vocabularies may have additional
+    /// tokens at its end.
     ///
     /// # Errors
     /// A token id means different tokens in the two models.

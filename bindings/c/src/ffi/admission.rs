@@ -68,8 +68,8 @@ unsafe fn wanted(wanted: *const polychip_wanted, count: usize) -> Result<Vec<Wan
     Ok(all)
 }
 
-/// Tests whether sessions of these models, together with all admitted sessions, meet their
-/// deadlines, and makes the sessions if they do. Thread-safe. Blocks, possibly for seconds.
+/// Tests whether sessions of these models meet their deadlines together with all admitted sessions.
+/// If they do, creates the sessions. Thread-safe. Blocks, possibly for seconds.
 ///
 /// `out_sessions` has room for `count` sessions and receives them in order with POLYCHIP_OK.
 /// POLYCHIP_ERROR_NOT_ADMITTED means that there is no proof. In both cases `out_text`, if not null,

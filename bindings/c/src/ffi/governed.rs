@@ -40,8 +40,8 @@ pub unsafe extern "C" fn polychip_session_set(
     unsafe { entry(failure, call) }
 }
 
-/// Reports whether the next frame should run (1), or be skipped (0) because the governor keeps a
-/// limit; always 1 in a session without a governor. Each call counts one frame. Thread-safe.
+/// Reports whether the next frame should run (1), or be skipped (0) so that a limit holds; always 1
+/// in a session without a governor. Each call counts one frame. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_takes_frame(
     session: polychip_session_t,

@@ -18,8 +18,9 @@ pub type polychip_log_callback_t = Option<
 /// Sends log records of `level` (POLYCHIP_LOG_*) and of more severe levels to a callback, which
 /// replaces the previous one; null: to none. Thread-safe.
 ///
-/// The callback is called from any thread, also from several at once. A call that has started may
-/// end after this function has returned. The callback must not call the library.
+/// The callback is called from any thread, also from several at once. A previous callback that is
+/// being called may still run after this function has returned. The callback must not call the
+/// library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_log_set(
     level: u32,

@@ -50,8 +50,8 @@ pub struct polychip_measure_options {
     pub what: u32,
     /// Time limit, in nanoseconds; 0: until everything is known.
     pub time_ns: u64,
-    /// Precision at which the measurement of a part stops: half the confidence interval of the
-    /// median, relative to the median, in millionths; 0: 30,000 (3 %).
+    /// Precision at which the measurement of a part stops, in millionths: half the width of the
+    /// median's confidence interval, divided by the median. 0: 30,000 (3 %).
     pub goal_ppm: u64,
     /// Reports progress and may end the measurement; null: no callback. It may call the library.
     pub on_progress: polychip_progress_callback_t,

@@ -132,8 +132,8 @@ unsafe fn start(
 /// device was lost, became too hot for the policy or has cooled. With `queue_timeout_ns`, it may
 /// also wait for other runs.
 ///
-/// - `inputs` has one tensor per input in the model's order; 0 for a state. Inputs with a default may
-///   follow; 0 for those left out.
+/// - `inputs` has one tensor per input in the model's order; 0 for a state. Tensors for the inputs
+///   with a default may follow; 0 for an input that is left out.
 /// - `outputs` has one tensor per output, into which the run writes; 0: the run allocates memory.
 ///   With an `output_count` of 0, the run allocates memory for all outputs.
 /// - `options` may be null.
@@ -276,9 +276,9 @@ pub unsafe extern "C" fn polychip_run_cancel(
 /// Returns an output of a run that ended well; `index` counts from 0 in the model's order.
 /// Thread-safe.
 ///
-/// `out_info`, which may be null, receives its actual type and shape, and `out_data` its elements,
-/// in place and valid until the run is destroyed. If the output was passed as a tensor, read it
-/// there.
+/// `out_info`, which may be null, receives its actual type and shape. `out_data` receives the
+/// address of its elements, which is valid until the run is destroyed. If the run wrote into a
+/// tensor of the caller, read that tensor instead.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_run_output(
     run: polychip_run_t,
@@ -305,9 +305,11 @@ pub unsafe extern "C" fn polychip_run_output(
     unsafe { entry(failure, call) }
 }
 
-/// Returns the duration of a run that ended well, from submit to the end of its last part, and by
-/// how much it missed its deadline (0: on time, or no deadline), in nanoseconds; either pointer may
-/// be null. Thread-safe.
+/// Returns two times of a run that ended well, in nanoseconds; either pointer may be null.
+/// Thread-safe.
+///
+/// - `out_latency_ns`: the time from submit to the end of its last part.
+/// - `out_late_ns`: by how much it missed its deadline; 0 if it was on time, or has no deadline.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_run_timing(
     run: polychip_run_t,

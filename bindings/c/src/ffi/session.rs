@@ -276,8 +276,8 @@ pub unsafe extern "C" fn polychip_session_set_state(
     unsafe { entry(failure, call) }
 }
 
-/// Closes a session to new runs. Later runs fail, and so do threads that wait for a free slot; runs
-/// in flight continue to their end. Thread-safe.
+/// Closes a session to new runs. Later submits fail, also those that wait for another run to end;
+/// runs in flight continue to their end. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_close(
     session: polychip_session_t,

@@ -174,13 +174,13 @@ pub unsafe extern "C" fn polychip_tensor_create(
 /// Makes a tensor over the app's memory: `bytes` bytes starting at `data`, at least as many as the
 /// tensor needs, at any address. Thread-safe.
 ///
-/// - A device that can import the memory uses it in place: OpenVINO at a multiple of 64, GPUs of
-///   4096, the CPU of an element's size. For other devices each run copies it, which the report
-///   counts.
-/// - The memory must stay valid until `release` is called with `user`, from any thread: after the
-///   tensor is destroyed and no run uses it. If this call fails, `release` is not called. With a
-///   null `release`, the app itself must keep the memory valid until all runs that use it have
-///   ended.
+/// - A device that can import the memory uses it in place. Its address must be a multiple of 64
+///   bytes for OpenVINO, of 4096 bytes for GPUs, and of the element size for the CPU. For other
+///   devices each run copies the memory, and the report counts the copies.
+/// - The memory must stay valid until `release` is called with `user`. The library calls it once,
+///   from any thread, when the tensor is destroyed and no run uses the memory. If this call fails,
+///   `release` is not called. With a null `release`, the app itself must keep the memory valid
+///   until all runs that use it have ended.
 /// - While a run uses the tensor, the app must not write the memory, nor read what the run writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_lend(
@@ -220,8 +220,8 @@ pub unsafe extern "C" fn polychip_tensor_lend(
     unsafe { entry(failure, call) }
 }
 
-/// Makes a tensor over memory in a file, which is mapped; capable devices use its descriptor. Linux
-/// and Android only. Thread-safe.
+/// Makes a tensor over memory in a file. The library maps the file; devices that can import it use
+/// the descriptor. Linux and Android only. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_import(
     desc: *const polychip_tensor_desc,

@@ -29,7 +29,7 @@ pub struct LatencyReport {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LateCause {
-    /// It waited for other runs: for a run slot of the session, or in a device queue.
+    /// It waited for other runs: for a permit of the session, or in a device queue.
     Queued,
     /// A part took longer than predicted.
     SlowPart,
@@ -41,7 +41,7 @@ pub enum LateCause {
     Transfers,
     /// The predicted time of the plan exceeds the deadline.
     Plan,
-    /// The devices report no times.
+    /// The devices report no times, and neither waiting nor planning explains half of the delay.
     Unknown,
 }
 

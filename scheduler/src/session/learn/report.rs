@@ -9,7 +9,7 @@ use super::Learning;
 /// The results of a session's learning from its own runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LearningReport {
-    /// The mode: `watch`, `no` if set later, or the budget, such as `5%`.
+    /// The mode: `watch`, the budget, such as `5%`, or `no` if the session was later set to it.
     pub mode: String,
     /// The current plan, by its devices.
     pub plan: String,
