@@ -20,15 +20,15 @@ fn page() -> String {
     let devices = CHIPS.map(device);
     let mut page = String::from(
         "# Node support on Qualcomm NPUs\n\n\
-         Each row is a kind of node as the `qnn` plugin lowers it, and each column a number format. A cell lists the chips\n\
-         (SoC 30 is SM8350, 43 SM8550, 57 SM8650) for which the library accepted every operation of the lowered node. The\n\
-         nodes of a network are checked in the same way, with their own shapes and encodings: `polychip explain` shows the\n\
-         result and the reason for each refusal.\n\n",
+         Each row is a kind of node, and each column a number format. A cell lists the chips that support it, by SoC\n\
+         number: 30 is SM8350, 43 is SM8550, 57 is SM8650. A chip supports a node if the library accepts every operation\n\
+         that the `qnn` plugin makes of it. For the nodes of your network, with their own shapes and encodings,\n\
+         `polychip explain` shows the same answer and the reason for each refusal.\n\n",
     );
     let _ = writeln!(
         page,
-        "Library: {}: our emulator, which follows\nthe vendor's library as far as we have observed it. 16-bit integer \
-         columns use 8-bit weights.\n",
+        "The answers come from our emulator, {},\nwhich copies the behaviour of the vendor's library that we \
+         observed. The columns u16 and s16 use 8-bit weights.\n",
         devices[0].info().driver
     );
     page.push_str("| node | u8 | s8 | u16 | s16 | f16 |\n|---|---|---|---|---|---|\n");
