@@ -1,4 +1,4 @@
-//! Names the build after the sources that it is made of.
+//! Derives the plugin's build id from its sources.
 
 fn main() {
     polychip_build_id::emit();

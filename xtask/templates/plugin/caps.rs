@@ -1,8 +1,7 @@
-//! What the device computes: the one table from which support, estimates and steps come.
+//! The nodes that the device supports, and the kernel for each. `lower` derives support, estimates
+//! and steps from it.
 //!
-//! Invariant: a node that [`kernel`] gives a kernel for compiles, loads and runs.
-//!
-//! Not here: what is made of the answers (`lower`).
+//! Invariant: a node for which [`kernel`] returns a kernel compiles, loads and runs.
 
 use polychip_lowering::{Node, OpClass, Outcome, Part, Refusal, TensorIndex};
 use polychip_ops::{DType, Op, axis};
@@ -10,7 +9,7 @@ use polychip_sdk::Reason;
 use polychip_sdk::abi::POLYCHIP_MAX_RANK;
 use serde::{Deserialize, Serialize};
 
-/// What a step computes.
+/// The computation of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kernel {
     Copy,
@@ -19,7 +18,7 @@ pub(crate) enum Kernel {
 }
 
 impl Kernel {
-    /// How many tensors it reads.
+    /// Number of tensors that it reads.
     pub(crate) fn operands(self) -> usize {
         match self {
             Kernel::Copy | Kernel::Relu => 1,
@@ -28,7 +27,7 @@ impl Kernel {
     }
 }
 
-/// The kernel that computes a node; a refusal, whose words `polychip explain` shows, where none does.
+/// Returns the kernel for a node, or a refusal, whose reason and text `polychip explain` shows.
 pub(crate) fn kernel(part: &Part, node: &Node) -> Outcome<Kernel> {
     let kernel = match (OpClass::of(node.op), node.op) {
         (OpClass::Movement, Op::Identity) => Kernel::Copy,
@@ -49,7 +48,7 @@ pub(crate) fn kernel(part: &Part, node: &Node) -> Outcome<Kernel> {
     Ok(kernel)
 }
 
-/// Refuses a tensor that the device's memory does not hold.
+/// Refuses a tensor that the device cannot hold.
 pub(crate) fn holds(part: &Part, tensor: TensorIndex) -> Outcome<()> {
     let tensor = &part.tensors[tensor];
     let name = &tensor.name;
@@ -79,7 +78,7 @@ pub(crate) fn holds(part: &Part, tensor: TensorIndex) -> Outcome<()> {
     Ok(())
 }
 
-/// Elements of a tensor whose bytes fit the address space.
+/// Number of elements of a tensor; `None` if its bytes exceed the address space.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     let count = axis::product(shape)?;
     let bytes = DType::F32.byte_len(count)?;

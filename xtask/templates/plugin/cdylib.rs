@@ -1,3 +1,3 @@
-//! The xyz plugin as a library of its own: the export and nothing else.
+//! The xyz plugin as a loadable library. It contains only the C export.
 
 polychip_sdk::export_plugin!(polychip_xyz::XyzPlugin);

@@ -1,10 +1,11 @@
-//! Loaded parts, and one run of one: inputs into the device's memory, steps, outputs back.
+//! Loaded parts and their runs. A run copies the inputs into the device's memory, computes the steps,
+//! and copies the outputs back.
 //!
 //! Invariants:
-//! 1. A warm run allocates nothing: its memory is made at load.
+//! 1. A warm run allocates nothing, because `load` has allocated all memory.
 //! 2. Runs of the device are serialised.
 //!
-//! A vendor's call that waits for the chip belongs in `compute`; where it may hang, set `Compute::MAY_HANG`.
+//! Call your driver in `compute`. If a call may never return, set `Compute::MAY_HANG`.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
@@ -18,7 +19,7 @@ use polychip_sdk::{
 use crate::caps::{self, Kernel};
 use crate::lower::Program;
 
-/// A run, and the fence that tells its end.
+/// A run, which is also the fence that signals its end.
 pub type XyzRun = Run<XyzExecutable>;
 
 /// A loaded part.
@@ -27,7 +28,7 @@ pub struct XyzExecutable {
     program: Program,
     ports: Vec<Port>,
     info: ExecutableInfo,
-    /// The device's memory: one piece per tensor, constants in place.
+    /// The device's memory: the elements of each tensor, constants included.
     memory: Mutex<Vec<Vec<f32>>>,
     pace: Pace,
 }
@@ -83,7 +84,7 @@ impl Compute for XyzExecutable {
         }
         for step in &program.steps {
             run.check_cancelled()?;
-            // moved out and back: no allocation, and the inputs can be borrowed beside it
+            // taken out and put back without an allocation, so that the inputs can be borrowed meanwhile
             let mut output = std::mem::take(&mut memory[step.output]);
             let input = |place: usize| &memory[step.inputs[place]];
             match step.kernel {

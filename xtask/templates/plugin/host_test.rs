@@ -1,4 +1,5 @@
-//! The xyz plugin through the host: reasons of refusals, a run, blobs cached, torn and of another build.
+//! Tests the xyz plugin through the host: refusals, runs, and blobs that are cached, torn or from
+//! another build.
 
 use polychip_host::{Device, Host};
 use polychip_ops::{DType, Op};

@@ -1,13 +1,13 @@
 //! The xyz plugin: one device that computes Identity, Relu and Add on f32.
 //!
 //! Invariants:
-//! 1. `caps` alone decides what is supported; `lower` asks it for support, estimates and blobs alike.
-//! 2. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
-//! 3. A blob holds all that the part needs, so that a cached one loads without the model.
+//! 1. Only `caps` decides what is supported. `lower` derives support, estimates and blobs from it.
+//! 2. `compile` and `load` do all work that depends only on constants. A warm run allocates nothing.
+//! 3. A blob contains everything that the part needs, so a cached blob loads without the model.
 //!
-//! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it).
-//! Start reading at [`XyzPlugin`], then `caps`, then `lower`, then `exec`. `docs/adding-a-plugin.md` states what each
-//! call must do.
+//! Not here: the C export (`cdylib`), and the C contract, which the SDK implements.
+//! Start reading at [`XyzPlugin`], then `caps`, then `lower`, then `exec`.
+//! `docs/adding-a-plugin.md` states what each call must do.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ mod telemetry;
 pub use exec::{XyzExecutable, XyzRun};
 pub use plugin::{XyzDevice, XyzPlugin};
 
-/// The export of this plugin, for a host that links it statically instead of opening its library.
+/// The query function of this plugin, for a program that links it instead of loading its library.
 pub extern "C" fn query(host_major: u32, host_minor: u32) -> *const polychip_sdk::abi::polychip_plugin_table {
     polychip_sdk::plugin_query::<XyzPlugin>(host_major, host_minor)
 }

@@ -1,12 +1,13 @@
-//! Compiling and loading: a part as a list of steps over numbered tensors, and that list as a blob.
+//! Compiling and loading. Compiling turns a part into a [`Program`], a list of steps over numbered
+//! tensors, and the program into a blob.
 //!
 //! Invariants:
-//! 1. Support, estimates and blobs come from one lowering ([`lower`]), which reads no constant: what is supported
-//!    compiles.
-//! 2. In a [`Program`] every number is that of a tensor, tensors of one step have one shape, and the output of a step is
-//!    not one of its inputs; a blob that breaks this is refused.
+//! 1. Support, estimates and blobs come from one lowering ([`lower`]). It does not read constants, so
+//!    every supported node compiles.
+//! 2. In a [`Program`], every index is that of a tensor. All tensors of a step have the same shape,
+//!    and the output of a step is not one of its inputs. A blob that violates this is refused.
 //!
-//! Not here: which kernel computes a node (`caps`), the part itself (`polychip_lowering::Part`).
+//! Not here: which kernel computes a node (`caps`), reading a graph (`polychip_lowering::Part`).
 
 use std::collections::BTreeSet;
 
@@ -25,7 +26,7 @@ const PROGRAM: u32 = 1;
 const CONSTANTS: u32 = 2;
 const CONTENT: u32 = 3;
 
-/// One node.
+/// The computation of one node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) kernel: Kernel,
@@ -33,23 +34,23 @@ pub(crate) struct Step {
     pub(crate) output: usize,
 }
 
-/// A part ready to run.
+/// A lowered part.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Program {
-    /// Shapes; those of tensors that no step and no port names are empty.
+    /// The shape of each tensor; `[0]` if no step and no port uses it.
     pub(crate) tensors: Vec<Vec<usize>>,
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
-    /// For each port the one that is one state with it between runs.
+    /// For each port, the other port of the same state, if it holds a state.
     states: Vec<Option<u32>>,
     pub(crate) steps: Vec<Step>,
     pub(crate) constants: Vec<usize>,
-    /// Of each constant its elements, once a blob is read.
+    /// The elements of each constant; empty until a blob is read.
     #[serde(skip)]
     pub(crate) values: Vec<Vec<f32>>,
 }
 
-/// Whether the device runs each node: it is lowered alone.
+/// Answers for each node whether the device runs it, by lowering the node alone.
 pub(crate) fn supports(graph: &GraphView<'_>) -> Vec<Support> {
     let whole = Part::of(graph, |_| false);
     let mut extract = Extract::new(&whole);
@@ -61,7 +62,7 @@ pub(crate) fn supports(graph: &GraphView<'_>) -> Vec<Support> {
         .collect()
 }
 
-/// What each of some parts of a graph is expected to cost; nothing of one that is not supported.
+/// Estimates the cost of each of several parts; a part that is not supported has no figures.
 pub(crate) fn estimate(graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
     let whole = Part::of(graph, |_| false);
     let mut extract = Extract::new(&whole);
@@ -72,7 +73,7 @@ pub(crate) fn estimate(graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Co
     parts.iter().map(cost).collect()
 }
 
-/// Makes the blob of a part.
+/// Compiles a part to a blob.
 pub(crate) fn compile(
     build_id: &str,
     graph: &GraphView<'_>,
@@ -96,7 +97,8 @@ pub(crate) fn compile(
         .finish()
 }
 
-/// The part with each node that has no kernel, but was recomposed from nodes that have, computed as those.
+/// Replaces each node without a kernel by the primitive ops that it was recomposed from, if all of
+/// these have kernels.
 fn resolved(part: Part) -> Part {
     let has = |part: &Part, node: &Node| caps::kernel(part, node).is_ok();
     let apart: Vec<bool> = part
@@ -152,7 +154,7 @@ fn lower(part: &Part) -> Outcome<Program> {
     })
 }
 
-/// Makes a part ready to run.
+/// Reads the program of a blob.
 pub(crate) fn load(build_id: &str, source: LoadSource<'_, AlignedBytes>) -> Result<Program> {
     let content = source.graph.map(|graph| graph.content_fingerprint());
     match source.from {
@@ -226,7 +228,7 @@ impl Program {
         ports.enumerate().map(port).collect()
     }
 
-    /// What a run is expected to cost: each step reads and writes memory, and computes nothing that takes longer.
+    /// Estimates the cost of a run. Memory traffic limits every kernel, so only bytes count.
     fn cost(&self) -> Cost {
         let bytes = |tensor: usize| 4 * caps::elements(&self.tensors[tensor]).unwrap_or(0) as u64;
         let moved = |step: &Step| bytes(step.output).saturating_mul(1 + step.inputs.len() as u64);

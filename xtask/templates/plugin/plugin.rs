@@ -1,6 +1,6 @@
 //! The plugin and its one device.
 //!
-//! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
+//! Invariant: the plugin loads and probes nothing before `create`.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use polychip_sdk::{
 use crate::exec::{XyzExecutable, XyzRun};
 use crate::{buffer, lower, telemetry};
 
-/// Part of every cache key: made of the sources. Put the version of the vendor's compiler beside it into blobs, and
-/// into the device's driver.
+/// Part of every cache key, derived from the sources. Put the version of the vendor's compiler into
+/// blobs and into the device's `driver`.
 const BUILD_ID: &str = polychip_sdk::build_id!("xyz");
 
 /// The plugin.
@@ -30,7 +30,8 @@ impl Plugin for XyzPlugin {
     };
 
     fn create(host: HostServices) -> Result<Self> {
-        // open the vendor's library here; where it is missing or too old, say which was wanted
+        // open the vendor's library here; if it is missing or too old, return an error that names the
+        // file and the required version
         Ok(XyzPlugin { host })
     }
 
@@ -43,7 +44,7 @@ impl Plugin for XyzPlugin {
             return Err(Error::bad_argument(format!("device {index} of 1")));
         }
         let info = DeviceInfo {
-            // its figures are invented until it drives a real chip
+            // true until the plugin drives a real chip: its figures are invented
             emulated: true,
             serial: true,
             import_kinds: buffer::KINDS,
@@ -51,7 +52,7 @@ impl Plugin for XyzPlugin {
             import_alignment: 1,
             peak_macs_per_s: telemetry::PEAK_MACS_PER_S,
             peak_bytes_per_s: telemetry::PEAK_BYTES_PER_S,
-            // runs are serialised, each to its end
+            // one run at a time, to its end
             preemption: Preemption::None,
             queue_depth: 1,
             ..DeviceInfo::new(DeviceKind::Npu, "xyz")
@@ -69,7 +70,7 @@ impl Plugin for XyzPlugin {
 pub struct XyzDevice {
     info: DeviceInfo,
     queue: Arc<RunQueue<XyzRun>>,
-    /// Held so that its thread ends with the device.
+    /// Its thread ends when the device is dropped.
     _runner: Runner<XyzRun>,
 }
 
@@ -78,7 +79,7 @@ impl Device for XyzDevice {
     type Executable = XyzExecutable;
     type Buffer = HostBuffer;
     type Fence = XyzRun;
-    // each call that is true here must be implemented; the host sees null for the others
+    // implement each call that is true here; for all others the host gets null
     const OFFERS: Offers = Offers {
         buffer_export: true,
         cancel: true,
