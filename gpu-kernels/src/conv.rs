@@ -1,11 +1,12 @@
-//! Convolutions of images as products: rows are the output's pixels, columns its channels, and the sum runs
-//! over the window and the input's channels, read where they lie.
+//! Convolutions of images as products: rows are the output's pixels, columns its channels, and the
+//! sum runs over the window and the input's channels. The image is read in place, without
+//! unfolding.
 //!
 //! Invariants:
 //! 1. The output has channels last; floats are summed in f32, bytes in i32.
-//! 2. Weights are packed once by [`Conv::pack_weights`] or [`Conv::pack_bytes`]: of each group rows of four
-//!    neighbouring columns, with the number of rows rounded up to whole groups of four steps of the sum, zeros
-//!    beyond.
+//! 2. Weights are packed once by [`Conv::pack_weights`] or [`Conv::pack_bytes`]: each group has
+//!    rows of four neighbouring columns; the number of rows is rounded up to a multiple of four
+//!    steps of the sum and filled with zeros.
 //! 3. Padding is zero; for bytes it is the zero point.
 //!
 //! Not here: one filter per channel (`depthwise`).
@@ -23,66 +24,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Epilogue, Error, Generate, Image, ImageLayout, Kernel, Limits, Result, Sample, Scalar, Window};
 
-/// Which way the window goes.
+/// Whether a convolution is transposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// A convolution.
     Forward,
-    /// A transposed convolution: strides spread the input's pixels.
+    /// A transposed convolution: strides insert distance between the input's pixels.
     Transposed {
-        /// What the output has beyond the least size, `[vertical, horizontal]` (`output_padding`).
+        /// Rows and columns added to the smallest possible output, `[vertical, horizontal]` (ONNX
+        /// `output_padding`).
         extra: [u32; 2],
     },
 }
 
-/// Threads of a workgroup, and what each computes.
+/// The threads of a workgroup, and the work of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Threads {
-    /// Pixels of a thread.
+    /// Pixels per thread.
     pub rows: u32,
-    /// Fours of channels of a thread.
+    /// Groups of four channels per thread.
     pub quads: u32,
     /// Threads along the pixels.
     pub down: u32,
     /// Threads along the channels.
     pub across: u32,
-    /// Parts of the sum, each with threads of its own.
+    /// Number of slices of the sum; each slice has its own threads.
     pub slices: u32,
 }
 
-/// How a convolution is laid over workgroups.
+/// How a convolution is divided among workgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ConvTile {
-    /// Threads read image and weights straight from memory.
+    /// Threads read image and weights directly from memory.
     Direct {
         /// Threads.
         threads: Threads,
-        /// Steps of four of the sum whose reads are under way at once.
+        /// Number of groups of four steps whose reads are in flight at once.
         ahead: u32,
     },
-    /// A workgroup stages what its threads share in its own memory.
+    /// A workgroup stages shared operands in workgroup memory.
     Staged {
         /// Threads.
         threads: Threads,
-        /// Steps of four of the sum that are staged at once.
+        /// Number of groups of four steps that are staged at once.
         depth: u32,
     },
-    /// Matrix units, f16 only; sides are in tiles of `Features::cooperative`.
+    /// Matrix units, for f16 only; sizes are in tiles of side `Features::cooperative`.
     Matrix {
-        /// Pixels of a subgroup, in tiles.
+        /// Pixels per subgroup, in tiles.
         rows: u32,
-        /// Channels of a subgroup, in tiles.
+        /// Channels per subgroup, in tiles.
         columns: u32,
         /// Subgroups along the pixels.
         down: u32,
         /// Subgroups along the channels.
         across: u32,
-        /// Parts of the sum, each with subgroups of its own.
+        /// Number of slices of the sum; each slice has its own subgroups.
         slices: u32,
-        /// Steps of the sum that a part stages at once, in tiles.
+        /// Steps of the sum that a slice stages at once, in tiles.
         depth: u32,
-        /// Whether the weights too are staged; else subgroups read squares of them straight from memory, which
-        /// needs whole tiles of channels and of steps.
+        /// Whether the weights are staged, too. If not, subgroups read tiles of them directly from
+        /// memory, which requires that channels and steps fill whole tiles.
         filters: bool,
     },
 }
@@ -94,22 +96,24 @@ pub enum ConvTile {
 pub struct Conv {
     /// The input.
     pub image: Image,
-    /// How the input lies in memory; bytes and floats have channels last, floats may have them first.
+    /// Memory layout of the input. Bytes must have channels last; floats may have them first or
+    /// last.
     pub source: ImageLayout,
     /// Channels of the output.
     pub channels_out: u32,
     /// The window.
     pub window: Window,
-    /// Which way it goes.
+    /// Whether it is transposed.
     pub direction: Direction,
-    /// Groups of channels; a divisor of both numbers of channels.
+    /// Number of groups; divides the number of input and of output channels.
     pub groups: u32,
-    /// F32 or F16 with weights alike, or I8 or U8 with weights in I8.
+    /// Element type: F32 or F16 with weights of the same type, or I8 or U8 with weights in I8.
     pub scalar: Scalar,
-    /// Of bytes the value that means zero.
+    /// For bytes: the zero point of the input.
     pub zero_point: i32,
-    /// What is stored of each sum: rows are pixels, columns channels. Of bytes the sum is that of products
-    /// of integers with both zero points taken off, exact to 2^24; the scale is the epilogue's to apply.
+    /// Applied to each sum before it is stored; rows are pixels, columns are channels. For bytes,
+    /// the sum is that of integer products after subtraction of both zero points, exact up to 2^24;
+    /// the epilogue must apply the scale.
     pub epilogue: Epilogue,
     /// Tile.
     pub tile: ConvTile,

@@ -1,5 +1,5 @@
-//! A copy within device memory by a shader: drivers' own copies run at a fifth of the memory's rate on some
-//! devices.
+//! A copy within device memory by a shader, because on some devices the driver's own copies reach
+//! only a fifth of the memory bandwidth.
 
 use crate::grid::row;
 use crate::{Access, Generate, Kernel, Limits, Result, Sample, Scalar, Values, WgslBuilder};
@@ -7,7 +7,7 @@ use crate::{Access, Generate, Kernel, Limits, Result, Sample, Scalar, Values, Wg
 /// Copies bytes from one binding to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
-    /// Size, in bytes; whole words of 16 are touched.
+    /// Size in bytes; the kernel reads and writes whole units of 16 bytes.
     pub bytes: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Convolutions with filters for single channels: a thread sums four channels of a few neighbouring pixels.
+//! Depthwise convolutions: a thread computes four channels of a few neighbouring pixels.
 //!
 //! Invariants:
 //! 1. Input and output have channels last; floats are summed in f32, bytes in i32.
-//! 2. Weights are packed once by [`Depthwise::pack_weights`] or [`Depthwise::pack_bytes`]: fours of channels
-//!    side by side under each element of the window.
+//! 2. Weights are packed once by [`Depthwise::pack_weights`] or [`Depthwise::pack_bytes`]: for each
+//!    element of the window, groups of four channels.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::{
 /// Columns of the input that a thread reads at most by unrolled text.
 const UNROLLED: u32 = 24;
 
-/// A convolution in as many groups as the input has channels.
+/// A convolution with as many groups as the input has channels.
 ///
 /// Bindings: the image, the packed weights, the operands of the epilogue, the output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,13 +29,13 @@ pub struct Depthwise {
     pub channels_out: u32,
     /// The window.
     pub window: Window,
-    /// F32 or F16 with weights alike, or I8 or U8 with weights in I8.
+    /// Element type: F32 or F16 with weights of the same type, or I8 or U8 with weights in I8.
     pub scalar: Scalar,
-    /// Of bytes the value that means zero.
+    /// For bytes: the zero point of the input.
     pub zero_point: i32,
-    /// What is stored of each sum, as for `Conv`.
+    /// Applied to each sum before it is stored, as for `Conv`.
     pub epilogue: Epilogue,
-    /// Neighbouring pixels of a row that a thread computes.
+    /// Number of neighbouring pixels of a row that a thread computes.
     pub strip: u32,
 }
 
@@ -52,7 +52,7 @@ impl Depthwise {
         }
     }
 
-    /// Values of `strip` that this device can run, best first by rule.
+    /// Values of `strip` that this device can run, ordered by a fixed rule, best first.
     #[must_use]
     pub fn candidates(&self, limits: &Limits) -> Vec<u32> {
         let output = self.output();
@@ -128,7 +128,7 @@ impl Depthwise {
     /// Packs the weights of floats, `[m, 1, kh, kw]`.
     ///
     /// # Errors
-    /// Where the number of weights is wrong.
+    /// The number of weights is wrong.
     pub fn pack_weights(&self, weights: &[f32]) -> Result<Vec<u8>> {
         let packed = self.pack(weights, 0.0)?;
         Ok(match self.scalar {
@@ -143,7 +143,7 @@ impl Depthwise {
     /// Packs the weights of bytes, `[m, 1, kh, kw]`, whose zero point is 0.
     ///
     /// # Errors
-    /// Where the number of weights is wrong.
+    /// The number of weights is wrong.
     pub fn pack_bytes(&self, weights: &[i8]) -> Result<Vec<u8>> {
         let packed = self.pack(weights, 0)?;
         Ok(packed.into_iter().map(i8::cast_unsigned).collect())

@@ -1,5 +1,5 @@
-//! Elements of tensors in text and in samples: how each type is read, put together to words and written, and how
-//! a flat index becomes places along axes.
+//! Tensor elements in shader text and in samples: how each type is read, combined into words and
+//! written, and how a flat index becomes coordinates.
 //!
 //! Invariants:
 //! 1. Bytes and 16-bit integers are written as whole words, each by one thread.

@@ -1,10 +1,12 @@
-//! A chain of element-wise ops as one kernel: broadcasting and strided operands in, one or several tensors out.
+//! A chain of element-wise ops as one kernel, from broadcast or strided operands to one or several
+//! outputs.
 //!
 //! Invariants:
-//! 1. Outputs are dense and row-major, all of one shape; a thread writes whole words, so the last word of a
-//!    tensor of bytes may be written beyond its end.
-//! 2. An operand's place is `offset + sum(index[i] * strides[i])`, in elements: 0 where it is broadcast, negative
-//!    where it is reversed. So slices, transposes and expansions of operands cost nothing extra.
+//! 1. Outputs are dense and row-major, all of one shape; a thread writes whole words, so the last
+//!    word may extend past the end of a tensor of bytes.
+//! 2. An operand's element is at `offset + sum(index[i] * strides[i])`; a stride is 0 along a
+//!    broadcast axis and negative along a reversed one. So slices, transposes and expansions of
+//!    operands cost nothing extra.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +22,9 @@ pub struct Operand {
     pub scalar: Scalar,
     /// [`Access::Read`], or [`Access::Constant`] of packed constants.
     pub access: Access,
-    /// Elements from one place to the next along each axis of the kernel's shape.
+    /// Stride along each axis of the kernel's shape, in elements.
     pub strides: Vec<i64>,
-    /// Elements before the one at index 0 of all axes.
+    /// Position of the element at index 0 of all axes.
     pub offset: u64,
 }
 
@@ -31,11 +33,12 @@ pub struct Operand {
 pub struct Outcome {
     /// Type in memory; the expression's type must be [`Scalar::computed`] of it.
     pub scalar: Scalar,
-    /// What it holds, over the kernel's operands.
+    /// Its value as an expression over the kernel's operands.
     pub expression: Expression,
 }
 
-/// Expressions over operands at each place of a shape. Bindings: the operands, then the outcomes.
+/// Expressions over operands, evaluated for each element of a shape. Bindings: the operands, then
+/// the outcomes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Elementwise {
     /// Shape of all outcomes.
@@ -61,7 +64,7 @@ impl Operand {
     /// A dense operand of shape `from`, broadcast to `shape` as NumPy does.
     ///
     /// # Errors
-    /// Where `from` does not broadcast to `shape`.
+    /// `from` does not broadcast to `shape`.
     pub fn broadcast(scalar: Scalar, from: &[u64], shape: &[u64]) -> Result<Operand> {
         let refuse = || {
             Error::new(format!(
@@ -85,7 +88,7 @@ impl Operand {
         })
     }
 
-    /// The same, of packed constants.
+    /// The same operand, bound as packed constants.
     #[must_use]
     pub fn constant(self) -> Operand {
         Operand {

@@ -1,8 +1,8 @@
 //! The epilogue of a product or a convolution: an expression over the sum and other tensors, computed in registers
 //! and stored once.
 //!
-//! The output is seen as `[rows, columns]`: of a product its own rows, batches folded in; of a convolution
-//! pixels and channels. Columns lie next to each other in memory.
+//! The output counts as `[rows, columns]`: for a product, its own rows with batches folded in; for
+//! a convolution, pixels and channels. Columns are contiguous in memory.
 //!
 //! Invariants:
 //! 1. The expression computes in f32; operand 0 is the sum, operand `i + 1` is `operands[i]`.
@@ -17,13 +17,13 @@ use crate::{Access, Error, Expression, Limits, Result, Scalar, Values, WgslBuild
 /// How an operand broadcasts to the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Broadcast {
-    /// One element for each of the output, `[rows, columns]`.
+    /// One element per element of the output, `[rows, columns]`.
     Same,
-    /// One for each column or channel, `[columns]`.
+    /// One element per column or channel, `[columns]`.
     Column,
-    /// One for each row, `[rows]`.
+    /// One element per row, `[rows]`.
     Row,
-    /// One for all, `[1]`.
+    /// A single element, `[1]`.
     Single,
 }
 
@@ -58,11 +58,13 @@ pub struct EpilogueOperand {
     pub scalar: Scalar,
     /// How it broadcasts to the output.
     pub broadcast: Broadcast,
-    /// [`Access::Constant`] for packed weights, [`Access::Read`] for what may lie in the arena.
+    /// [`Access::Constant`] for packed weights, [`Access::Read`] for tensors that may be in the
+    /// arena.
     pub access: Access,
 }
 
-/// The columns that a launch gives, of an output that has more: another launch gives the others, in place.
+/// The columns that one launch computes of a wider output; other launches write the rest of the
+/// same output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Columns {
     /// The first one in the output; a multiple of four.
@@ -80,8 +82,8 @@ pub struct Epilogue {
     pub operands: Vec<EpilogueOperand>,
     /// Type of the output in memory: a float, a byte or a signed 32-bit integer.
     pub output: Scalar,
-    /// Where the launch gives a part of the output's columns: which. Operands and output are bound whole; a launch
-    /// that is not the last gives a multiple of four.
+    /// The range of columns, if the launch computes only a part of them. Operands and output are
+    /// bound whole; every launch but the last computes a multiple of four columns.
     pub columns: Option<Columns>,
 }
 

@@ -1,9 +1,9 @@
-//! What a generator refuses.
+//! Errors of kernel generators.
 
 /// Result of a generator.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A kernel that cannot be made, or not for this device.
+/// Why a kernel cannot be generated, in general or for this device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);

@@ -1,11 +1,11 @@
-//! Element-wise arithmetic as an expression: what a chain of ops computes at one place of its output, whether
-//! it is a kernel of its own or the epilogue of a product or a convolution.
+//! Element-wise arithmetic as an expression: the computation of one output element by a chain of
+//! ops, either as a separate kernel or as the epilogue of a product or convolution.
 //!
 //! Invariants:
 //! 1. The text and [`Expression::evaluate`] mean the same; floats are computed in f32, whatever their storage.
-//! 2. A NaN among the operands of an arithmetic function gives NaN, as in ONNX: the text compares and looks at
-//!    bits where WGSL's own `min`, `max`, `clamp` and `sign` promise nothing. What it promises no more than WGSL
-//!    does: subnormal numbers may count as zero, and a device may compute what is infinite as if it were not.
+//! 2. A NaN among the operands of an arithmetic function gives NaN, as in ONNX. WGSL's own `min`,
+//!    `max`, `clamp` and `sign` do not guarantee this, so the text compares values and tests bits.
+//!    As in WGSL, subnormal numbers may count as zero, and a device need not support infinities.
 //! 3. Trigonometric functions are as exact as the device's own, for arguments of a few turns.
 //!
 //! The text calls functions whose names start with `px_`; [`WgslBuilder::kernel`](crate::WgslBuilder::kernel) declares those
@@ -96,7 +96,7 @@ pub enum Unary {
     Softsign,
     Floor,
     Ceil,
-    /// Halves to even.
+    /// Rounds halves to even.
     Round,
     Sin,
     Cos,
@@ -127,25 +127,25 @@ pub enum Binary {
     Add,
     Sub,
     Mul,
-    /// Integers: cut toward zero; by zero, the dividend.
+    /// Integers are truncated toward zero; division by zero gives the dividend.
     Div,
     Min,
     Max,
-    /// Of floats.
+    /// For floats only.
     Pow,
     /// The remainder has the divisor's sign (`fmod = 0`).
     Mod,
     /// The remainder has the dividend's sign (`fmod = 1`).
     FMod,
-    /// `x`, slope of its negative side: `LeakyRelu` too.
+    /// Operands: `x` and the slope of its negative side. Serves `LeakyRelu`, too.
     PRelu,
-    /// `x`, alpha.
+    /// Operands: `x` and alpha.
     Elu,
-    /// `x`, alpha.
+    /// Operands: `x` and alpha.
     Celu,
-    /// `x`, alpha.
+    /// Operands: `x` and alpha.
     ThresholdedRelu,
-    /// `x * sigmoid(alpha * x)`: `x`, alpha.
+    /// `x * sigmoid(alpha * x)`. Operands: `x` and alpha.
     Swish,
     Equal,
     Less,
@@ -158,16 +158,16 @@ pub enum Binary {
     BitwiseAnd,
     BitwiseOr,
     BitwiseXor,
-    /// Of unsigned integers; by 32 or more, zero.
+    /// For unsigned integers; a shift by 32 or more gives zero.
     ShiftLeft,
-    /// Of unsigned integers; by 32 or more, zero.
+    /// For unsigned integers; a shift by 32 or more gives zero.
     ShiftRight,
 }
 
-/// What is computed at one place.
+/// The computation of one element.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Expression {
-    /// An operand; of an epilogue, number 0 is the sum of products.
+    /// An operand, by index; in an epilogue, operand 0 is the sum of products.
     Operand(u32),
     /// A constant.
     Constant(f32),
@@ -177,12 +177,12 @@ pub enum Expression {
     Unary(Unary, Box<Expression>),
     /// A function of two values, of one type.
     Binary(Binary, Box<Expression>, Box<Expression>),
-    /// `Where`: a condition, the value where it holds, the value where it does not.
+    /// `Where`: a condition, the value if it is true, the value if it is false.
     Select(Box<Expression>, Box<Expression>, Box<Expression>),
     /// ONNX `Cast`: floats to integers cut toward zero, integers wrap around, `bool` is `x != 0`; `f16` rounds.
     Cast(Scalar, Box<Expression>),
-    /// A float to an integer as `QuantizeLinear` does: halves to even, then the nearest value there is. Of the
-    /// 8- and 16-bit types.
+    /// Converts a float to an 8- or 16-bit integer like `QuantizeLinear`: rounds halves to even,
+    /// then saturates.
     Saturate(Scalar, Box<Expression>),
 }
 
@@ -217,7 +217,7 @@ impl Expression {
         Expression::Cast(to, Box::new(self))
     }
 
-    /// What `QuantizeLinear` does to a float after the scale.
+    /// Rounds and saturates a float as `QuantizeLinear` does after scaling.
     #[must_use]
     pub fn saturate(self, to: Scalar) -> Expression {
         Expression::Saturate(to, Box::new(self))
@@ -262,8 +262,8 @@ impl Expression {
         self.with(Binary::PRelu, alpha)
     }
 
-    /// Puts `chain` behind `self`: operand 0 of `chain` becomes `self`, and every other operand of `chain` moves
-    /// up by `shift`.
+    /// Appends `chain` to `self`: operand 0 of `chain` becomes `self`, and the indices of all other
+    /// operands of `chain` increase by `shift`.
     #[must_use]
     pub fn then(&self, chain: &Expression, shift: u32) -> Expression {
         let go = |x: &Expression| Box::new(self.then(x, shift));
@@ -279,7 +279,7 @@ impl Expression {
         }
     }
 
-    /// One more than the highest operand, 0 without operands.
+    /// The highest operand index plus one; 0 without operands.
     #[must_use]
     pub fn operands(&self) -> u32 {
         match self {
@@ -294,7 +294,7 @@ impl Expression {
     /// Type of the value for operands of these types.
     ///
     /// # Errors
-    /// Where a function is not defined for the types that it gets, or an operand is missing.
+    /// A function is not defined for its operands' types, or an operand is missing.
     pub fn kind(&self, operands: &[Type]) -> Result<Type> {
         use Binary as B;
         use Unary as U;
@@ -429,7 +429,7 @@ impl Expression {
         see(self);
     }
 
-    /// Whether some value of it, for operands of these types, is a 64-bit integer.
+    /// Whether any intermediate value is a 64-bit integer, for operands of these types.
     ///
     /// # Errors
     /// As [`Expression::kind`].

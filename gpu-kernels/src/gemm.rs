@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Bindings are a, b, the epilogue's operands, the output `[batches * m, n]`, in this order.
 //! 2. Sums are in f32, whatever the storage; in cooperative matrices too.
-//! 3. Any m, n and k of at least 1 is right: edges of tiles are guarded, or clamped and not stored.
+//! 3. Any m, n and k of at least 1 are supported: edges of tiles are guarded, or clamped and not
+//!    stored.
 //!
 //! Not here: products of bytes ([`GemmInt8`]), convolutions.
 
@@ -45,13 +46,13 @@ pub struct Gemm {
     pub n: u32,
     /// Length of the sums.
     pub k: u32,
-    /// Whether a is `[.., k, m]`.
+    /// Whether a is stored transposed, `[.., k, m]`.
     pub transposed_a: bool,
-    /// How b lies.
+    /// Memory layout of b.
     pub b: Right,
     /// Storage of a and b: f32 or f16.
     pub scalar: Scalar,
-    /// What ends each sum; its rows are `batches * m`.
+    /// Applied to each sum before it is stored; its rows are `batches * m`.
     pub epilogue: Epilogue,
     /// One of [`Gemm::candidates`].
     pub tile: GemmTile,

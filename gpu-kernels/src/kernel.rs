@@ -5,28 +5,28 @@
 //!
 //! Invariants:
 //! 1. Binding `i` of group 0 is `bindings[i]`; element 0 of a tensor is byte 0 of its binding.
-//! 2. Tensors that may lie in one buffer are declared `read_write`, whether or not they are written: a
-//!    dispatch may not see one buffer both ways.
+//! 2. Tensors that may share a buffer are declared `read_write`, whether or not they are written,
+//!    because a dispatch must not bind one buffer with different access modes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Features, Limits, Result, Sample};
 
-/// What a kernel does with a binding.
+/// How a kernel uses a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Access {
-    /// Reads weights, which never share a buffer with what is written.
+    /// Reads weights, which never share a buffer with written tensors.
     Constant,
     /// Reads.
     Read,
-    /// Writes, and may read what it wrote.
+    /// Writes, and may read what this kernel wrote.
     Write,
 }
 
 /// A storage buffer that a kernel names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Binding {
-    /// What happens to it.
+    /// How the kernel uses it.
     pub access: Access,
     /// Bytes that the kernel may touch, a multiple of 4.
     pub bytes: u64,
@@ -35,13 +35,13 @@ pub struct Binding {
 /// Shader text and its launch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Kernel {
-    /// What it is: `{op}-{dtypes}[-{tile}]`, the same for all shapes of a variant.
+    /// Name of the variant, the same for all shapes: `{op}-{dtypes}[-{tile}]`.
     pub variant: String,
-    /// Text in WGSL; the entry is `main`.
+    /// Text in WGSL; the entry point is `main`.
     pub wgsl: String,
-    /// Threads of a workgroup.
+    /// Threads per workgroup.
     pub workgroup: [u32; 3],
-    /// Memory of a workgroup, in bytes.
+    /// Workgroup memory in bytes.
     pub shared_bytes: u32,
     /// Bindings in order.
     pub bindings: Vec<Binding>,
@@ -49,12 +49,12 @@ pub struct Kernel {
     pub needs: Features,
     /// Workgroups to launch.
     pub groups: [u32; 3],
-    /// Multiply-adds, or element operations, of the launch: to see which launches are long.
+    /// Multiply-adds or element operations of the launch, to tell which launches are long.
     pub work: u64,
 }
 
 impl Kernel {
-    /// Refuses a kernel that a device cannot hold.
+    /// Checks that a device can run the kernel.
     ///
     /// # Errors
     /// Names the limit, the value and the kernel.

@@ -1,12 +1,14 @@
-//! How a GPU computes: generators of shader text, the arithmetic of launching it, and what each must compute.
+//! GPU kernels: generators of shader text, launch arithmetic, and the scalar reference of each
+//! kernel.
 //!
 //! Invariants:
 //! 1. No driver is called here: a [`Kernel`] is text and numbers.
-//! 2. Every generator states the scalar truth of what it generates ([`Sample`]), on which the tests and the
-//!    first use of a variant on a device judge it.
-//! 3. A kernel that a device cannot hold is an error here ([`Kernel::check`]): drivers do not look.
+//! 2. Every generator provides a sample with expected results, computed by scalar code
+//!    ([`Sample`]). Tests, and the first use of a variant on a device, compare the kernel with it.
+//! 3. A kernel that exceeds a device's limits is an error here ([`Kernel::check`]), because drivers
+//!    do not check.
 //!
-//! Not here: which kernel a node gets and where tensors lie (`plugins/gpu`).
+//! Not here: which kernel a node gets, and where tensors are in memory (`compiler/gpu-lowering`).
 //! Start reading at [`Kernel`], then [`Generate`].
 
 #![forbid(unsafe_code)]

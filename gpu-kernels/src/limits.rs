@@ -1,4 +1,4 @@
-//! What a device can hold, and which optional instructions it has.
+//! A device's limits and optional instructions.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,8 @@ pub struct Features {
     pub int64: bool,
     /// Subgroup reductions and shuffles.
     pub subgroups: bool,
-    /// `dot4I8Packed` and `dot4U8Packed`; every device has them, some as a row of instructions.
+    /// `dot4I8Packed` and `dot4U8Packed`; every device has them, some as a sequence of
+    /// instructions.
     pub dot4: bool,
     /// Side of the square f16 tile that the matrix units multiply, summing in f32; 0 without matrix units.
     pub cooperative: u32,
@@ -38,29 +39,29 @@ impl Features {
     }
 }
 
-/// What a device can hold.
+/// A device's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
-    /// Threads of a workgroup, in all.
+    /// Maximum number of threads per workgroup.
     pub invocations: u32,
-    /// Threads of a workgroup, along each axis.
+    /// Maximum number of threads per workgroup along each axis.
     pub workgroup: [u32; 3],
-    /// Workgroups of a dispatch, along each axis.
+    /// Maximum number of workgroups per dispatch along each axis.
     pub groups: u32,
-    /// Memory of a workgroup, in bytes.
+    /// Workgroup memory in bytes.
     pub shared_bytes: u32,
-    /// Storage buffers that a kernel may name.
+    /// Maximum number of storage buffers per kernel.
     pub bindings: u32,
     /// Largest binding, in bytes.
     pub binding_bytes: u64,
-    /// Threads that run in step: smallest and largest that the driver may choose.
+    /// Smallest and largest subgroup size that the driver may choose.
     pub subgroup: [u32; 2],
     /// Optional instructions.
     pub features: Features,
 }
 
 impl Limits {
-    /// What every WebGPU device has, and nothing optional.
+    /// The limits that every WebGPU device guarantees, without optional instructions.
     pub const LEAST: Limits = Limits {
         invocations: 256,
         workgroup: [256, 256, 64],

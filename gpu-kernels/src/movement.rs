@@ -1,10 +1,10 @@
 //! Movement of elements: every output element is one input element, or a fill.
 //!
 //! Invariants:
-//! 1. Elements are moved as bits, in the largest units that stay whole (16, 8 or 4 bytes; smaller ones are put
-//!    together to words), so no type needs more than 32-bit integers of a device.
-//! 2. Indices follow ONNX: a negative one counts from the end. One outside the axis is not an error that a device
-//!    can give: it is clamped to the axis, never read outside it (scattered: dropped).
+//! 1. Elements are moved as bits, in the largest units that stay contiguous (16, 8 or 4 bytes;
+//!    smaller ones are combined into words), so a device needs only 32-bit integers.
+//! 2. Indices follow ONNX: a negative one counts from the end. A device cannot report an index
+//!    outside the axis: gathers clamp it to the axis, scatters ignore it.
 
 mod along;
 mod gather;
@@ -21,7 +21,7 @@ use crate::Scalar;
 /// `Transpose`: axis `i` of the output is axis `order[i]` of the input. Bindings: input, output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Transpose {
-    /// Type of both.
+    /// Element type of both tensors.
     pub scalar: Scalar,
     /// Shape of the input.
     pub shape: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct Transpose {
 /// `Slice`. Bindings: input, output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slice {
-    /// Type of both.
+    /// Element type of both tensors.
     pub scalar: Scalar,
     /// Shape of the input.
     pub shape: Vec<u64>,
@@ -47,31 +47,31 @@ pub struct Slice {
 /// `Concat`. Bindings: the inputs, then the output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Concat {
-    /// Type of all.
+    /// Element type of all tensors.
     pub scalar: Scalar,
-    /// Shapes of the inputs, alike but for the axis.
+    /// Shapes of the inputs, equal except along the axis.
     pub shapes: Vec<Vec<u64>>,
     /// Axis.
     pub axis: usize,
 }
 
-/// What stands outside a padded tensor.
+/// The values of padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PadMode {
     /// One value.
     Constant,
-    /// The tensor mirrored about its edge elements.
+    /// The tensor mirrored at its edge elements.
     Reflect,
     /// The edge elements.
     Edge,
-    /// The tensor again.
+    /// The tensor repeated.
     Wrap,
 }
 
 /// `Pad`. Bindings: input, output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pad {
-    /// Type of both.
+    /// Element type of both tensors.
     pub scalar: Scalar,
     /// Shape of the input.
     pub shape: Vec<u64>,
@@ -85,10 +85,10 @@ pub struct Pad {
     pub fill: u64,
 }
 
-/// `Expand` and `Tile`: the input, broadcast, again and again. Bindings: input, output.
+/// `Expand` and `Tile`: the input, broadcast or repeated. Bindings: input, output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tile {
-    /// Type of both.
+    /// Element type of both tensors.
     pub scalar: Scalar,
     /// Shape of the input.
     pub shape: Vec<u64>,
@@ -176,28 +176,28 @@ pub struct ScatterNd {
 pub struct CumSum {
     /// Type of both: `f32`, `f16`, `i32` or `i64`.
     pub scalar: Scalar,
-    /// Rows before the axis.
+    /// Product of the dimensions before the axis.
     pub outer: u64,
-    /// Values of a row.
+    /// Size of the axis.
     pub count: u64,
-    /// Values after the axis.
+    /// Product of the dimensions after the axis.
     pub inner: u64,
-    /// Whether a value is not in its own sum.
+    /// Whether each sum excludes its own element.
     pub exclusive: bool,
-    /// Whether sums run from the end.
+    /// Whether sums start at the end.
     pub reverse: bool,
 }
 
 /// `Trilu` of the last two axes. Bindings: input, output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Trilu {
-    /// Type of both.
+    /// Element type of both tensors.
     pub scalar: Scalar,
     /// Shape of both, of rank 2 or more.
     pub shape: Vec<u64>,
     /// Whether the upper triangle stays.
     pub upper: bool,
-    /// Diagonal that bounds it; positive ones lie above the main one.
+    /// The bounding diagonal; positive ones are above the main diagonal.
     pub diagonal: i64,
 }
 

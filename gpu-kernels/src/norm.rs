@@ -1,7 +1,7 @@
-//! Normalisations: a mean and a spread of each row, and every value by them.
+//! Normalisations of rows by their mean and variance.
 //!
 //! Invariants:
-//! 1. Sums are in f32; the spread is summed about the mean, in a pass of its own.
+//! 1. Sums are in f32; the variance is summed over differences from the mean, in a second pass.
 //! 2. Scale and bias are of the tensor's type and are packed constants or not, as stated.
 //!
 //! Not here: batch normalisation, which is an element-wise chain.
@@ -16,13 +16,13 @@ use crate::{
 /// `LayerNormalization` of `[rows, count]`, or `RMSNormalization`. Bindings: input, scale, bias if any, output.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LayerNorm {
-    /// Type of all: `f32` or `f16`.
+    /// Element type of all tensors: `f32` or `f16`.
     pub scalar: Scalar,
     /// Rows.
     pub rows: u64,
     /// Values of a row, of the scale and of the bias.
     pub count: u64,
-    /// Added to the spread.
+    /// Added to the variance.
     pub epsilon: f32,
     /// Whether the mean counts as 0 (`RMSNormalization`).
     pub rms: bool,
@@ -36,7 +36,7 @@ pub struct LayerNorm {
 /// scale `[channels]`, bias `[channels]`, output.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GroupNorm {
-    /// Type of all: `f32` or `f16`.
+    /// Element type of all tensors: `f32` or `f16`.
     pub scalar: Scalar,
     /// Images.
     pub images: u64,
@@ -44,11 +44,11 @@ pub struct GroupNorm {
     pub channels: u64,
     /// Groups, a divisor of the channels.
     pub groups: u64,
-    /// Places of an image.
+    /// Pixels of an image.
     pub places: u64,
     /// Whether the layout is `[images, places, channels]`, else `[images, channels, places]`.
     pub channels_last: bool,
-    /// Added to the spread.
+    /// Added to the variance.
     pub epsilon: f32,
     /// How scale and bias are bound.
     pub access: Access,
@@ -59,11 +59,11 @@ pub struct GroupNorm {
 pub struct LpNorm {
     /// Type of both: `f32` or `f16`.
     pub scalar: Scalar,
-    /// Rows before the axis.
+    /// Product of the dimensions before the axis.
     pub outer: u64,
-    /// Values of a row.
+    /// Size of the axis.
     pub count: u64,
-    /// Values after the axis.
+    /// Product of the dimensions after the axis.
     pub inner: u64,
     /// 1 or 2.
     pub p: u32,
@@ -78,11 +78,11 @@ pub struct Lrn {
     pub images: u64,
     /// Channels.
     pub channels: u64,
-    /// Places of an image.
+    /// Pixels of an image.
     pub places: u64,
     /// Whether the layout is `[images, places, channels]`, else `[images, channels, places]`.
     pub channels_last: bool,
-    /// Channels of a sum.
+    /// Number of channels in a sum.
     pub size: u64,
     /// Factor of the sum, which is divided by `size`.
     pub alpha: f32,

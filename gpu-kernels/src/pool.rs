@@ -1,7 +1,7 @@
 //! Pooling of images with channels last: the largest or the mean value under a window, or over a whole image.
 //!
-//! Invariant: floats are summed in f32; elements outside the image take no part in a maximum, and in a mean
-//! only where padding is counted, as zeros.
+//! Invariant: floats are summed in f32; elements outside the image do not count in a maximum, and
+//! count in a mean, as zeros, only if padding is counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,28 +9,29 @@ use crate::{
     Access, Error, Generate, Image, Kernel, Limits, Result, Sample, Scalar, Values, WgslBuilder, Window, grid,
 };
 
-/// What is computed of the values under a window.
+/// The kind of pooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PoolKind {
     /// The largest value.
     Max,
     /// The mean value.
     Average {
-        /// Whether padding counts as zeros; what `ceil` adds beyond the padding never counts.
+        /// Whether padding counts as zeros; elements that `ceil` adds beyond the padding never
+        /// count.
         count_padding: bool,
     },
 }
 
-/// One value per place of a window and channel.
+/// Pooling: one value per window position and channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pool {
     /// The input, `[n, h, w, c]`.
     pub image: Image,
     /// The window.
     pub window: Window,
-    /// Whether a last place that only begins inside the image counts.
+    /// Whether a last window that only begins inside the image counts (ONNX `ceil_mode`).
     pub ceil: bool,
-    /// What is computed.
+    /// The kind of pooling.
     pub kind: PoolKind,
     /// F32 or F16; for the maximum also I8 and U8.
     pub scalar: Scalar,
@@ -271,7 +272,7 @@ impl Generate for Pool {
     }
 }
 
-/// One value per image and channel.
+/// Global pooling: one value per image and channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GlobalPool {
     /// The input, `[n, h, w, c]`.

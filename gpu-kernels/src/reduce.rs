@@ -10,7 +10,7 @@ use crate::{
     element,
 };
 
-/// What is made of the values.
+/// The reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)] // each is ONNX `Reduce` of that name
 pub enum Reduction {
@@ -33,9 +33,9 @@ pub struct Reduce {
     pub scalar: Scalar,
     /// Shape of the input.
     pub shape: Vec<u64>,
-    /// Axes that go.
+    /// Axes that are reduced.
     pub axes: Vec<usize>,
-    /// What is made of the values.
+    /// The reduction.
     pub reduction: Reduction,
 }
 
@@ -46,11 +46,11 @@ pub struct ArgReduce {
     pub scalar: Scalar,
     /// Shape of the input.
     pub shape: Vec<u64>,
-    /// Axis that goes.
+    /// The reduced axis.
     pub axis: usize,
-    /// Whether the largest is looked for.
+    /// Whether to find the largest element, else the smallest.
     pub largest: bool,
-    /// Whether the last of several equal ones counts.
+    /// Whether ties go to the last element, else to the first.
     pub last: bool,
     /// Type of the output: `i64` (no device needs 64-bit integers for it) or `i32`.
     pub index: Scalar,

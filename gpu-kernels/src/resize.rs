@@ -1,9 +1,9 @@
 //! Resampling of images with channels last: each output is a weighted sum of inputs, by ONNX's rules.
 //!
-//! Which inputs, and with which weights, depends on the shapes only: [`Resize::pack`] computes them once for
-//! each row and each column, in f64, and the kernel adds what the two tables say.
+//! The inputs and their weights depend only on the shapes: [`Resize::pack`] computes them once for
+//! each row and each column, in f64, and the kernel sums according to these two tables.
 //!
-//! Invariant: along an axis every output has the same number of taps; those it does not need weigh nothing.
+//! Invariant: along an axis every output has the same number of taps; unused taps have weight zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub enum Rounding {
     Ceil,
 }
 
-/// Between which inputs.
+/// The interpolation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Interpolation {
     /// The nearest one.
@@ -32,7 +32,7 @@ pub enum Interpolation {
     Cubic(f32),
 }
 
-/// How a place of the output becomes a place of the input.
+/// How an output coordinate becomes an input coordinate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)] // each is the word of ONNX
 pub enum Coordinates {
@@ -52,7 +52,7 @@ type Taps = Vec<(u32, f64)>;
 pub struct ResizeAxis {
     /// Size of the output.
     pub output: u32,
-    /// Output over input, as the model gives it.
+    /// Ratio of output to input size, as the model states it.
     pub scale: f32,
     /// Start and end of the region, as fractions of the input; only [`Coordinates::TfCropAndResize`] reads it.
     pub region: [f32; 2],
@@ -67,13 +67,13 @@ pub struct Resize {
     pub image: Image,
     /// Rows, then columns.
     pub axes: [ResizeAxis; 2],
-    /// Between which inputs.
+    /// The interpolation.
     pub interpolation: Interpolation,
-    /// From which place.
+    /// The coordinate transformation.
     pub coordinates: Coordinates,
-    /// Whether a shrinking kernel widens to see every input.
+    /// Whether the filter widens when the image shrinks, so that every input counts.
     pub antialias: bool,
-    /// Whether inputs outside weigh nothing instead of repeating the edge.
+    /// Whether inputs outside the image have weight zero; if not, the edge is repeated.
     pub exclude_outside: bool,
     /// The value outside the region of [`Coordinates::TfCropAndResize`].
     pub extrapolation: f32,
@@ -218,7 +218,7 @@ impl Resize {
     /// The taps of all rows and columns, in the form that the kernel reads: pairs of an index and a weight.
     ///
     /// # Errors
-    /// Where the parameters contradict each other.
+    /// The parameters contradict each other.
     pub fn pack(&self) -> Result<Vec<u8>> {
         self.check()?;
         let mut bytes = Vec::new();

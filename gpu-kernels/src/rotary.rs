@@ -23,7 +23,8 @@ pub struct Rotary {
     pub size: u64,
     /// The number of leading features that are rotated; an even number.
     pub rotated: u64,
-    /// Whether a pair lies side by side, else half of the rotated features apart.
+    /// Whether the features of a pair are neighbours; if not, they are half of the rotated features
+    /// apart.
     pub interleaved: bool,
     /// Whether the order is `[batch, rows, heads, size]`, else `[batch, heads, rows, size]`.
     pub heads_inside: bool,

@@ -1,4 +1,5 @@
-//! Rows reduced by a workgroup: some threads for each row, which meet in a tree in the workgroup's memory.
+//! Rows reduced by a workgroup: several threads per row, whose results are combined by a tree in
+//! workgroup memory.
 //!
 //! Invariant: every thread reaches every barrier; a thread without a row reads and writes nothing.
 
@@ -10,7 +11,7 @@ pub(crate) struct Rows {
     rows: u64,
     /// Steps of a row.
     count: u64,
-    /// Rows of a workgroup.
+    /// Rows per workgroup.
     x: u64,
     /// Threads of a row, a power of two.
     y: u64,
@@ -39,7 +40,7 @@ impl Rows {
         }
     }
 
-    /// Threads of a workgroup.
+    /// Threads per workgroup.
     pub(crate) fn threads(&self) -> u32 {
         (self.x * self.y) as u32
     }

@@ -1,4 +1,4 @@
-//! A sample: bytes for the bindings of a kernel, and what it must write.
+//! A sample: input bytes for the bindings of a kernel, and the output that it must write.
 //!
 //! Invariant: the values come from a fixed sequence, so that a sample is the same on every machine.
 
@@ -48,7 +48,7 @@ impl Values {
     /// The values of this type in bytes that a kernel wrote, as many as `self` has.
     ///
     /// # Panics
-    /// Where there are fewer bytes.
+    /// There are fewer bytes.
     #[must_use]
     pub fn read_alike(&self, bytes: &[u8]) -> Vec<f64> {
         fn read<const N: usize>(bytes: &[u8], count: usize, one: fn([u8; N]) -> f64) -> Vec<f64> {
@@ -157,14 +157,14 @@ impl Scalar {
     }
 }
 
-/// What goes in and what must come out: per binding one of both.
+/// Input and expected output of a kernel, per binding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// What each binding holds before; for a binding that is only written, as many zeros or ones.
+    /// Initial content of each binding; zeros or ones for a binding that is only written.
     pub before: Vec<Values>,
-    /// What a binding must hold afterwards; `None` where it is only read.
+    /// Expected content of each binding after the run; `None` if it is only read.
     pub after: Vec<Option<Values>>,
-    /// Largest absolute difference allowed, of the largest absolute value expected.
+    /// Largest allowed absolute difference, as a fraction of the largest expected absolute value.
     pub tolerance: f64,
 }
 
@@ -181,7 +181,7 @@ impl Sample {
     /// Compares the bytes of binding `index` after a run. The error describes the first value that is too far off.
     ///
     /// # Errors
-    /// Where a value is wrong.
+    /// A value is wrong.
     pub fn judge(&self, index: usize, bytes: &[u8]) -> Result<(), String> {
         let Some(expected) = self.after.get(index).and_then(Option::as_ref) else {
             return Ok(());

@@ -58,7 +58,7 @@ impl Scalar {
         }
     }
 
-    /// Type of one element of the array that is declared in WGSL: bytes travel packed into words.
+    /// Element type of the array declared in WGSL: bytes are packed into words.
     #[must_use]
     pub fn stored(self) -> &'static str {
         match self {

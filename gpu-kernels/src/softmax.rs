@@ -13,13 +13,13 @@ use crate::{Access, Error, Generate, Kernel, Limits, Result, Sample, Scalar, Val
 pub struct Softmax {
     /// Type of both: `f32` or `f16`.
     pub scalar: Scalar,
-    /// Rows before the axis.
+    /// Product of the dimensions before the axis.
     pub outer: u64,
-    /// Values of a row.
+    /// Size of the axis.
     pub count: u64,
-    /// Values after the axis.
+    /// Product of the dimensions after the axis.
     pub inner: u64,
-    /// Whether the logarithm is wanted.
+    /// Whether to compute the logarithm of the softmax.
     pub log: bool,
 }
 
@@ -27,7 +27,7 @@ impl Softmax {
     /// Softmax of a tensor of this shape along one axis.
     ///
     /// # Errors
-    /// Where there is no such axis.
+    /// There is no such axis.
     pub fn along(scalar: Scalar, shape: &[u64], axis: usize, log: bool) -> Result<Softmax> {
         let count = *shape
             .get(axis)

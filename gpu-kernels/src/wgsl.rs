@@ -89,7 +89,7 @@ impl WgslBuilder {
     /// text of expressions calls are declared where the head or the body names them.
     ///
     /// # Errors
-    /// Where the device cannot hold it.
+    /// The kernel exceeds the device's limits.
     pub fn kernel(
         &self,
         variant: impl Into<String>,

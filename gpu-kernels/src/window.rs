@@ -52,7 +52,7 @@ impl Image {
     }
 }
 
-/// How an image lies in memory.
+/// Memory layout of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ImageLayout {
     /// `[n, h, w, c]`.
@@ -66,9 +66,9 @@ pub enum ImageLayout {
 pub struct Window {
     /// Elements of the window.
     pub kernel: [u32; 2],
-    /// Distance of neighbouring places of the window.
+    /// Distance between neighbouring window positions.
     pub strides: [u32; 2],
-    /// Distance of neighbouring elements within the window.
+    /// Distance between neighbouring elements within the window.
     pub dilations: [u32; 2],
     /// Padding above and to the left.
     pub begin: [u32; 2],
@@ -92,14 +92,14 @@ impl Window {
         self.kernel[0].saturating_mul(self.kernel[1])
     }
 
-    /// Whether the output's pixel is the input's pixel of the same number.
+    /// Whether every output pixel reads only the input pixel of the same index.
     #[must_use]
     pub fn is_point(&self) -> bool {
         self.kernel == [1, 1] && self.strides == [1, 1] && self.begin == [0, 0] && self.end == [0, 0]
     }
 
-    /// Places of the window on an image of `[height, width]`; with `ceil` also a last place that only begins
-    /// inside the image or the padding before it.
+    /// Number of window positions on an image of `[height, width]`; with `ceil`, a last window
+    /// counts if it begins inside the image or the padding before it.
     #[must_use]
     pub fn output(&self, size: [u32; 2], ceil: bool) -> [u32; 2] {
         std::array::from_fn(|axis| {

@@ -1,10 +1,10 @@
-//! Judges a finished plan against the graph, targets, costs and links, independent of its origin.
+//! Checks a finished plan against the graph, targets, costs and links, whatever produced the plan.
 //!
 //! Invariants: shares no code with the solver, merging and assembling; a plan passes only if each
-//! node is in exactly one part, its device supports it, parts are convex and their quotient graph
-//! acyclic, every tensor between parts has its crossing over a link that exists, limits hold, and
-//! every figure adds up exactly. A violation names the fault and its location. Deliberately not
-//! here: whether a better plan exists, beyond the certificate's own arithmetic.
+//! node is in exactly one part, the part's device supports the node, parts are convex and their
+//! quotient graph is acyclic, every tensor between parts has a crossing over an existing link,
+//! limits hold, and every sum is exact. A violation names the fault and its location. Deliberately
+//! not here: whether a better plan exists, beyond the certificate's own arithmetic.
 
 mod evidence;
 mod figures;

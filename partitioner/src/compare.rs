@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Comparison {
     /// The rule.
     pub rule: String,
-    /// Its objective, in the objective's own units; none if its placement is impossible.
+    /// The objective's value, in the objective's own units; none if the placement is impossible.
     pub objective: Option<u64>,
     /// Device of every node, by index.
     pub placement: Vec<usize>,

@@ -55,7 +55,7 @@ impl Provenance {
         }
     }
 
-    /// The provenance of a sum of two figures: the weaker one, and never better than composed.
+    /// The provenance of a sum of two figures: the weaker of the two, and at best `Composed`.
     #[must_use]
     pub fn sum(self, other: Self) -> Self {
         self.max(other).max(Self::Composed)

@@ -27,7 +27,7 @@ pub struct PlanDiff {
     pub same_model: bool,
     /// Objective before and after as text, if it changed.
     pub objective: Option<(String, String)>,
-    /// The compared quantity, in a word or two: the new plan's objective.
+    /// The compared quantity, such as "time": what the new plan minimizes.
     pub quantity: String,
     /// Devices available only to the new plan.
     pub devices_added: Vec<String>,
@@ -108,7 +108,7 @@ pub struct MovedNode {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Because {
-    /// Policy: it is pinned to its new device, or no longer pinned to its old one.
+    /// Policy: the node is pinned to its new device, or no longer pinned to its old one.
     Pins {
         /// Pinned to this device before.
         before: Option<String>,
@@ -117,28 +117,28 @@ pub enum Because {
     },
     /// Policy: the objective or its limits changed.
     Objective,
-    /// Policy: its old device is not among those of the new plan.
+    /// Policy: the node's old device is not available to the new plan.
     DeviceRemoved {
         /// The device.
         device: String,
     },
-    /// Policy: its new device was not among those of the old plan.
+    /// Policy: the node's new device was not available to the old plan.
     DeviceAdded {
         /// The device.
         device: String,
     },
-    /// Support: its old device no longer offers to run it.
+    /// Support: the node's old device now refuses it.
     SupportLost {
         /// The device.
         device: String,
-        /// Its words.
+        /// Its message.
         words: String,
     },
-    /// Support: its new device did not offer to run it before.
+    /// Support: the node's new device refused it before.
     SupportGained {
         /// The device.
         device: String,
-        /// Its words of before.
+        /// Its message then.
         words: String,
     },
     /// Cost: the node's own cost on a device changed.

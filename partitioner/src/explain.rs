@@ -1,10 +1,10 @@
 //! Explains the placement of each node, and what support for one more op would save.
 //!
-//! Invariants: every node has one reason per other device. A counterfactual is the least objective
-//! with the node forced onto that device and all other nodes replanned; under limits, that of the
-//! best plan found that holds them, with a bound, or a statement that none was found; otherwise it
-//! states that the other nodes stay. Figures carry unit and provenance. Deliberately not here:
-//! layout on a page (`report`).
+//! Invariants: every node has one reason per other device. A counterfactual is the lowest objective
+//! with the node forced onto that device and all other nodes replanned. Under limits it is that of
+//! the best plan found within them, with a bound, or states that no such plan was found. Where
+//! replanning is not possible, it states that the other nodes stay. Figures carry unit and
+//! provenance. Deliberately not here: layout on a page (`report`).
 
 use crate::cost::{Cost, Provenance};
 use crate::error::Error;
@@ -77,20 +77,20 @@ pub struct Alternative {
 /// The cost of a plan with one node forced onto another device, whether or not that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counterfactual {
-    /// Change of the objective, in its own units; negative if the plan would gain.
+    /// Change of the objective, in its own units; negative if the plan would be cheaper.
     pub by: i64,
     /// The same as text, with sign and unit.
     pub words: String,
-    /// Whether all other nodes were replanned around it: the change is then the least possible, or
-    /// under limits the least found. If false, the other nodes stay, and the change is an upper
-    /// bound of the least.
+    /// Whether all other nodes were replanned around it. If so, the change is the lowest possible,
+    /// or under limits the lowest found. If not, the other nodes stay, and the change is an upper
+    /// bound of the lowest.
     pub replanned: bool,
     /// Under limits: lower bound of the change for any plan with the node there that holds them;
     /// equal to `by` if `by` is optimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<i64>,
-    /// Whether no plan with the node there was found that holds the limits: `by` is then that of a
-    /// plan which does not.
+    /// Whether no plan with the node there was found within the limits; `by` then refers to a plan
+    /// that exceeds them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub broken: bool,
     /// Whether the node's cost there is derived from the device's other nodes.
@@ -125,7 +125,7 @@ pub enum Reason {
     NoLink,
     /// The move would break a limit.
     OverLimit {
-        /// The limit and the value that would be seen.
+        /// The limit, and the value that the plan would have.
         words: String,
     },
     /// The plan would cost as much or more.
@@ -137,7 +137,7 @@ pub enum Reason {
         /// Change of the predicted energy in nanojoules, if energies are known.
         energy_nj: Option<i64>,
     },
-    /// The plan would cost less: the search left a gap, as the certificate states.
+    /// The plan would cost less. The search left a gap, which the certificate states.
     Cheaper {
         /// Change of the objective, in its own units.
         by: u64,

@@ -13,7 +13,7 @@ pub fn model_fingerprint(graph: &Graph) -> String {
     model_fingerprint_of(graph, &fingerprint::structure(graph))
 }
 
-/// As [`model_fingerprint`], of a graph whose structure's hash is known.
+/// Like [`model_fingerprint`], for a graph whose structure hash is already known.
 #[must_use]
 pub fn model_fingerprint_of(graph: &Graph, structure: &[u8; 32]) -> String {
     let mut hasher = blake3::Hasher::new();

@@ -2,10 +2,10 @@
 //! energy.
 //!
 //! Every plan is an optimum (or has a stated gap) under its own weights. The search finds the
-//! weights: between two plans the next one is sought at right angles to the line through them (the
-//! noninferior set estimation of Cohon, Church and Sheer, 1979), the pair that spans the largest
-//! rectangle first. Plans above such lines are not found: a front is the lower convex hull of all
-//! plans, or a part of it.
+//! weights: between two plans it looks for the next one at right angles to the line through them
+//! (noninferior set estimation, Cohon, Church and Sheer, 1979), starting with the pair that spans
+//! the largest rectangle. Plans above such lines are not found: a front is the lower convex hull of
+//! all plans, or a part of it.
 //!
 //! Invariants: plans ascend in time and descend in energy; each passes `check`; the number of
 //! solver calls follows from the number of requested plans, and the same inputs give the same
@@ -55,9 +55,9 @@ impl Point {
     }
 }
 
-/// Plans a request under many weights of time and energy instead of its objective, and keeps at
-/// most `most` plans, none beaten by another in both. The energy of every node must be known,
-/// directly or from its device's power; memory limits hold.
+/// Plans a request with many weights of time and energy in place of its own objective. Returns at
+/// most `most` plans, of which none is beaten by another in both time and energy. The energy of
+/// every node must be known, directly or from its device's power; memory limits hold.
 ///
 /// # Errors
 /// As for [`partition`](crate::partition()) under a weighted objective.

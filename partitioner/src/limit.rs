@@ -4,11 +4,11 @@
 //! Each limit gets a Lagrange multiplier. Multipliers of exceeded limits are doubled until a placement holds
 //! everything, then halved as far as it still does. A power limit is linear: `energy − power × time ≤ 0`.
 //!
-//! Invariants: a placement over a memory limit or an energy budget is never returned; one that misses a
-//! deadline, a power or a temperature limit is returned only if none was found that holds all, and is the
-//! nearest found; the bound holds for all placements within the limits; the number of solver calls is
-//! bounded, never the time. Deliberately not here: optimality under limits. If one binds, a gap may remain,
-//! and is stated.
+//! Invariants: a placement over a memory limit or an energy budget is never returned; one that
+//! misses a deadline, a power or a temperature limit is returned only if no placement within all
+//! limits was found, and is then the nearest one; the bound holds for all placements within the
+//! limits; the number of solver calls is bounded, never the time. Deliberately not here: optimality
+//! under limits. If one binds, a gap may remain, and is stated.
 
 mod draw;
 mod forced;

@@ -16,7 +16,7 @@ pub enum Limit {
     /// Time of a run.
     #[serde(rename = "deadline_ps")]
     Deadline,
-    /// Time of a run relative to the fastest plan's.
+    /// Time of a run, if it is limited relative to the fastest plan's.
     #[serde(rename = "slowest_ps")]
     Slowest,
     /// Energy of a run.
@@ -62,7 +62,7 @@ pub struct LimitReport {
     pub most: i64,
     /// The plan's value; none if a figure for it is unknown.
     pub seen: Option<i64>,
-    /// The value of the best plan without limits, if that was sought.
+    /// The value in the best plan without limits, if that plan was computed.
     pub free: Option<i64>,
 }
 

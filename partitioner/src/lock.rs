@@ -1,14 +1,14 @@
-//! Judges a plan with the costs that it was made with: whether the same planning still gives it.
+//! Checks whether planning with the recorded costs of a plan still gives the same plan.
 //!
-//! A lock file records each device's offer for each node, and the [`Pricing`](crate::Pricing) that the
-//! plan was priced on. A check plans today's model on today's devices with the figures of the lock.
-//! Therefore only changes of the model, of device support or of the request move a node; newly
-//! measured rates do not.
+//! A lock file records each device's offer for each node, and the [`Pricing`](crate::Pricing) that
+//! the plan was priced on. The check plans the current model on the current devices with the
+//! figures of the lock. Only changes of the model, of device support or of the request can
+//! therefore move a node; newly measured rates cannot.
 //!
 //! Invariants:
 //! 1. The same lock, model, support and policy give the same plan, whatever the costs are today.
-//! 2. Figures that the lock does not hold (a new node, a device that newly supports a node) are
-//!    today's.
+//! 2. Figures that the lock does not hold (for a new node, or a device that newly supports a node)
+//!    are current ones.
 //!
 //! Deliberately not here: the differences (`diff`), the plan's own figures with today's costs
 //! (`restate`).
@@ -34,8 +34,8 @@ struct Figures {
 }
 
 /// Plans a request with the costs of a lock. Support, memory, thermal models, objective and options
-/// are the request's; `now` is today's plan for it, with records by which nodes of the lock are
-/// identified.
+/// are the request's; `now` is the current plan for it; its node records serve to match nodes with
+/// those of the lock.
 ///
 /// # Errors
 /// As for [`partition`].

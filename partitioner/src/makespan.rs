@@ -1,9 +1,9 @@
 //! Plans for concurrent devices: the least time of one run, or between runs, with a lower bound.
 //!
 //! Invariants: never worse than the serial optimum in the same model; the certificate's objective
-//! is that of the plan as it stands; effort is counted, so the same inputs give the same plan on
-//! every host. Deliberately not here: optimality (the problem is NP-hard): the gap to the bound is
-//! stated.
+//! refers to the final plan, after merging; effort is counted, so the same inputs give the same
+//! plan on every host. Deliberately not here: optimality (the problem is NP-hard): the gap to the
+//! bound is stated.
 //!
 //! Start reading at `machine` (the model), then `timeline`.
 

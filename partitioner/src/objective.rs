@@ -1,10 +1,10 @@
 //! The objective of a plan: time, energy, or a weighted sum, with limits; serial or with concurrent
 //! devices.
 //!
-//! Invariants: an objective is a whole number, `time weight × picoseconds + energy weight ×
-//! nanojoules`, so two plans compare the same way on every host; limits bound, they do not weigh.
-//! Deliberately not here: how limits are held (`limit`), and sensor readings at run time (the
-//! governor).
+//! Invariants: an objective is a whole number,
+//! `time weight × picoseconds + energy weight × nanojoules`, so two plans compare the same way on
+//! every host; limits do not enter the weighted sum. Deliberately not here: how limits are held
+//! (`limit`), and sensor readings at run time (the governor).
 
 use crate::target::Target;
 use crate::unit::{Energy, MilliCelsius, Milliwatts, Time};
@@ -53,8 +53,8 @@ pub struct Objective {
         skip_serializing_if = "Option::is_none"
     )]
     pub max_predicted_power: Option<Milliwatts>,
-    /// Highest temperature that a device may settle at while runs follow each other, where it is known how it warms;
-    /// JSON holds thousandths of a degree Celsius.
+    /// Limit on the steady-state temperature of each device with a thermal model, for back-to-back
+    /// runs; JSON holds thousandths of a degree Celsius.
     #[serde(
         rename = "max_predicted_temperature_mc",
         alias = "temperature_limit_mc",
@@ -62,11 +62,11 @@ pub struct Objective {
         skip_serializing_if = "Option::is_none"
     )]
     pub max_predicted_temperature: Option<MilliCelsius>,
-    /// Limit on the time of a run, in thousandths of the fastest plan that holds the other limits:
-    /// what saving energy may cost in time.
+    /// Limit on the time of a run relative to the fastest plan within the other limits, in
+    /// thousandths: how much time saving energy may cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest_permille: Option<u32>,
-    /// The definition of time. Any goal except the serial one is minimized alone: its weights are
+    /// How time is defined. With any goal except `Serial`, only time is minimized: the weights are
     /// one and zero.
     #[serde(default, skip_serializing_if = "Goal::is_serial")]
     pub goal: Goal,
@@ -118,9 +118,9 @@ impl Objective {
         }
     }
 
-    /// Least time and energy together, with a joule converted to `per_joule`. The price has a
-    /// resolution of a thousandth, with the smallest weights that give it, and a minimum of a
-    /// microsecond; zero ignores energy.
+    /// Lowest sum of time and energy, where a joule counts as the time `per_joule`. The price has a
+    /// relative resolution of a thousandth and a minimum of a microsecond; zero ignores energy. The
+    /// weights are the smallest that express the price.
     #[must_use]
     pub fn priced(per_joule: Time) -> Self {
         /// Energy of a joule.

@@ -11,9 +11,10 @@ use crate::unit::Time;
 pub struct Options {
     /// Nodes that must run on a given device: node index to device index.
     pub pins: BTreeMap<usize, usize>,
-    /// Device whose memory holds the graph inputs; none: each device reads them in place.
+    /// Device whose memory holds the graph inputs; with none, each device reads them in place.
     pub input_home: Option<usize>,
-    /// Device whose memory must hold the graph outputs; none: they stay where they are written.
+    /// Device whose memory must hold the graph outputs; with none, they stay where they are
+    /// written.
     pub output_home: Option<usize>,
     /// Maximum table size of the exact solver, in entries; a wider graph gets a plan with a stated
     /// gap.
@@ -30,8 +31,9 @@ pub struct Options {
     pub split_copies: bool,
     /// Merge parts of one device afterwards if that lowers the cost.
     pub merge: bool,
-    /// Cut parts that take longer, including their launch, in serial plans, so that other runs get
-    /// turns in between, down to single nodes. The certificate is about the uncut plan.
+    /// Longest time of a part in a serial plan, launch included. Longer parts are cut, down to
+    /// single nodes, so that other runs can use the device in between. The certificate refers to
+    /// the uncut plan.
     pub longest_part: Option<Time>,
 }
 

@@ -68,18 +68,18 @@ pub struct Plan {
     /// limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlimited: Option<u64>,
-    /// Start times of parts, in a plan for concurrent devices; its certificate is then about the
-    /// plan as it stands.
+    /// Start times of parts, in a plan for concurrent devices. The certificate of such a plan
+    /// refers to the final plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
     /// Further replicas of the model, each on its own devices, in a plan for throughput: each run
     /// uses one replica, and all replicas work concurrently. The plan's own parts, schedule and
-    /// totals are those of the first replica; its certificate is about all together. A replica has
-    /// no replicas.
+    /// totals are those of the first replica; its certificate covers all replicas together. A
+    /// replica has no replicas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<Plan>,
-    /// In a lock: the terms that it was priced on besides its nodes' offers. A check of the lock
-    /// plans with these figures.
+    /// In a lock file: the costs beside the nodes' offers that the plan was priced with. A check of
+    /// the lock plans with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<Pricing>,
     /// Records of nodes and offers, in canonical order, so that plans can be compared; empty if not
@@ -119,8 +119,8 @@ impl Certificate {
         }
     }
 
-    /// Optimality as text: of the plan as it stands if its devices work `at_once`, else of the
-    /// placement before merging.
+    /// Optimality as text. It refers to the final plan if its devices work concurrently
+    /// (`at_once`), else to the placement before merging.
     #[must_use]
     pub fn words(&self, at_once: bool) -> String {
         let merging = if at_once { "" } else { " before merging" };
@@ -180,7 +180,7 @@ impl Totals {
     }
 }
 
-/// A device's label for people: its product name, if informative, with its device name.
+/// A device's label for display: its product name, if informative, and its device name.
 #[must_use]
 pub fn label(name: &str, calls_itself: Option<&str>) -> String {
     match calls_itself {
@@ -244,7 +244,7 @@ impl Plan {
         }
     }
 
-    /// A device's label for people: its product name and device name, or the latter alone.
+    /// A device's label for display: its product name and device name, or the latter alone.
     #[must_use]
     pub fn device_label(&self, device: DeviceIndex) -> String {
         let name = self.devices.get(device.index()).map_or("", String::as_str);

@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EnergyProvenance {
-    /// Measured for this part or model, by a rail, a battery, RAPL or NVML, or as a difference of
-    /// such.
+    /// Measured for this part or model by a sensor of a supply rail, a battery, RAPL or NVML, or as
+    /// a difference of readings.
     Measured,
     /// Fitted to measured energies of other runs of the device.
     Fitted,
     /// Stated by the device's plugin or its data sheet.
     Vendor,
-    /// Published of the nearest known chip.
+    /// Published for the nearest known chip.
     Family,
     /// Typical of a device of its class.
     Default,

@@ -1,4 +1,5 @@
-//! The terms of a plan besides the devices' offers for its nodes, as its file records them.
+//! The costs of a plan beside the devices' offers for its nodes, as the plan file records them:
+//! launches, links, whole parts.
 //!
 //! Not here: replanning on these terms (`lock`).
 
@@ -11,7 +12,7 @@ use crate::unit::{Energy, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The terms of a plan besides its nodes' offers. Devices are the plan's, by index.
+/// The costs of a plan beside the offers for its nodes. Devices are indices into the plan's list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pricing {
@@ -39,10 +40,10 @@ pub struct DevicePricing {
     /// Interval and provenance of that power.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_model: Option<Power>,
-    /// Power at all times, if known, in milliwatts.
+    /// Idle power, drawn at all times, in milliwatts, if known.
     #[serde(rename = "idle_mw", default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Milliwatts>,
-    /// Number of the hardware that it shares, if any.
+    /// Id of the hardware that it shares with other devices, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<u32>,
 }
@@ -72,7 +73,7 @@ pub struct PartPricing {
 }
 
 impl Pricing {
-    /// The terms of a request.
+    /// Collects these costs from a request.
     #[must_use]
     pub fn of(request: Request<'_>) -> Pricing {
         let Request {

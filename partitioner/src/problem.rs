@@ -10,7 +10,7 @@ use crate::error::{Error, Repr};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The cost of an impossible choice.
+/// The cost that marks an impossible choice.
 pub const FORBIDDEN: u64 = u64::MAX;
 
 /// Maximum number of devices in one problem: sets of devices are bit masks.
@@ -35,7 +35,7 @@ pub struct Moved {
     pub source: Source,
     /// Nodes that read it, ascending, each once.
     pub readers: Vec<usize>,
-    /// A device that needs it in any case.
+    /// A device that needs it even without readers there.
     pub home: Option<usize>,
     /// Cost of one transfer, by source device (row) and destination (column); the diagonal is free.
     /// Tensors of equal size share it.

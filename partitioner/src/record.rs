@@ -1,4 +1,4 @@
-//! Records of each node and every device's offer for it, kept in the plan file.
+//! Records of each node, with every device's offer for it, stored in the plan file.
 //!
 //! Invariants: a record holds planning inputs, so that two plans can be compared later without
 //! model or devices; checking, pricing and running a plan do not read it. Deliberately not here:

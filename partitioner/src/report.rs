@@ -1,4 +1,4 @@
-//! Formats a plan for people: a table with units, and the same as JSON values.
+//! Formats a plan for display: a table with units, and the same as JSON values.
 //!
 //! Invariants: every figure has a unit and its provenance; figures of emulated devices are
 //! labelled. Deliberately not here: colours and terminals (the CLI has them).
@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-/// A plan with names, for people.
+/// A plan with names, for display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     /// Name of the model.
@@ -42,7 +42,7 @@ pub struct Report {
     /// The plan's value at each limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitLine>,
-    /// The cost of holding the limits.
+    /// The extra cost of keeping within the limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// Devices excluded from a plan with limits on energies, because their energy is unknown.

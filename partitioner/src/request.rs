@@ -10,8 +10,8 @@ use crate::options::Options;
 use crate::target::Target;
 use polychip_graph::Graph;
 
-/// A graph, its devices, and the requirements of a plan. Code that judges, prices or explains a
-/// plan uses the plan's own objective.
+/// A graph, its devices, and the requirements of a plan. Functions that check, price or explain an
+/// existing plan use the plan's own objective instead of this one.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The graph, sorted and with bound sizes.

@@ -1,4 +1,4 @@
-//! Prices an existing placement with today's costs.
+//! Prices an existing placement with current costs.
 //!
 //! Invariants: every node stays on its device; figures, merged parts and certificate use the given
 //! costs, so the result passes `check` against them, and the gap states what replanning would gain.
@@ -18,11 +18,12 @@ use crate::request::Request;
 use crate::solve::Solution;
 use polychip_graph::Graph;
 
-/// The plan with today's figures. Its placement must have passed `check_placement` for these
+/// The plan with current figures. Its placement must have passed `check_placement` for these
 /// inputs.
 ///
 /// # Errors
-/// As for [`partition`](crate::partition()); also if a node has no place, or an unknown cost there.
+/// As for [`partition`](crate::partition()); also if a node is in no part, or its cost there is
+/// unknown.
 pub fn restate(request: Request<'_>, plan: &Plan) -> Result<Plan, Error> {
     let inputs = Inputs::new(request.toward(plan.objective))?;
     let graph = request.graph;

@@ -1,4 +1,5 @@
-//! A request restricted to some of its devices, and its plans in terms of the whole request.
+//! A request restricted to some of its devices, and the translation of its plans to the whole
+//! request.
 //!
 //! Invariants: the plan for a set of devices depends only on these, on the homes of inputs and
 //! outputs and on the objective: so an additional device never changes the plan of the others

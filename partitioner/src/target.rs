@@ -49,10 +49,10 @@ pub struct Target {
     pub launch: Time,
     /// Energy charged once per part.
     pub launch_energy: Energy,
-    /// Power while computing, which prices nodes of unknown energy.
+    /// Power while computing, from which the energy of nodes without a stated energy is derived.
     pub power: Option<Power>,
-    /// Power at all times, busy or not, which energies of nodes, launches and links exclude; none
-    /// if unknown.
+    /// Idle power, drawn at all times; energies of nodes, launches and links exclude it. None if
+    /// unknown.
     pub idle: Option<Milliwatts>,
     /// Its thermal model, if known.
     pub heat: Option<Heat>,
@@ -60,8 +60,8 @@ pub struct Target {
     pub memory_limit: Option<u64>,
     /// The reason, if the device is currently out of use.
     pub quarantined: Option<String>,
-    /// Number of the hardware that it shares with other devices (two plugins on the same CPU
-    /// cores), which then never work at once; none if it shares none.
+    /// Id of the hardware that it shares with other devices, such as two plugins on the same CPU
+    /// cores; these devices never work concurrently. None if it shares none.
     pub resource: Option<u32>,
     /// Whether the device is emulated; its figures are labelled so.
     pub emulated: bool,
@@ -102,7 +102,7 @@ impl Target {
         self
     }
 
-    /// Sets the number of its shared hardware.
+    /// Sets the id of its shared hardware.
     #[must_use]
     pub fn on(mut self, resource: u32) -> Self {
         self.resource = Some(resource);

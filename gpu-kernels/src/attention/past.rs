@@ -1,6 +1,8 @@
-//! The memory of earlier positions: how much of it is seen, and the seen part brought to the device's own memory.
+//! The KV cache of earlier positions: finds how much of it is visible, and copies the visible part
+//! into device memory.
 //!
-//! Why: a memory has room for thousands of positions and holds few of them at first, and what a mask hides need not be read.
+//! Why: a cache has room for thousands of positions but holds few at first, and positions that the
+//! mask hides need not be read.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,13 +16,13 @@ use crate::{
 pub struct Past {
     /// Type: `f32` or `f16`.
     pub scalar: Scalar,
-    /// Positions that it has room for.
+    /// Capacity in positions.
     pub capacity: u64,
     /// Count of the numbers that [`VisiblePast`] writes; the largest of them is the number of visible positions.
     pub partials: u64,
 }
 
-/// Threads of a workgroup.
+/// Threads per workgroup.
 const THREADS: u32 = 256;
 
 /// Most workgroups that look at a mask.
@@ -60,8 +62,9 @@ pub(super) fn partials(past: Past, shown: u64) -> Values {
     Values::of_numbers(Scalar::U32, &numbers)
 }
 
-/// How many positions of the past some row of a mask of truth values sees: each workgroup gives one more than the last
-/// position that its rows see. Bindings: mask `[rows, width]`, whose first columns are the past; output `[partials]`, words.
+/// Computes how many positions of the past any row of a boolean mask sees. Each workgroup writes
+/// the last position that its rows see, plus one. Bindings: mask `[rows, width]`, whose first
+/// columns are the past; output `[partials]`, words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct VisiblePast {
     /// Rows.
@@ -75,7 +78,7 @@ pub struct VisiblePast {
 }
 
 impl VisiblePast {
-    /// Numbers of the output.
+    /// Number of output words.
     #[must_use]
     pub fn partials(&self) -> u64 {
         self.rows.clamp(1, MOST)
@@ -154,7 +157,7 @@ impl Generate for VisiblePast {
 /// written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PastCopy {
-    /// The memory.
+    /// The KV cache.
     pub past: Past,
     /// Batches times KV heads.
     pub heads: u64,

@@ -1,5 +1,6 @@
-//! Few queries over a memory of earlier positions, as when a model answers: a workgroup takes one query of one head, and
-//! its threads a key each, read where it lies, since no other query of the head will read it.
+//! A few queries over a KV cache, as in decoding: a workgroup computes one query of one head, and
+//! each of its threads reads one key directly from memory, since no other query of the head reads
+//! that key.
 
 use super::{Attention, Past, Source, past};
 use crate::{Kernel, Limits, Result, Scalar, Type, WgslBuilder, element};

@@ -1,8 +1,9 @@
-//! Which tiles suit a convolution: an estimate of each tile's time, and the tiles that it orders.
+//! Which tiles suit a convolution: estimates each tile's time and orders the tiles by it.
 //!
-//! The estimate was fitted to the times of some fifty tiles on each layer of MobileNetV2 and ResNet-50 at batch 1
-//! on a device of 132 multiprocessors (`benches/convolutions`): what it puts first took 10 % longer than the
-//! best tile of each layer, over whole networks. Where tiles are timed, it only orders them for timing.
+//! The estimate was fitted to the times of some fifty tiles on each layer of MobileNetV2 and
+//! ResNet-50 at batch 1 on a device of 132 multiprocessors (`benches/convolutions`): its first
+//! choices took 10 % longer than the best tile of each layer, summed over whole networks. If tiles
+//! are timed, the estimate only orders them for timing.
 
 use super::{Conv, ConvTile, Sizes, Threads};
 use crate::{Generate, Limits, Scalar};

@@ -1,7 +1,7 @@
 //! The text of a convolution on matrix units: f16 products summed in f32 squares.
 //!
-//! A subgroup has some squares of the output; slices of the sum have subgroups of their own and are added in
-//! the workgroup's memory, square by square, where the epilogue meets them.
+//! A subgroup computes some square tiles of the output. Slices of the sum have their own subgroups;
+//! they are added in workgroup memory, tile by tile, where the epilogue is applied.
 //!
 //! Invariant: the squares are loaded from the workgroup's memory only, at places that lie in it.
 

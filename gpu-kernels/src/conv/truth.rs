@@ -1,4 +1,4 @@
-//! What a convolution must compute, by plain loops.
+//! The scalar reference of a convolution, in plain loops.
 
 use half::f16;
 

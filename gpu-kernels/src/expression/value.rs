@@ -1,4 +1,4 @@
-//! An expression's value by plain scalar code: the truth on which its text is judged.
+//! An expression's value by plain scalar code: the reference with which its text is compared.
 //!
 //! Invariant: functions that a device approximates are computed in f64 and rounded once.
 
@@ -35,7 +35,7 @@ impl Number {
         }
     }
 
-    /// The value in f64: exact but for large 64-bit integers; a boolean is 0 or 1.
+    /// The value in f64, exact except for large 64-bit integers; a boolean is 0 or 1.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         match self {
@@ -47,7 +47,7 @@ impl Number {
         }
     }
 
-    /// The value as ONNX `Cast` makes it.
+    /// The value after an ONNX `Cast`.
     #[must_use]
     pub fn cast(self, to: Scalar) -> Number {
         let whole = match self {
@@ -85,7 +85,7 @@ impl Number {
 }
 
 impl Expression {
-    /// The value for these operands, all floats; NaN where the value is no float.
+    /// The value for these operands, all floats; NaN if the value is not a float.
     #[must_use]
     pub fn value(&self, operands: &[f32]) -> f32 {
         let operands: Vec<Number> = operands.iter().map(|x| Number::F32(*x)).collect();

@@ -1,6 +1,6 @@
-//! Batches of products: which matrix of each side a number of the output's means.
+//! Batches of products: maps the index of an output matrix to the matrices of a and b.
 //!
-//! Invariant: numbers are row-major, and a side that lacks an axis is the same along it.
+//! Invariant: indices are row-major, and an operand that lacks an axis is repeated along it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct BatchAxis {
     /// Length in the output.
     pub count: u32,
-    /// Whether a has the axis; else it is the same along it.
+    /// Whether a has the axis; if not, it is repeated along it.
     pub a: bool,
-    /// Whether b has the axis; else it is the same along it.
+    /// Whether b has the axis; if not, it is repeated along it.
     pub b: bool,
 }
 

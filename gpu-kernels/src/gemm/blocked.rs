@@ -2,8 +2,8 @@
 //! and a thread multiplies chunks of four rows with chunks of four columns. Chunks of one thread lie apart, so
 //! that neighbouring threads read neighbouring vectors.
 //!
-//! There are two tiles of each: while one is multiplied, the next is on its way (an NVIDIA H200 multiplies f32 at
-//! 43 TFLOP/s so, at 39 with one tile).
+//! There are two tiles of each operand: while one is multiplied, the next is loaded. (An NVIDIA
+//! H200 multiplies f32 at 43 TFLOP/s this way, and at 39 with one tile.)
 
 use std::fmt::Write as _;
 

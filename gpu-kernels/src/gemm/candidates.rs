@@ -1,4 +1,5 @@
-//! Which tiles suit a shape, best first by a fixed rule: tuning times them, else the first is taken.
+//! Which tiles suit a shape, best first by a fixed rule. Tuning times the tiles; without tuning,
+//! the first is used.
 //!
 //! The rule: a large tile reads memory least, a small one spreads a small output over the device. A staged tile
 //! suits a shape where the launch has threads for all of the largest device that was measured.

@@ -1,5 +1,5 @@
-//! Products of bytes: four along k travel in a word, and are multiplied and summed in i32 by one instruction
-//! where the device has it.
+//! Products of bytes: four bytes along k are packed in a word, and are multiplied and summed in
+//! i32, by one instruction if the device has it.
 //!
 //! Both sides are multiplied as signed bytes: an unsigned byte is its value less 128, and so is its zero point.
 //! With zero points `za` and `zb[column]` the sum of `(a - za) * (b - zb)` is the sum of `a * b`, and of
@@ -36,7 +36,7 @@ pub struct GemmInt8 {
     pub b: Scalar,
     /// Zero points of b: one, or one per column.
     pub b_zeros: Vec<i32>,
-    /// What ends each sum, as f32; the sum itself as i32 is exact.
+    /// Applied to each sum as f32; the sum itself is an exact i32.
     pub epilogue: Epilogue,
     /// Sliced or blocked; depths count words of four.
     pub tile: GemmTile,
@@ -107,7 +107,7 @@ impl GemmInt8 {
     /// along k, `[k / 4, n]` with n padded to fours; a row of corrections; a row of zero points.
     ///
     /// # Errors
-    /// Where the bytes are not as many as the shape says.
+    /// The number of bytes does not match the shape.
     pub fn pack_b(&self, bytes: &[u8], transposed: bool) -> Result<Vec<u8>> {
         self.check()?;
         let (n, k) = (self.n as usize, self.k as usize);

@@ -1,4 +1,4 @@
-//! How the tiles read a and b: WGSL functions that give four neighbours, and zeros beyond the edges.
+//! How tiles read a and b: WGSL functions that return four neighbours, with zeros beyond the edges.
 
 use super::batch::{base_text, own_batches};
 use super::pack;

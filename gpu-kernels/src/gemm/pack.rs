@@ -13,7 +13,7 @@ pub(super) fn pitch(n: u32) -> u32 {
 /// in, bytes of `scalar` out. `from` is the type of the bytes, f32 or f16.
 ///
 /// # Errors
-/// Where the bytes are not as many as the shape says.
+/// The number of bytes does not match the shape.
 pub fn pack_b(
     bytes: &[u8],
     from: Scalar,

@@ -1,4 +1,4 @@
-//! A product as its tiles see it, whatever is multiplied.
+//! The part of a product that all tiles share, whatever the element types.
 //!
 //! Invariant: sums of floats are in f32, sums of bytes in i32.
 //! Not here: how the operands are read (`load`).
@@ -9,14 +9,14 @@ use super::batch::{BatchAxis, batches};
 use super::quants::Quants;
 use crate::{Access, DeclaredEpilogue, Epilogue, Error, Result, Scalar};
 
-/// How b lies in memory.
+/// Memory layout of b.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Right {
     /// `[.., k, n]`, a tensor.
     Plain,
     /// `[.., n, k]`, a tensor.
     Transposed,
-    /// A constant, as [`pack_b`] lays it out.
+    /// A constant, in the layout of [`pack_b`].
     Packed,
     /// A constant `[n, k]` in quantised blocks, as they lie in a file. One for all of a batch.
     Quantised(Quants),

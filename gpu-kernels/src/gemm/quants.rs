@@ -76,7 +76,7 @@ impl Quants {
         }
     }
 
-    /// Bytes of so many values, which are whole blocks.
+    /// Size in bytes of this number of values, which must fill whole blocks.
     #[must_use]
     pub fn bytes(self, values: u64) -> u64 {
         values / self.elements() * self.block_bytes()

@@ -14,35 +14,35 @@ pub enum GemmTile {
         across: u32,
         /// Threads along m.
         down: u32,
-        /// Rows of a thread.
+        /// Rows per thread.
         rows: u32,
-        /// Parts of k.
+        /// Number of slices of k.
         slices: u32,
     },
     /// Tiles of a and b in workgroup memory; a thread has `rows` by `columns` sums, both multiples of 4.
     Blocked {
-        /// Rows of a workgroup.
+        /// Rows per workgroup.
         m: u32,
-        /// Columns of a workgroup.
+        /// Columns per workgroup.
         n: u32,
         /// Depth staged at once, a multiple of 4.
         k: u32,
-        /// Rows of a thread.
+        /// Rows per thread.
         rows: u32,
-        /// Columns of a thread.
+        /// Columns per thread.
         columns: u32,
     },
     /// Cooperative matrices on f16 storage; a subgroup has `rows` by `columns` sums.
     Matrix {
-        /// Rows of a workgroup.
+        /// Rows per workgroup.
         m: u32,
-        /// Columns of a workgroup.
+        /// Columns per workgroup.
         n: u32,
         /// Depth staged at once.
         k: u32,
-        /// Rows of a subgroup.
+        /// Rows per subgroup.
         rows: u32,
-        /// Columns of a subgroup.
+        /// Columns per subgroup.
         columns: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! Elements that indices pick.
+//! Gather ops.
 
 use super::{Gather, GatherElements, GatherNd, map};
 use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element};

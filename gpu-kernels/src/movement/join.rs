@@ -93,7 +93,7 @@ impl Pad {
     /// Shape of the output.
     ///
     /// # Errors
-    /// Where nothing is left of an axis, or the mode has nothing to repeat.
+    /// Nothing is left of an axis, or the mode has nothing to repeat.
     pub fn output(&self) -> Result<Vec<u64>> {
         if self.before.len() != self.shape.len() || self.after.len() != self.shape.len() {
             return Err(Error::new(format!("pad: {self:?} is not of one rank")));

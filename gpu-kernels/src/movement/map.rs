@@ -1,4 +1,5 @@
-//! Kernels in which every unit of the output is fetched from one place of an input, or is a fill.
+//! Kernels in which every unit of the output is copied from one position of an input, or is a fill
+//! value.
 //!
 //! Invariant: a unit is moved as bits; of units below 4 bytes a thread makes a whole word.
 

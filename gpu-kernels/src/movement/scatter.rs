@@ -1,4 +1,4 @@
-//! Elements that indices place.
+//! Scatter ops.
 //!
 //! Invariant: units are of 4 bytes or more, so that no two threads write one word.
 

@@ -1,4 +1,5 @@
-//! Outputs whose elements lie at regular steps in the input: slices, expansions, repetitions, transposes.
+//! Outputs whose elements are at regular strides in the input: slices, expansions, repetitions,
+//! transposes.
 
 use super::{Slice, Tile, map};
 use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element};

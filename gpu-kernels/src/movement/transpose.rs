@@ -33,7 +33,7 @@ impl Transpose {
     /// `DepthToSpace` of `[n, c, h, w]`; `crd` is the mode in which depth lies outside the block.
     ///
     /// # Errors
-    /// Where the channels are no multiple of the block.
+    /// The number of channels is not a multiple of the block's area.
     pub fn depth_to_space(scalar: Scalar, shape: [u64; 4], block: u64, crd: bool) -> Result<Transpose> {
         let [n, c, h, w] = shape;
         let depth = block
@@ -62,7 +62,7 @@ impl Transpose {
     /// `SpaceToDepth` of `[n, c, h, w]`.
     ///
     /// # Errors
-    /// Where height or width are no multiple of the block.
+    /// Height or width is not a multiple of the block.
     pub fn space_to_depth(scalar: Scalar, shape: [u64; 4], block: u64) -> Result<Transpose> {
         let [n, c, h, w] = shape;
         if block == 0 || !h.is_multiple_of(block) || !w.is_multiple_of(block) {

@@ -1,8 +1,8 @@
 //! A plan's statements about its limits, recomputed from parts, targets and the objective.
 //!
-//! Invariants: every exceeded limit is reported; a line's figure is computed from the plan's own
-//! parts, in 128 bits. Deliberately not here: values without limits, which are claims about other
-//! plans.
+//! Invariants: every exceeded limit is reported; each reported value is recomputed from the plan's
+//! own parts, in 128 bits. Deliberately not here: the values without limits, which are claims about
+//! other plans.
 
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};

@@ -17,7 +17,7 @@ pub enum ViolationKind {
     Version,
     /// The plan is for another model.
     OtherModel,
-    /// Devices, costs, links or verdicts do not fit the plan or the graph.
+    /// Devices, costs, links or support verdicts do not match the plan or the graph.
     Inputs,
     /// A node in no part, in several, twice in one, or unknown; an empty or unsorted part.
     Nodes,
@@ -27,7 +27,7 @@ pub enum ViolationKind {
     NotConvex,
     /// Parts depend on each other in a circle.
     Cyclic,
-    /// A part stands before one that it depends on, or names its dependencies wrongly.
+    /// A part is listed before one that it depends on, or lists wrong dependencies.
     Order,
     /// A part's list of inputs or outputs is wrong.
     Boundary,
@@ -39,9 +39,10 @@ pub enum ViolationKind {
     Figure,
     /// A schedule is missing, superfluous or inconsistent with parts and crossings.
     Schedule,
-    /// A limit is exceeded that must hold or be reported; or a plan's line about a limit is wrong.
+    /// A limit that must hold is exceeded, an exceeded limit is not reported, or a reported value
+    /// is wrong.
     Limit,
-    /// Replicas of the model share hardware, or are present where none may be.
+    /// Replicas of the model share hardware, or are present where only one is allowed.
     Replica,
     /// The certificate contradicts the plan.
     Certificate,

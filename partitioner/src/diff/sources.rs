@@ -1,8 +1,8 @@
 //! Provenance of two plans' costs, and the comparable figures of the plans.
 //!
-//! A measured time and an estimated one are not comparable: a plan does not become slow because it
-//! was measured. If the costs of two plans have different provenance, both are priced again, each
-//! part with the better-sourced figure of the two plans.
+//! A measured time and an estimated one are not comparable: a plan must not look slower only
+//! because it was measured. If the costs of two plans have different provenance, both are priced
+//! again, each part with the better-sourced figure of the two plans.
 //!
 //! Invariants: figures are compared only if both plans have the same provenance; the new prices
 //! follow from the two plans alone. Deliberately not here: pricing with today's costs (`restate`).
@@ -70,8 +70,8 @@ pub struct Figures {
 /// Figures of both plans with the same provenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Compared {
-    /// Whether the plans were priced again, each part with the better-sourced figure of the two;
-    /// otherwise these are their own figures.
+    /// Whether the plans were priced again, each part with the better-sourced figure of the two. If
+    /// not, these are the plans' own figures.
     pub anew: bool,
     /// Of the old plan.
     pub before: Figures,

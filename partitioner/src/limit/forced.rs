@@ -1,5 +1,5 @@
-//! The cost under limits of a plan with one node on another device: a plan that is found, and a
-//! bound for all.
+//! The cost of a plan within limits with one node forced onto another device: the best plan found,
+//! and a bound for all such plans.
 //!
 //! Invariants: the plan found has the node there, and holds the limits or is reported not to; the
 //! bound is the Lagrangian's (`lagrangian`), so that no plan with the node there within the limits

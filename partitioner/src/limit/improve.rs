@@ -1,5 +1,5 @@
-//! Improves a placement under limits by changes of one node, of neighbours in a row, or of two
-//! nodes at once.
+//! Improves a placement under limits by moving one node, a sequence of neighbours, or two nodes at
+//! once.
 //!
 //! Multipliers reach only placements on the lower convex hull; changes also reach those above it.
 //!

@@ -2,9 +2,9 @@
 //! the cuts and the set of devices in use.
 //!
 //! The time between the ends of two cuts on given devices is at least the longest path, and at
-//! least the least time in which some set of devices can do the work. A game raises the bound for
-//! the set and the devices that determine it, until the shortest run through all blocks has none
-//! left to raise, or the budget is used up. On a chain the bound is exact.
+//! least the least time in which some set of devices can do the work. Fictitious play (`game`)
+//! raises the bound of the set and the devices that determine it, until no bound on the shortest
+//! run through all blocks can be raised, or the budget is used up. On a chain the bound is exact.
 //!
 //! Invariants: every raised bound is valid, so the sum is; the games follow from counts.
 //! Deliberately not here: graphs without cuts (`game` covers the whole run).

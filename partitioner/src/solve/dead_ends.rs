@@ -1,5 +1,6 @@
-//! Dead-end elimination of devices: another device is cheaper for a node whatever all other nodes
-//! do, or is at most as expensive for every node and link.
+//! Dead-end elimination of devices. A device is removed for one node if another device is cheaper
+//! wherever all other nodes are, and for all nodes if another one is at most as expensive for every
+//! node and link.
 //!
 //! (J. Desmet et al., The Dead-End Elimination Theorem and Its Use in Protein Side-Chain
 //! Positioning, Nature 356, 1992.) A node that moves to another device pays at most one more launch

@@ -1,13 +1,13 @@
 //! Admission: whether a set of tasks meets all its deadlines, with the proof, or the reasons
 //! against it.
 //!
-//! Each device is judged by [demand over supply](crate::demand), its memory by sums. For tasks on
-//! several devices, the deadline is divided among the subtasks ([`Division`]).
+//! Each device is tested for [demand over supply](crate::demand), and its memory by adding up. The
+//! deadline of a task on several devices is divided among its subtasks ([`Division`]).
 //!
 //! Invariants:
-//! 1. Sufficient: no admitted set misses a deadline, as long as tasks arrive no more often and
-//!    parts take no longer than stated, a run's next part is queued before its device gets another
-//!    one, and the device does nothing else.
+//! 1. Sufficient: no admitted set misses a deadline, provided that tasks arrive no more often and
+//!    parts take no longer than stated, that a run's next part is queued before its device is given
+//!    another one, and that the device does nothing else.
 //! 2. Not always necessary: a refusal states what it proves ([`Missing`](crate::Missing)).
 //! 3. Monotone: a refused set stays refused with any additional task.
 
@@ -85,21 +85,21 @@ pub enum Reason {
     Demand {
         /// The deadline.
         instant: Instant,
-        /// Index of the task whose non-preemptible part may be ahead.
+        /// Index of the task whose non-preemptible part may delay the deadline.
         blocked_by: Option<usize>,
-        /// Whether demand would exceed supply without that part too.
+        /// Whether demand would exceed supply even without that part.
         overloaded: bool,
     },
     /// The long-run demand exceeds the device's time.
     Overloaded {
         /// Index of the device.
         device: usize,
-        /// The least urgent class that takes part in it.
+        /// The least urgent class that contributes to the demand.
         class: Class,
-        /// Share of the device that it and more urgent ones ask for, in millionths.
+        /// Share of the device that this class and more urgent ones demand, in millionths.
         utilisation_ppm: u64,
     },
-    /// The device is used up so nearly that there are more deadlines to look at than can be.
+    /// Utilisation is so close to 1 that the test would have to examine too many deadlines.
     Undecided {
         /// Index of the device.
         device: usize,
@@ -249,7 +249,7 @@ fn reason(load: &Load, failed: Failed) -> Reason {
     }
 }
 
-/// A reason with the names of its set.
+/// A reason for display, with the names of the set's tasks and devices.
 #[derive(Debug, Clone, Copy)]
 pub struct Said<'a> {
     set: &'a TaskSet,
@@ -257,7 +257,7 @@ pub struct Said<'a> {
 }
 
 impl Reason {
-    /// The reason with the names of the set.
+    /// The reason for display, with the names of the set's tasks and devices.
     #[must_use]
     pub fn said<'a>(&'a self, set: &'a TaskSet) -> Said<'a> {
         Said { set, reason: self }

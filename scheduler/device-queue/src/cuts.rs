@@ -1,5 +1,4 @@
-//! Limits on part length: how long a part may be so that it causes no missed deadline as
-//! non-preemptible work.
+//! Limits on part length: how long a non-preemptible part may be without causing a missed deadline.
 //!
 //! With one part at a time and one class this is the bound of Baruah (2005): a part of task `k` may
 //! be no longer than the minimum of `t - sum of dbf(t)` over the deadlines `t` before its own, or
@@ -19,13 +18,14 @@ use crate::task::{LONGEST_NS, TaskSet};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cuts {
     /// Limit on parts without a deadline in the least urgent class, in nanoseconds. 0 if deadlines
-    /// are missed regardless; none if unlimited.
+    /// are missed even without such parts; none if unlimited.
     pub longest_ns: Option<u64>,
     /// The same limit for the parts of each task on this device, by index.
     pub tasks: Vec<(usize, Option<u64>)>,
 }
 
-/// Limits on part length, by device; no part is allowed if parts alone take longer than a deadline.
+/// Limits on part length, by device. They are 0 if the parts of a task alone take longer than its
+/// deadline.
 ///
 /// # Errors
 /// The set is invalid ([`TaskSet::check`]).

@@ -9,11 +9,11 @@
 //! instant before `d` with no pending work of more urgent classes, nor of class `c` with a deadline
 //! up to `d`. From `s` to `d` the device is never idle and does only such work, with two
 //! exceptions: parts issued before `s` (at most `in_flight`, each at most as long as the longest
-//! part that is due later or less urgent), and parts of less urgent classes that go out of turn by
-//! their shares. With `t = d - s`, the work of class `c` is at most the demand bound `dbf(t) = sum
-//! of max(0, floor((t - D) / T) + 1) C`, and more urgent work that arrived within `x` is at most
-//! `rbf(x) = sum of ceil((x + J) / T) C`. If all of that is done by some `x <= t`, the run was not
-//! late.
+//! part that is due later or less urgent), and parts of less urgent classes that their shares let
+//! overtake. With `t = d - s`, the work of class `c` is at most the demand bound
+//! `dbf(t) = sum of max(0, floor((t - D) / T) + 1) C`, and more urgent work that arrived within `x`
+//! is at most `rbf(x) = sum of ceil((x + J) / T) C`. If all of that is done by some `x <= t`, the
+//! run was not late.
 //!
 //! If the device interrupts a part for a more urgent class within `b`, work waits for less urgent
 //! parts only that long: `b` before each of its parts (between two of them the device continues the
@@ -60,22 +60,22 @@ pub(crate) struct Subtask {
     pub(crate) early_ns: u64,
 }
 
-/// The tightest deadline of a class on a device, or one that could be missed.
+/// The deadline of a class on a device that has the least slack, or one that could be missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instant {
     /// Index of the device.
     pub device: usize,
     /// The class whose deadline it is.
     pub class: Class,
-    /// The supply: time from when the device became busy to the deadline, in nanoseconds.
+    /// The supply: time from the start of the device's busy period to the deadline, in nanoseconds.
     pub supply_ns: u64,
-    /// Demand of the class by then, in nanoseconds.
+    /// Demand of the class up to the deadline, in nanoseconds.
     pub own_ns: u64,
     /// Interference of more urgent classes, in nanoseconds.
     pub higher_ns: u64,
-    /// Blocking by parts issued before, in nanoseconds.
+    /// Blocking by parts issued before the busy period, in nanoseconds.
     pub blocking_ns: u64,
-    /// Out-of-turn time of less urgent classes, in nanoseconds.
+    /// Time that less urgent classes take out of turn, by their shares, in nanoseconds.
     pub lower_ns: u64,
 }
 

@@ -1,6 +1,7 @@
 //! Single changes to one task that would make a refused set admissible.
 //!
-//! Invariant: every offered change was judged and admitted; each alone, not together.
+//! Invariant: the set was tested and admitted with each change by itself; changes may not work
+//! together.
 
 use crate::admit::{Reason, judged};
 use crate::cuts::cuts;
@@ -13,29 +14,28 @@ const STEP_NS: u64 = 1_000;
 /// A change that makes a set admissible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// Runs of a task arrive no more often than this.
+    /// A task has a longer period.
     Period {
         /// Index of the task.
         task: usize,
         /// Shortest period, in nanoseconds.
         period_ns: u64,
     },
-    /// A task has this deadline, or a later one up to its period.
+    /// A task has a later deadline, at most its period.
     Deadline {
         /// Index of the task.
         task: usize,
         /// Shortest deadline, in nanoseconds.
         deadline_ns: u64,
     },
-    /// All parts of a task take this share of their time.
+    /// All parts of a task take only a share of their time.
     Time {
         /// Index of the task.
         task: usize,
-        /// Thousandths.
+        /// The share, in thousandths.
         permille: u64,
     },
-    /// All parts on a device are cut to this limit; the added launches and switches are not
-    /// counted.
+    /// The parts on a device are cut to a limit; the added launches and switches are not counted.
     Cuts {
         /// Index of the device.
         device: usize,

@@ -1,8 +1,8 @@
 //! Intermediate deadlines: the deadline of each subtask of a task that changes devices.
 //!
-//! Each device is then judged alone, with each subtask as a task of its own that is released when
-//! the subtask before it is due. That is sufficient, not necessary: a set may be schedulable
-//! although no division of its deadlines proves it.
+//! Each device is then tested by itself, where each subtask is a task that is released when the
+//! preceding subtask is due. That is sufficient, not necessary: a set may be schedulable although
+//! no division of its deadlines proves it.
 //!
 //! Invariant: a division depends only on the task's own times and deadline; a refused set stays
 //! refused with any additional task.

@@ -33,7 +33,7 @@ pub struct Session {
     pub name: String,
     /// Its class.
     pub class: Class,
-    /// How its runs come.
+    /// When its runs arrive.
     pub arrivals: Arrivals,
     /// Its plans, of which one is chosen.
     pub choices: Vec<Choice>,
@@ -42,7 +42,8 @@ pub struct Session {
 /// The quantity to minimize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aim {
-    /// Mean power of all sessions in nanowatts; an endless session runs without a pause.
+    /// Mean power of all sessions, in nanowatts; an endless session counts as running without a
+    /// pause.
     Energy,
     /// Highest share of a device used by sessions with deadlines, in millionths.
     Load,

@@ -1,5 +1,5 @@
-//! What a refusal proves: arrivals that miss a deadline, or nothing except that the test did not
-//! pass.
+//! What a refusal proves: either arrivals that miss a deadline, or only that the sufficient test
+//! did not pass.
 //!
 //! The test is exact for one device if tasks are one part each, or parts as fine as the clock
 //! (George, Rivierre and Spuri, Preemptive and non-preemptive real-time uniprocessor scheduling,
@@ -35,7 +35,8 @@ pub enum Missing {
         /// The late run.
         miss: Miss,
     },
-    /// No late arrivals found: the test is only sufficient, and the set may be schedulable.
+    /// No arrivals with a late run were found. The test is only sufficient, so the set may be
+    /// schedulable.
     SufficientOnly,
     /// The set is refused for its memory, regardless of arrivals.
     NotOfTime,

@@ -3,14 +3,14 @@
 //! Invariants:
 //! 1. Within the class that is served, the part with the earliest deadline goes first, and parts
 //!    without one go last; among equals the part whose run began first, so that pipelined frames do
-//!    not gather at one device; then order of arrival.
+//!    not pile up at one device; then the part that arrived first.
 //! 2. A lower class goes before a higher one at most as often as [`Settings::out_of_turn_bound_ns`]
 //!    states.
 //! 3. A ticket is issued once: a withdrawn or ended ticket has no effect.
-//! 4. If the device is preemptive ([`Settings::preemption_ns`]), a part goes while its class and
-//!    more urgent ones hold fewer places than there are. Then nothing goes out of turn beside
-//!    another part, and a part that went out of turn keeps its place against the class that it
-//!    passed.
+//! 4. If the device is preemptive ([`Settings::preemption_ns`]), a part is issued while its class
+//!    and more urgent ones hold fewer places than the device has. Then no part goes out of turn
+//!    while another part is with the device, and the class that an out-of-turn part overtook cannot
+//!    take its place.
 
 use crate::heap::Heap;
 use crate::settings::{Class, Settings};
@@ -20,7 +20,7 @@ use crate::settings::{Class, Settings};
 pub struct Entry<T> {
     /// The class of its run.
     pub class: Class,
-    /// Its deadline, in nanoseconds on the clock of all calls.
+    /// Its deadline, in nanoseconds on the clock that all calls use.
     pub deadline_ns: Option<u64>,
     /// When its run began, on the same clock.
     pub since_ns: u64,
@@ -125,8 +125,8 @@ impl<T> Queue<T> {
         self.push_wide(entry, 1, now_ns)
     }
 
-    /// Like [`Queue::push`], for a part that needs several device places (CPU threads), or all if
-    /// there are fewer. While the next part lacks places, none goes.
+    /// Like [`Queue::push`], for a part that needs several device places (CPU threads), or all of
+    /// them if the device has fewer. While the next part waits for places, no other part starts.
     pub fn push_wide(&mut self, entry: Entry<T>, width: usize, now_ns: u64) -> Ticket {
         self.earn(now_ns);
         let class = entry.class;
@@ -278,9 +278,9 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Withdraws a part that no longer wants its turn, or whose state on the device is unknown: it
-    /// no longer waits, and its place is free. Returns whether the part was waiting or with the
-    /// device.
+    /// Withdraws a part that no longer needs the device, or whose state on the device is unknown:
+    /// it stops waiting, and its place becomes free. Returns whether the part was waiting or with
+    /// the device.
     pub fn withdraw(&mut self, ticket: Ticket, now_ns: u64) -> bool {
         match self.place(ticket).map(|at| &at.state) {
             Some(State::Waiting(..)) => {

@@ -39,13 +39,14 @@ impl Class {
 /// Settings of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Places of the device: concurrent parts. 1, or 2 to hide the launch of the next part, or as
-    /// many as it computes concurrently. A new part waits for those already there.
+    /// Number of parts that may be with the device at once: 1, or 2 to hide the launch of the next
+    /// part, or as many as the device computes concurrently. A further part waits for one of them
+    /// to end.
     pub in_flight: usize,
-    /// Number of parts, waiting or with the device, with preallocated room.
+    /// Number of parts, waiting or with the device, for which memory is allocated in advance.
     pub capacity: usize,
-    /// Guaranteed share of the device's time by class, in thousandths. That of the highest class is
-    /// ignored; 0 guarantees nothing.
+    /// Guaranteed share of the device's time by class, in thousandths. The share of the highest
+    /// class is ignored; 0 guarantees nothing.
     ///
     /// A class with a waiting part earns its share of the passing time, up to the expected time of
     /// its next part, and pays for all device time that it gets. Once it has earned its next part,
@@ -58,7 +59,7 @@ pub struct Settings {
     ///
     /// If it preempts, a part does not wait for places held by less urgent classes, and a preempted
     /// part continues once nothing more urgent is with the device. A share then helps only parts
-    /// that wait while the device has nothing: a preempted part waits for more urgent ones without
+    /// that wait while the device is empty; a preempted part may wait for more urgent ones without
     /// bound.
     pub preemption_ns: Option<u64>,
 }
@@ -77,8 +78,8 @@ impl Default for Settings {
 impl Settings {
     /// Upper bound of the device time that `class` takes before higher classes in any interval of
     /// `interval_ns`, if none of its parts takes longer than `longest_ns`, or than expected: share
-    /// × interval + one part. An admission test adds this, for each lower class that has parts, to
-    /// the demand of a higher one, besides the one part that was already begun.
+    /// × interval + one part. An admission test adds this bound to the demand of a higher class,
+    /// for each lower class that has parts, in addition to the part that had already begun.
     #[must_use]
     pub fn out_of_turn_bound_ns(&self, class: Class, longest_ns: u64, interval_ns: u64) -> u64 {
         if class == Class::Urgent || self.share_permille[class.index()] == 0 {
@@ -93,8 +94,8 @@ impl Settings {
 
     /// Upper bound of the wait of the first part of `class`, if it is expected to take
     /// `expected_ns` and no part of any class takes longer than `longest_ns` or than expected:
-    /// until its class has earned it, then for the parts with the device and one earned part of
-    /// each lower class. Unbounded without a guaranteed share, or on a preemptive device.
+    /// first until its class has earned the part, then for the parts with the device and one earned
+    /// part of each lower class. Unbounded without a guaranteed share, or on a preemptive device.
     #[must_use]
     pub fn longest_wait_ns(&self, class: Class, expected_ns: u64, longest_ns: u64) -> u64 {
         let share = u128::from(self.share_permille[class.index()]);

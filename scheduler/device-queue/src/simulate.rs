@@ -4,8 +4,8 @@
 //! Invariants:
 //! 1. The order comes from the same [queue](crate::queue) in which live sessions wait.
 //! 2. The same set, arrivals and seed give the same outcome on every host.
-//! 3. At one instant, ended parts release their next part and arrivals are queued before a device
-//!    gets anything.
+//! 3. At any instant, parts that end release the next part of their run, and arrivals are queued,
+//!    before a device is given a part.
 //! 4. Once all slots are allocated (at most the number of pending runs), a run allocates nothing,
 //!    except to keep its time.
 //!
@@ -37,10 +37,10 @@ pub struct Arrival {
 /// The arrival pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// All tasks at 0, and each again after its period.
+    /// Every task arrives at 0 and then once per period.
     Periodic,
-    /// Each task first within its period, and then at least its period later: half of the time
-    /// exactly, else up to twice.
+    /// Every task arrives first at a random time within its period, and then after one period in
+    /// half of the cases, else after up to two.
     Sporadic,
     /// These arrivals, in order of time. An endless task continues from its first one.
     Given(Vec<Arrival>),
@@ -53,10 +53,10 @@ pub struct Scenario {
     pub seed: u64,
     /// The arrival pattern.
     pub pattern: Pattern,
-    /// End of arrivals, in nanoseconds; runs that have arrived are finished.
+    /// End of arrivals, in nanoseconds; runs that arrived before are completed.
     pub until_ns: u64,
-    /// Minimum time of a part, in thousandths of its stated time; each takes a random time between
-    /// that and the stated one.
+    /// Minimum time of a part, in thousandths of its stated time; each part takes a random time
+    /// from the minimum to the stated time.
     pub least_permille: u32,
     /// Keep the time of every run.
     pub keep_times: bool,
@@ -69,7 +69,7 @@ pub struct Scenario {
 pub struct TaskOutcome {
     /// Runs that arrived.
     pub arrived: u64,
-    /// Runs that ended; for an endless task, before arrivals end.
+    /// Runs that ended; for an endless task, those that ended before arrivals end.
     pub ended: u64,
     /// Runs that ended after their deadline.
     pub late: u64,

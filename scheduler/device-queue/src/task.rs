@@ -4,9 +4,9 @@
 //! list, and no value so large that sums of the analysis overflow `u64`.
 //!
 //! Deliberately not here: the source of times. They must be upper quantiles of measurements, never
-//! medians: a certificate states that no deadline is missed *as long as no part takes longer than
-//! stated*. This project uses the 0.99 quantile of a part's runs, which is the maximum of fewer
-//! than a hundred.
+//! medians, because a certificate holds only *as long as no part takes longer than stated*. This
+//! project uses the 0.99 quantile of a part's runs; for fewer than a hundred runs that is the
+//! maximum.
 
 use crate::error::Error;
 use crate::settings::{Class, Settings};

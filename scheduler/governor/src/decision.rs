@@ -12,9 +12,9 @@ use crate::observation::SensorLocation;
 pub struct Decision {
     /// The action.
     pub action: Action,
-    /// Share of frames that should run, in thousandths; the others are skipped (see [`takes`]).
-    /// 1000 unless no candidate holds the limits at the full rate; lower only if the frame period
-    /// is known.
+    /// Share of frames that should run, in thousandths; the others are skipped (see [`takes`]). It
+    /// is below 1000 only if no candidate keeps within the limits at the full rate and the frame
+    /// period is known.
     pub pace_permille: u32,
     /// The reason.
     pub reason: Reason,
@@ -28,8 +28,8 @@ pub enum Action {
     Stay,
     /// Use this candidate from the next run on.
     Switch(usize),
-    /// Make a new portfolio in the background; until then `Governor::plan` is the plan to run.
-    /// Without a usable candidate nothing can run before that.
+    /// Make a new portfolio in the background. Until it is ready, run `Governor::plan`; without a
+    /// usable candidate, nothing can run.
     Replan,
 }
 
@@ -37,18 +37,18 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// No reason to change, or not time to look.
+    /// No reason to change, or the next comparison is not due yet.
     Steady,
     /// Another candidate would be better, but the last switch is too recent or there were too many.
     Waiting {
-        /// The better one.
+        /// The better candidate.
         candidate: usize,
     },
-    /// The current plan is late by measurement, and another one is predicted to be in time.
+    /// Measured runs of the current plan are late, and another plan is predicted to be in time.
     Late {
-        /// Time of a run now.
+        /// Current time of a run.
         latency_ns: u64,
-        /// The other's predicted time.
+        /// Predicted time of the other plan.
         than_ns: u64,
         /// The deadline.
         deadline_ns: u64,
@@ -57,7 +57,7 @@ pub enum Reason {
     Hot {
         /// Where.
         place: SensorLocation,
-        /// Measured temperature (predicted, if the sensor is not trusted).
+        /// Measured temperature, or the model's if the sensor is not trusted.
         temperature_mc: i64,
         /// Predicted temperature with the previous plan at the full rate.
         predicted_mc: i64,
@@ -66,7 +66,7 @@ pub enum Reason {
     },
     /// The plan's power exceeds the limit.
     Power {
-        /// Of the plan that ran before.
+        /// Power of the previous plan.
         power_mw: u64,
         /// The limit.
         limit_mw: u64,
@@ -74,7 +74,7 @@ pub enum Reason {
     /// There is a power limit, but the power of a device of the plan is neither measured nor
     /// stated: the limit applies to the other devices only.
     PowerUnknown {
-        /// The plan, which stays.
+        /// The plan, which continues to run.
         candidate: usize,
         /// The limit.
         limit_mw: u64,
@@ -84,30 +84,30 @@ pub enum Reason {
         /// The device.
         device: usize,
     },
-    /// It is faster and stays within thermal limits.
+    /// The new plan is faster and stays within thermal limits.
     Faster {
         /// Its predicted time.
         latency_ns: u64,
         /// That of the plan that ran before.
         than_ns: u64,
     },
-    /// It uses less energy and is in time.
+    /// The new plan uses less energy and is in time.
     Frugal {
         /// Its energy per run.
         energy_uj: u64,
         /// That of the plan that ran before.
         than_uj: u64,
     },
-    /// It holds the limits at a higher rate.
+    /// The new plan keeps within the limits at a higher rate.
     Sustains {
         /// Share of frames in time, in thousandths.
         permille: u32,
-        /// The plan that ran before.
+        /// The same of the previous plan.
         than_permille: u32,
     },
     /// Only the pace changes.
     Pace {
-        /// The pace until now.
+        /// The previous pace.
         from_permille: u32,
     },
     /// Runs have long been slower than predicted, and no device's slowness explains it.
@@ -121,7 +121,7 @@ pub enum Reason {
     NoCandidate,
     /// A new portfolio is in use.
     Replanned,
-    /// The observation names an unknown device or candidate, and changed nothing.
+    /// The observation names an unknown device or candidate, and was ignored.
     Unknown,
 }
 

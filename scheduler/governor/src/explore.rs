@@ -51,16 +51,19 @@ const SLOWLY: f64 = 0.1;
 /// Ratio to its trial time at which an adopted plan is rolled back.
 const REGRESSION: f64 = 1.15;
 
-/// How much an explorer may cost, and how often it looks again.
+/// The budget of an explorer, and when it retries arms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExplorerSettings {
-    /// Excess over the incumbent, in thousandths of the time so far.
+    /// Extra time of trials, compared with running only the incumbent, in thousandths of the total
+    /// run time.
     pub budget_permille: u32,
-    /// Runs of the incumbent that trials may cost on top.
+    /// Additional budget, in run times of the incumbent.
     pub free_runs: u32,
-    /// The incumbent's median must move by so much, in thousandths, for dropped arms to be tried again at once.
+    /// Change of the incumbent's median, in thousandths, after which dropped arms are retried
+    /// immediately.
     pub drift_permille: u32,
-    /// Otherwise one trial in so long, once all arms are judged.
+    /// Interval between retries once every arm has a verdict and the median has not changed, in
+    /// nanoseconds.
     pub retry_ns: u64,
 }
 
@@ -75,55 +78,56 @@ impl Default for ExplorerSettings {
     }
 }
 
-/// What changed, for an event and for the session to act on.
+/// A change of state: the session acts on it and reports it as an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// The arm is the incumbent now.
+    /// An arm was adopted and is the incumbent now.
     Adopted {
         /// The new incumbent.
         arm: usize,
-        /// The one before.
+        /// The previous incumbent.
         from: usize,
-        /// Geometric mean of its times over the old incumbent's.
+        /// Geometric mean of the ratios of its times to the previous incumbent's.
         ratio: f64,
-        /// Pairs that say so.
+        /// Number of counted pairs.
         pairs: usize,
     },
-    /// The arm adopted last turned out slower than in its trial: the incumbent before runs again.
+    /// The arm adopted last turned out slower than in its trial, so the previous incumbent runs
+    /// again.
     RolledBack {
-        /// The incumbent again.
+        /// The restored incumbent.
         arm: usize,
-        /// What was adopted before.
+        /// The arm that had been adopted.
         from: usize,
-        /// Its median over what its trial said.
+        /// Ratio of its median to its time in the trial.
         ratio: f64,
     },
-    /// An arm is out.
+    /// An arm was dropped.
     Dropped {
         /// The arm.
         arm: usize,
         /// Why.
         reason: DropReason,
     },
-    /// The incumbent's times moved: dropped arms get another trial.
+    /// The incumbent's times changed, so dropped arms are tried again.
     Reopened {
-        /// Its median over what it was.
+        /// Ratio of its median to the earlier median.
         ratio: f64,
     },
 }
 
-/// A run of an arm beside the app.
+/// The result of a shadow run of an arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShadowRun {
     /// Time of the arm.
     pub arm_ns: f64,
-    /// Time of the incumbent, where it ran too.
+    /// Time of the incumbent, if it ran too.
     pub incumbent_ns: Option<f64>,
     /// Whether both gave the same outputs.
     pub same_answers: bool,
-    /// It was a shadow run, without a waiter.
+    /// Whether it fitted into a gap between the app's runs, so that nobody waited for it.
     pub in_gap: bool,
-    /// Its time says something: the code is warm, or it was given up.
+    /// Whether its time counts: the plan was warm, or the run was abandoned.
     pub is_counted: bool,
 }
 
@@ -132,11 +136,11 @@ pub struct ShadowRun {
 pub struct Spent {
     /// Runs of the app.
     pub runs: u64,
-    /// Runs of arms, the app's and shadow runs.
+    /// Runs of arms: runs of the app and shadow runs.
     pub trials: u64,
-    /// Time that the incumbent alone would have taken, in nanoseconds.
+    /// Time that all runs would have taken on the incumbent, in nanoseconds.
     pub time_ns: f64,
-    /// Time beyond that, where an arm was slower.
+    /// Extra time of trials in which an arm was slower, in nanoseconds.
     pub excess_ns: f64,
 }
 
@@ -188,7 +192,7 @@ struct Probation {
     times: Vec<f64>,
 }
 
-/// The choice among ready plans.
+/// Chooses among ready plans.
 #[derive(Debug, Clone)]
 pub struct Explorer {
     settings: ExplorerSettings,
@@ -209,7 +213,8 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// One whose only plan is the incumbent, of which a run is worth `value_per_ns` for each nanosecond it takes.
+    /// An explorer whose only plan is the incumbent. Plans are compared by value: run time times
+    /// `value_per_ns`.
     #[must_use]
     pub fn new(settings: ExplorerSettings, name: &str, value_per_ns: f64) -> Explorer {
         let mut arm = Arm::new(name, 0.0, value_per_ns);
@@ -234,18 +239,18 @@ impl Explorer {
         }
     }
 
-    /// Adds a plan to try, expected to take so long; its number.
+    /// Adds a plan to try, with its expected run time, and returns its index.
     pub fn add(&mut self, name: &str, expected_ns: f64, value_per_ns: f64) -> usize {
         self.arms.push(Arm::new(name, expected_ns, value_per_ns));
         self.arms.len() - 1
     }
 
-    /// Sets the budget of trials in thousandths.
+    /// Sets the budget of trials, in thousandths of the total run time.
     pub fn set_budget(&mut self, budget_permille: u32) {
         self.settings.budget_permille = budget_permille;
     }
 
-    /// The plan that runs.
+    /// Index of the incumbent.
     #[must_use]
     pub fn incumbent(&self) -> usize {
         self.incumbent
@@ -257,7 +262,7 @@ impl Explorer {
         self.arms.len()
     }
 
-    /// Never: there is always the incumbent.
+    /// Always false: there is always an incumbent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.arms.is_empty()
@@ -269,13 +274,14 @@ impl Explorer {
         &self.arms[arm].name
     }
 
-    /// Where a plan stands.
+    /// The state of a plan.
     #[must_use]
     pub fn state(&self, arm: usize) -> &ArmState {
         &self.arms[arm].state
     }
 
-    /// Geometric mean of an arm's value over the incumbent's of its trial, and the counted pairs.
+    /// Ratio of an arm's value to the incumbent's in its trial (geometric mean), and the number of
+    /// counted pairs.
     #[must_use]
     pub fn ratio(&self, arm: usize) -> Option<(f64, usize)> {
         self.arms[arm].ratio
@@ -287,7 +293,7 @@ impl Explorer {
         self.spent
     }
 
-    /// Whether every arm is judged.
+    /// Whether every arm has a verdict.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let open = |arm: &Arm| matches!(arm.state, ArmState::Unchecked | ArmState::Open);
@@ -308,7 +314,7 @@ impl Explorer {
         share + f64::from(self.settings.free_runs) * run - self.spent.excess_ns
     }
 
-    /// The plan for the next run of the app. Where `may_try` is false only the incumbent runs.
+    /// The plan for the next run of the app; the incumbent if `may_try` is false.
     pub fn next(&mut self, may_try: bool) -> usize {
         if !may_try {
             return self.incumbent;
@@ -347,8 +353,9 @@ impl Explorer {
         arms.min_by(|(_, a), (_, b)| a.expected_value().total_cmp(&b.expected_value()))
     }
 
-    /// The arm to run beside the app on inputs it gave before: one whose answers were not compared yet, or, where the app
-    /// leaves a gap of `gap_ns` between its runs, one to compare in it.
+    /// The arm to run beside the app on earlier inputs: an arm whose outputs were not compared yet
+    /// or, if the app leaves a gap of `gap_ns` between its runs, an arm whose trial fits into the
+    /// gap.
     #[must_use]
     pub fn wants_shadow(&self, gap_ns: Option<u64>) -> Option<usize> {
         let run = self.incumbent_ns()?;
@@ -376,8 +383,9 @@ impl Explorer {
         fits.then_some(index)
     }
 
-    /// A shadow run of an arm, warm unless it was given up ([`GIVEN_UP`]), and how long the incumbent took beside it; none
-    /// where its answers were known already. What it cost counts against the budget where it was not in a gap.
+    /// Processes the result of a shadow run of an arm. The run was warm unless it was abandoned
+    /// ([`GIVEN_UP`]). The incumbent's time is absent if its outputs were known already. The cost
+    /// of the run counts against the budget unless it was in a gap.
     pub fn shadow(&mut self, arm: usize, told: ShadowRun) -> Option<Change> {
         self.spent.trials += 1;
         let usual = self.incumbent_ns()?;
@@ -410,7 +418,7 @@ impl Explorer {
         self.judge(arm)
     }
 
-    /// An arm could not be run.
+    /// Reports that an arm failed to run.
     pub fn failed(&mut self, arm: usize) -> Option<Change> {
         self.block.take_if(|block| block.arm == arm);
         if arm == self.incumbent {
@@ -419,7 +427,8 @@ impl Explorer {
         Some(self.drop_arm(arm, DropReason::Failed))
     }
 
-    /// The session put a plan in place by itself: it is the incumbent, and comparisons begin anew.
+    /// Reports that the session replaced its plan by itself: the new plan is the incumbent, and all
+    /// comparisons start again.
     pub fn replace_incumbent(&mut self, name: &str, value_per_ns: f64) {
         self.arms.clear();
         *self = Explorer {
@@ -428,7 +437,8 @@ impl Explorer {
         };
     }
 
-    /// A run of the app ended that took a plan. One that overlapped another says nothing of the plan and is not counted.
+    /// Reports that a run of the app on a plan ended. A run that overlapped another one is not
+    /// counted.
     pub fn ended(&mut self, arm: usize, ns: f64, is_alone: bool, now_ns: u64) -> Option<Change> {
         self.spent.runs += 1;
         let usual = self.incumbent_ns().unwrap_or(ns);

@@ -5,8 +5,7 @@
 //! time: sensor readings, run results, lost and returned devices, the battery, hints from the app,
 //! limits. Each [`step`](Governor::step) returns a [`Decision`]: stay, switch to another candidate,
 //! or request a replan, with the reason and the numbers behind it. It learns how much slower than
-//! predicted each device is, and how the machine heats up, so that it acts before a limit is
-//! reached.
+//! predicted each device is, and how the machine heats up, and so acts before a limit is reached.
 //!
 //! ```
 //! use polychip_governor::{

@@ -1,4 +1,4 @@
-//! The governor's inputs: one row of the log each, with its time.
+//! The governor's inputs. Each is one line of the log and carries its time.
 //!
 //! Invariants: figures are whole numbers with their unit in the name, so that a row reads back
 //! exactly; a figure without a sensor is absent, never invented.
@@ -45,7 +45,7 @@ pub enum Input {
     },
     /// Whether the app is in the foreground (initially it is).
     Foreground(bool),
-    /// The frame period and deadline; none: no bound.
+    /// The frame period and deadline; each is optional.
     Frames {
         /// Time between runs.
         period_ns: Option<u64>,
@@ -57,7 +57,7 @@ pub enum Input {
     /// New plans for the same devices: these candidates replace the old ones, and the first one
     /// runs.
     Replanned(Vec<Candidate>),
-    /// Only time passed: lets the governor look when there are no runs or readings for long.
+    /// Only time passed: lets the governor compare candidates when no runs or readings arrive.
     Tick,
 }
 
@@ -123,7 +123,8 @@ pub struct FinishedRun {
     /// Energy of the run, if the devices report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_uj: Option<u64>,
-    /// Whether the app counted it as late. If not, the governor compares with the deadline.
+    /// Whether the app counted the run as late. If false, the governor itself compares the latency
+    /// with the deadline.
     #[serde(default)]
     pub late: bool,
     /// Busy time and energy by device, as the fences report them. May be empty.
@@ -140,7 +141,7 @@ fn is_one(runs: &u64) -> bool {
     *runs == 1
 }
 
-/// The limits to hold; none: no limit.
+/// Temperature and power limits; an absent limit does not apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyLimits {
     /// Temperature limit per device, by index; missing entries mean no limit.

@@ -1,4 +1,4 @@
-//! Governor settings: how patient, careful and frugal it is. Every figure has its unit in its name.
+//! Settings of a governor. Every figure has its unit in its name.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Interval between looks for a better plan; a lost device or a late run triggers a look at
-    /// once.
+    /// Interval between comparisons of candidates; a lost device or a late run triggers one
+    /// immediately.
     pub look_every_ns: u64,
-    /// Minimum time that a plan runs, unless a device is lost, it is late or too hot.
+    /// Minimum time that a plan runs, unless it loses a device, is late or too hot.
     pub dwell_ns: u64,
     /// Maximum switches per minute that no lost device forced.
     pub switches_per_minute: u32,
@@ -23,15 +23,16 @@ pub struct Settings {
     pub device_guard_mc: i64,
     /// Margin of a predicted time below the deadline, in thousandths, to count as in time.
     pub margin_permille: u32,
-    /// Time that a slow device is assumed to stay slow before it is tried again; doubles each time
-    /// it is still slow.
+    /// First delay before a device that is slow for no visible reason is retried; the delay doubles
+    /// each time it is still slow.
     pub retry_ns: u64,
-    /// Delay before a returned device is used, unless nothing else is left.
+    /// How long a returned device is avoided, unless nothing else is left.
     pub quarantine_ns: u64,
-    /// Time that runs may be off their prediction before a replan is requested, and again before
-    /// the next.
+    /// Time that a plan's runs must be slower than predicted before the governor requests a replan,
+    /// and before it requests the next.
     pub replan_after_ns: u64,
-    /// Ratio of measured to predicted time, in thousandths, from which runs are off.
+    /// Ratio of measured to predicted time, in thousandths, from which a run counts as slower than
+    /// predicted.
     pub off_permille: u32,
     /// Battery charge below which, on battery, only energy counts (within the deadline).
     pub low_battery_permille: u32,

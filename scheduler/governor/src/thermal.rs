@@ -2,16 +2,17 @@
 //!
 //! A place follows `dT/dt = c − a T + b P`: `a` is the inverse of its time constant (1/s), `b` the
 //! inverse of its heat capacity (K/J), `P` the power of our runs there (of the device at a device,
-//! of all devices elsewhere), and `c` (K/s) all else: the air, neighbours, other apps, the charger.
-//! Time constants are given per kind of place. The rest is fitted by recursive least squares with
-//! slow forgetting, so that `b / a`, the rise per watt, is right even if the time constant is not;
-//! an observer with a shorter memory follows `c`, because other sources come and go.
+//! of all devices elsewhere), and `c` (K/s) the effect of everything else: the air, neighbouring
+//! units, other apps, the charger. Time constants are given per kind of place. The rest is fitted
+//! by recursive least squares with slow forgetting, so that `b / a`, the rise per watt, is right
+//! even if the time constant is not; an observer with a shorter memory follows `c`, because other
+//! sources come and go.
 //!
 //! Invariants:
 //! 1. Additions, subtractions, multiplications and divisions only. The response over a horizon `h`,
-//!    `(1 − exp(−a h)) / a`, is approximated by `h / (1 + x/2 + x²/12)` with `x = a h`, which is
-//!    below it by less than a tenth for `x` up to 3 and never above: so cooling is predicted late,
-//!    and heating is bounded by the guard.
+//!    `(1 − exp(−a h)) / a`, is approximated by `h / (1 + x/2 + x²/12)` with `x = a h`, which for
+//!    `x` up to 3 is at most a tenth below the exact value and never above it. Cooling is therefore
+//!    predicted too late, and the guard band covers the error in heating.
 //! 2. An impossible reading, or one that jumps, is ignored; meanwhile the model continues.
 
 /// Coefficients before anything was learnt, per kind of place.

@@ -1,4 +1,4 @@
-//! What ships with an app: one signed file of what was measured on a family of chips.
+//! A bundle: one signed file that ships with an app and holds measurements of a chip family.
 //!
 //! ```text
 //! offset  bytes  what
@@ -13,15 +13,18 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Nothing of a file is read as JSON before its signature by a trusted key holds, and nothing of it is used before all of
-//!    it was checked: [`Bundle::open`] gives all or a [`BundleError`] that names the reason.
-//! 2. A version below the one that was loaded last is refused, and so is the same version with other contents
-//!    ([`Trust::loaded`]); going back has to be asked for ([`Trust::allow_rollback`]).
-//! 3. Which devices are among the first is a hash of family and device, not of the version: a device that has a bundle
-//!    keeps having its successors while the share grows.
+//! 1. No JSON of a file is parsed before its signature by a trusted key is verified, and nothing is
+//!    used before the whole file is checked: [`Bundle::open`] returns the whole bundle, or a
+//!    [`BundleError`] that names the reason.
+//! 2. A version below the last loaded one is refused, and so is the same version with other
+//!    contents ([`Trust::loaded`]). A rollback must be allowed explicitly
+//!    ([`Trust::allow_rollback`]).
+//! 3. A hash of family and device, but not of the version, determines which devices a rollout
+//!    includes first. A device that has a bundle therefore also gets the next versions while the
+//!    share grows.
 //!
-//! Not here: what goes into a bundle (`apps/farm/results`), where files come from, where the last version is kept
-//! ([`crate::Profile::load_bundle`]).
+//! Not here: what goes into a bundle (`apps/farm/results`), the source of files, and storage of the
+//! last loaded version ([`crate::Profile::load_bundle`]).
 
 mod content;
 mod error;
@@ -61,7 +64,7 @@ impl Bundle {
     /// Maximum size of a file in bytes.
     pub const LONGEST: u64 = (PREFIX + MOST.0 + MOST.1 + SIGNATURE) as u64;
 
-    /// Whether a file starts like a bundle.
+    /// Whether the bytes start with [`MAGIC`], the first bytes of every bundle.
     #[must_use]
     pub fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(MAGIC)
@@ -96,11 +99,12 @@ impl Bundle {
         })
     }
 
-    /// The signed file of a content. The digest of the manifest is replaced by that of the content.
+    /// Signs a content and returns the file. The manifest's digest is replaced by that of the
+    /// content.
     ///
     /// # Errors
-    /// The content contradicts itself or is too large, or the manifest has no family, no version or
-    /// a share above all.
+    /// The content contradicts itself or is too large, or the manifest has no family, no version,
+    /// or a share above 1000 ‰.
     pub fn sign(content: &Content, manifest: &Manifest, key: &SecretKey) -> Result<Vec<u8>, BundleError> {
         content.profile.check().map_err(Error::contents)?;
         manifest.check()?;

@@ -45,12 +45,12 @@ const CLEARLY_PERCENT: u64 = 20;
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum Cadence {
-    /// The next run comes when the last one has ended.
+    /// Each run begins as soon as the previous one has ended.
     #[default]
     BackToBack,
     /// Runs begin at a period of this class.
     Paced(PeriodClass),
-    /// The device has done nothing for so long that it matters no more for how long.
+    /// The device has been idle for so long that a longer idle time makes no difference.
     AfterIdle,
 }
 
@@ -84,8 +84,8 @@ impl Cadence {
         }
     }
 
-    /// The cadence of a run from its gap to the previous run's end and its duration. A gap of less
-    /// than a tenth of the period, or than the shortest period, counts as none.
+    /// The cadence of a run, from the gap between the previous run's end and its start, and its
+    /// duration. A gap below a tenth of the period, or below the shortest period, counts as no gap.
     #[must_use]
     pub fn of_run(gap: Duration, took: Duration) -> Cadence {
         let period = gap.saturating_add(took);
@@ -106,8 +106,8 @@ impl Cadence {
         }
     }
 
-    /// Whether a run with this gap and duration has another cadence, beyond variation of the period
-    /// about a class bound.
+    /// Whether a run with this gap and duration clearly has another cadence, and not only a period
+    /// that varies around a class bound.
     #[must_use]
     pub fn is_clearly_other(self, gap: Duration, took: Duration) -> bool {
         let own = |gap: Duration| Cadence::of_run(gap, took) == self;
@@ -138,7 +138,7 @@ impl fmt::Display for Cadence {
     }
 }
 
-/// A text that is not a cadence.
+/// The error of parsing a text that is not a cadence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid cadence {0:?}; expected back-to-back, after-idle, or a class of periods such as 28..56ms")]
 pub struct NoCadence(String);

@@ -1,5 +1,5 @@
-//! The state of a device and its machine during a measurement, on which times depend besides a
-//! session's settings, and the selection of measurements for another state.
+//! Conditions: the state of a device and its machine during a measurement, on which times depend in
+//! addition to a session's settings. Also selects the measurements that fit other conditions.
 //!
 //! Invariants:
 //! 1. A value that the system does not report is absent; nothing is invented.
@@ -44,8 +44,8 @@ pub struct Conditions {
     pub cadence: Option<Cadence>,
     /// The clock governor of the device.
     pub governor: Option<String>,
-    /// The device's clock while it computes, in kilohertz. The clock of an idle chip does not
-    /// matter.
+    /// The device's clock while it computes, in kilohertz. The clock of an idle chip is not
+    /// recorded.
     pub khz: Option<u64>,
     /// The device's temperature.
     pub temperature: Option<MilliCelsius>,
@@ -67,7 +67,7 @@ impl Conditions {
         }
     }
 
-    /// Only cadence, governor, clock and power mode, which stay until they are changed.
+    /// Only cadence, governor, clock and power mode, which last until something changes them.
     #[must_use]
     pub fn lasting(&self) -> Conditions {
         Conditions {

@@ -7,11 +7,11 @@
 //!
 //! Invariants:
 //! 1. Only measurements are stored here, no estimates. Figures of emulated devices are labelled.
-//! 2. At most 101 newest measurements are kept per key, cadence, governor, power mode and clock, of
-//!    the eight newest such settings of each cadence; and as many of those with energy, of any
-//!    setting.
-//! 3. Rows that cannot be written are kept in memory, are read like the rest, and are written as
-//!    soon as the file allows; until then [`Profile::trouble`] gives the reason.
+//! 2. Per key and cadence, the eight newest combinations of governor, power mode and clock are
+//!    kept, each with its 101 newest measurements; in addition, the 101 newest measurements with
+//!    energy, of any combination.
+//! 3. Rows that cannot be written are kept in memory, are read like all others, and are written as
+//!    soon as the file is writable; until then [`Profile::trouble`] returns the reason.
 //!
 //! Not here: storage of rows (`rows`), predictions (`predict`), measuring (the scheduler).
 
@@ -37,7 +37,7 @@ use crate::refusal::RefusedRun;
 use crate::rows::{self, Batch, Rows};
 use crate::statistics::{Interval, Measured, figures};
 
-/// Statistics of one part's stored measurements nearest to some conditions.
+/// Statistics of the stored measurements of one part that fit given conditions best.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Number of measurements used.
@@ -46,13 +46,13 @@ pub struct Summary {
     pub batches: u32,
     /// Number of stored batches of the part.
     pub all_batches: u32,
-    /// Conditions of these measurements; differing values are listed.
+    /// Conditions of these measurements; if a value differs among them, all its values are listed.
     pub conditions: String,
-    /// Whether governor and power mode were the current ones, as far as they are known.
+    /// Whether governor and power mode equalled the current ones, as far as these are known.
     pub agrees: bool,
-    /// Their cadence; none if not recorded, which counts as back to back.
+    /// Their cadence; none if not recorded (such rows count as back to back).
     pub cadence: Option<Cadence>,
-    /// Whether they are of another cadence than requested; the interval is wider accordingly.
+    /// Whether their cadence differs from the requested one; the interval is then wider.
     pub inherited: bool,
     /// Tenth percentile of the time.
     pub p10: Time,
@@ -265,7 +265,7 @@ impl Profile {
         self.add(key, emulated, measurements, &batch)
     }
 
-    /// Adds the energy of a run that a sensor measured over many runs, with its interval in
+    /// Adds the energy of a run as a sensor measured it over many runs, with its interval in
     /// microjoules.
     pub fn record_energy(
         &self,
@@ -299,10 +299,10 @@ impl Profile {
         self.part_under(key, &Conditions::default())
     }
 
-    /// Statistics of the part's batches nearest to some conditions: first by cadence, then
-    /// governor, then power mode, then clock within a tenth of the nearest (of the highest, if the
-    /// current one is unknown), then steadiness, then temperature and other load. A field that
-    /// would exclude all or none is skipped.
+    /// Statistics of the part's batches that fit given conditions best. Batches are selected by
+    /// cadence, governor, power mode, clock (within a tenth of the measured clock nearest to the
+    /// current one, or of the highest if that is unknown), steadiness, then temperature and other
+    /// load. A field that would exclude all batches or none is skipped.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] if the file cannot be read.
@@ -398,7 +398,8 @@ impl Profile {
         Ok(!any.contains(&true))
     }
 
-    /// Stores the content of a part, for predictions of other parts; an existing description stays.
+    /// Stores the content of a part, from which other parts are predicted; an existing content
+    /// stays.
     pub fn describe(&self, fingerprint: &[u8; 32], content: &str) -> Result<()> {
         self.write(|rows| rows.describe(fingerprint, content))
     }
@@ -439,8 +440,8 @@ impl Profile {
     }
 
     /// Stores the cost of transferring a tensor of this size between two devices, and replaces an
-    /// earlier one; a measured energy stays if this cost has none. With equal devices: the launch
-    /// time beyond the device time.
+    /// earlier one; a measured energy stays if this cost has none. If both devices are equal, the
+    /// cost is that of a launch: time beyond the device time.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] if the file cannot be written.
@@ -545,8 +546,9 @@ impl Profile {
         loaded.map_err(|error| self.refused(error))
     }
 
-    /// The regression models fitted to a device's rows nearest to the lasting conditions. Rows
-    /// written by other processes are seen at this process's next write.
+    /// The regression models fitted to those rows of a device that fit the lasting conditions best
+    /// ([`Conditions::lasting`]). Rows written by other processes are seen at this process's next
+    /// write.
     pub fn regression(&self, device: &str, now: &Conditions) -> Result<Arc<Regression>> {
         let writes = self.writes.load(Ordering::Acquire);
         let now = now.lasting();

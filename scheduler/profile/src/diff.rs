@@ -50,9 +50,9 @@ pub struct ProfileDiff {
     pub slower: Vec<Change>,
     /// Faster parts, largest change first.
     pub faster: Vec<Change>,
-    /// Parts of both with overlapping intervals.
+    /// Parts in both profiles whose intervals overlap.
     pub same: u64,
-    /// Parts of both with fewer than six measurements in one of them.
+    /// Parts in both profiles with fewer than six measurements in one of them.
     pub unsure: u64,
     /// Parts only in the first.
     pub removed: u64,

@@ -1,4 +1,5 @@
-//! Errors: a profile that is foreign, corrupt, of another version, unreadable or not writable.
+//! Errors: a file that is no profile, or a profile that is corrupt, of another version, unreadable
+//! or not writable.
 //!
 //! Invariant: a message names the file and the remedy.
 
@@ -15,7 +16,7 @@ pub struct Error(Box<Repr>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The database is foreign, corrupt, of another version, or not writable.
+    /// The file is no profile database, or it is corrupt, of another version, or not writable.
     BadProfile,
     /// A file cannot be read or written.
     Io,

@@ -1,5 +1,5 @@
-//! Extracts nodes of a graph as a graph of their own, by which a run of nodes is measured, refused
-//! and identified.
+//! Extracts nodes of a graph as a separate graph, which serves to measure, refuse and identify a
+//! sequence of nodes.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Selects the rows of a profile for a regression model, and scales rows of other cadences.
 //!
-//! A part without a measurement at the requested cadence uses the nearest one, scaled by the ratio
-//! of the device's parts that were measured at both.
+//! A part without a measurement at the requested cadence uses the one at the nearest cadence,
+//! scaled by the ratio of times of the device's parts that were measured at both cadences.
 //!
 //! Invariants:
 //! 1. Figures of other cadences replace only missing ones, and their use is reported.

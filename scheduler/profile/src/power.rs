@@ -1,6 +1,7 @@
 //! The measured power of a device, over all parts with a known energy and time.
 //!
-//! Invariant: the mean lies between the minimum and the maximum, and weighs each part by its time.
+//! Invariant: the mean, in which each part is weighted by its time, lies between the minimum and
+//! the maximum.
 //!
 //! Not here: the power of unmeasured devices (the scheduler's power model).
 

@@ -1,7 +1,7 @@
 //! Times of unmeasured parts, composed of or predicted from measured ones.
 //!
-//! Order of trust: a whole composed of measured segments, then the regression model of each fusion
-//! group's op class. Both replace a plugin's estimates; a measured part replaces both.
+//! Order of trust: a measured part, then a whole composed of measured segments, then the regression
+//! model of each fusion group's op class, then a plugin's estimate.
 //!
 //! Invariant: the same profile gives the same costs.
 //!

@@ -29,9 +29,9 @@ pub struct ProfileFile {
     pub version: u32,
     /// Measured parts, by device, fingerprint and operating point.
     pub parts: Vec<PartRecord>,
-    /// What measured parts consist of.
+    /// Contents of measured parts.
     pub contents: Vec<ContentRecord>,
-    /// What transfers and launches take.
+    /// Costs of transfers and launches.
     pub links: Vec<LinkRecord>,
     /// Runs of nodes that devices refused to compile.
     pub refusals: Vec<RefusalRecord>,
@@ -71,7 +71,7 @@ pub struct BatchRecord {
     pub digest: String,
     /// Times in nanoseconds, in order of measurement.
     pub times_ns: Vec<u64>,
-    /// Energies in microjoules, as many as times; empty if the device measures none.
+    /// Energies in microjoules, one per time; empty if the device measures none.
     pub energies_uj: Vec<Option<u64>>,
     /// Sensor of the energies; empty if there are none or it is unknown.
     #[serde(default)]

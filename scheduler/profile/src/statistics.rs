@@ -2,9 +2,9 @@
 //!
 //! The interval is that of order statistics (David and Nagaraja, Order Statistics, 3rd edition,
 //! section 7.1): the median of any distribution lies between the l-th smallest and the l-th largest
-//! of n independent values with the probability that a fair coin thrown n times shows between l and
-//! n - l heads. Times of neighbouring runs are not quite independent, so the interval is somewhat
-//! too narrow on a machine whose speed drifts.
+//! of n independent values with the probability that n throws of a fair coin show between l and n -
+//! l heads. Times of neighbouring runs are not quite independent, so the interval is somewhat too
+//! narrow on a machine whose speed drifts.
 //!
 //! Invariant: percentiles and ends of intervals are measured values; none is interpolated.
 

@@ -10,7 +10,7 @@ pub enum ArmState {
     Incumbent,
     /// Its outputs are not compared with the incumbent's yet.
     Unchecked,
-    /// Its outputs match; whether it is faster is open.
+    /// Its outputs match; its trial has no result yet.
     Open,
     /// It is dropped.
     Dropped(DropReason),
@@ -21,7 +21,7 @@ pub enum ArmState {
 pub enum DropReason {
     /// It is slower than the incumbent with statistical confidence.
     Slower,
-    /// It is not faster with statistical confidence.
+    /// Its trial ended without showing that it is faster.
     NoFaster,
     /// Its outputs differ from the incumbent's.
     OtherAnswers,

@@ -1,4 +1,4 @@
-//! Tests paired log ratios for faster, slower, alike, or undecided.
+//! Tests paired log ratios; the result is faster, slower, equal or undecided.
 
 /// Pairs after which an arm that is not faster beyond doubt is dropped.
 const MOST: usize = 12;

@@ -15,11 +15,11 @@ const ALL: u32 = 1_000;
 pub struct Manifest {
     /// The chip family that it was measured on, as the farm names it.
     pub family: String,
-    /// Version, which grows with every bundle of the family; 1 is the first.
+    /// Version number: higher for each new bundle of the family, starting at 1.
     pub version: u64,
     /// Time of the newest measurement: seconds since 1970 in UTC.
     pub measured_s: u64,
-    /// Share of the devices in the rollout, in thousandths.
+    /// Share of devices that the rollout includes, in thousandths.
     pub share_permille: u32,
     /// BLAKE3 of the content, 64 hexadecimal digits.
     pub content_blake3: String,
@@ -142,7 +142,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether the rollout includes an installation; one without a name is included last.
+    /// Whether the rollout includes an installation. One without a name is included only at the
+    /// full share.
     #[must_use]
     pub fn is_for(&self, installation: Option<&str>) -> bool {
         let Some(name) = installation else {

@@ -11,7 +11,7 @@ pub struct BundleError(#[from] Cause);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BundleErrorKind {
-    /// It is another sort of file.
+    /// The file is not a bundle.
     NotABundle,
     /// It ends too early.
     Truncated,

@@ -23,7 +23,8 @@ pub struct PublicKey([u8; 32]);
 pub struct SecretKey(SigningKey);
 
 impl PublicKey {
-    /// Makes a key from its 32 bytes. They are not checked: an invalid key verifies no signature.
+    /// Makes a key from its 32 bytes. The bytes are not checked; an invalid key verifies no
+    /// signature.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> PublicKey {
         PublicKey(bytes)
