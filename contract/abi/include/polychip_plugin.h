@@ -1,33 +1,40 @@
-/* The plugin contract of Polychip. A plugin is a shared library named libpolychip_plugin_NAME.so with one export,
- * polychip_plugin_query. Guide, with a plugin in C: docs/adding-a-plugin.md.
+/* The plugin contract of Polychip. A plugin is a shared library named libpolychip_plugin_NAME.so
+ * with one export, polychip_plugin_query. docs/adding-a-plugin.md is the guide; it links a complete
+ * plugin in C.
  *
- * Rules for every call; the comment of a call states its deviations.
+ * These rules apply to every call. The comment of a call states its exceptions.
  *
- * 1. Status. A call that returns uint32_t returns a POLYCHIP_STATUS_*. It writes its results (`out_...`) only with
- *    POLYCHIP_STATUS_OK; after any other status the host reads none of them.
- * 2. Errors. `error` may be null. A failing call fills the record: the status that it returns, the vendor's code,
- *    the node and the tensor or port concerned or POLYCHIP_NO_INDEX, a message. A successful call leaves the record
- *    unchanged.
- * 3. Null. Handles and other pointers are not null unless their comment allows it; a plugin answers null with
- *    POLYCHIP_STATUS_BAD_ARGUMENT. A pointer whose count or length is 0 may be null and is not followed.
- * 4. Sizes. A struct that begins with `struct_size` grows at its end in later minor versions. The side that owns the
- *    struct sets the size, even if the other side fills the rest. The other side reads or writes only the bytes that
- *    both know, leaves `struct_size` unchanged, and treats missing fields as absent. A size that ends inside a field
- *    is refused with POLYCHIP_STATUS_BAD_ARGUMENT. A size below that of version 1.0 may be refused; no host sends
- *    one. Arrays of such structs are traversed by their stride. Structs without the field never grow.
- * 5. Threads. Calls come from any thread. "Thread-safe" calls come from several threads at once, also on one object.
- *    Any other call comes on one object from one thread at a time, while other threads use other objects of the same
- *    device. An object is not destroyed while another thread makes a call with it. The host's services are
- *    thread-safe.
- * 6. Lifetime. Arguments are valid during the call. Data that a result points to live as long as the object that
- *    it came from. Children are destroyed before parents: fences, executables, buffers and blobs before their
- *    device, devices before their instance. The side that makes an object or a block of memory destroys it; the
- *    other side never does.
- * 7. Unwinding. Nothing unwinds out of a call or into one: C++ catches everything at each entry.
- * 8. Unknown codes and bits come from a later minor version. The plugin refuses a node, memory or call that has one,
- *    with a message, but ignores unknown hints (priorities, groups, requested layouts). Fields marked "Zero" are
- *    written as 0 and not read.
- * 9. Versions. Calls, fields and codes exist since version 1.0 unless their comment states a later one ("Since 1.1").
+ * 1. Status. A call that returns uint32_t returns a POLYCHIP_STATUS_*. The plugin writes results
+ *    (`out_...`) only if it returns POLYCHIP_STATUS_OK; the host reads them only then.
+ * 2. Errors. `error` may be null. A call that fails fills the record: the status that it returns,
+ *    the vendor's code, a message, and the indices of the node and of the tensor or port concerned
+ *    (POLYCHIP_NO_INDEX without one). A call that succeeds leaves the record unchanged.
+ * 3. Null. Handles and other pointers are never null, unless their comment allows it. A plugin
+ *    answers any other null with POLYCHIP_STATUS_BAD_ARGUMENT. A pointer whose count or length is 0
+ *    may be null, and the plugin does not read it.
+ * 4. Sizes. A struct that begins with `struct_size` may get more fields at its end in a later minor
+ *    version. Structs without this field never grow.
+ *    - The side that owns the struct sets `struct_size`, even if the other side fills the fields.
+ *    - The other side does not change `struct_size`. It reads or writes only the bytes that both
+ *      sides know, and treats all other fields as absent.
+ *    - A plugin refuses a size that ends inside a field with POLYCHIP_STATUS_BAD_ARGUMENT. It may
+ *      also refuse a size below that of version 1.0; no host passes one.
+ *    - The elements of an array of such structs lie one stride apart.
+ * 5. Threads. Calls come from any thread. Several threads may make a "Thread-safe" call at the same
+ *    time, even with the same object. Two threads never make any other call with the same object at
+ *    the same time, but they may with two objects of the same device. No thread uses an object
+ *    while another destroys it. The host's services are thread-safe.
+ * 6. Lifetime. Arguments are valid during the call. Data behind a result is valid as long as the
+ *    object that returned it. The host destroys children before parents: fences, executables,
+ *    buffers and blobs before their device, devices before their instance. Each side frees only
+ *    what it allocated: the plugin frees an object when the host makes the call that destroys it.
+ * 7. Unwinding. No exception or panic leaves a call, in either direction. A plugin in C++ catches
+ *    everything at each entry.
+ * 8. Unknown codes and bits come from a later minor version. A plugin refuses a node, memory or
+ *    call that has one, with a message. It ignores unknown hints (priorities, groups, requested
+ *    layouts). Fields marked "Zero" are written as 0 and not read.
+ * 9. Versions. Calls, fields and codes exist since version 1.0, unless their comment states a later
+ *    one ("Since 1.1").
  */
 
 #ifndef POLYCHIP_PLUGIN_H
@@ -41,9 +48,10 @@
 extern "C" {
 #endif
 
-/* The one export of a plugin. Returns a static table, or null if the host's major version differs from the plugin's.
- * Pure: the host calls it before anything else, and it loads nothing. The host's minor version may be lower or higher:
- * both sides use the common prefix only. The attribute exports it from a library built with -fvisibility=hidden. */
+/* The one export of a plugin. Returns a static table, or null if the host's major version differs
+ * from the plugin's. The host calls it before any other call; it loads nothing and has no other
+ * effect. The host's minor version may be lower or higher: both sides use only the common prefix.
+ * The attribute exports the function from a library that is built with -fvisibility=hidden. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
@@ -606,9 +614,9 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // The device may compute f32 in a 16-bit float type.
 #define POLYCHIP_PRECISION_REDUCED 1
 
-// The bytes of the blob may omit what `load` can make again from the constants of the part, such as
-// packed weights: the host stores those constants and passes the part to `load`. A plugin may ignore
-// this.
+// The bytes of the blob may omit data that `load` can compute from the part's constants, such as
+// packed weights. The host stores the constants and passes the part to `load`. A plugin may ignore
+// this flag.
 #define POLYCHIP_COMPILE_LEAN_BLOB 1
 
 // `time_ns` holds a value.
@@ -762,17 +770,21 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // row-major order of the tensor's shape, with `axis` divided by `block_size` and rounded up.
 #define POLYCHIP_ENCODING_PER_BLOCK 3
 
-// Blocks that hold their scales beside their values, in the layout `block_layout`. They lie along
-// the last axis, whose extent is a multiple of the values in a block. For constants only: `data`
-// is whole blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims` count values rather than bytes, and
-// there are no scales and zero points. If precision may be reduced, a product with such a constant
-// may round its other operand to 8 bits, with one scale per 32 neighbours along the axis. A device
-// that does not know the layout refuses the nodes that read it. Since 1.2.
+// Blocks that hold their scales beside their values, in the layout `block_layout`. For constants
+// only. Since 1.2.
+//
+// - Blocks lie along the last axis, whose extent is a multiple of the number of values in a block.
+// - `data` consists of whole blocks, and `dtype` is `POLYCHIP_DTYPE_U8`. `dims` count values, not
+//   bytes.
+// - `scales` and `zero_points` are empty.
+// - If precision may be reduced, a product with such a constant may round its other operand to 8
+//   bits, with one scale per 32 neighbours along the axis.
+// - A device that does not know the layout refuses the nodes that read the constant.
 #define POLYCHIP_ENCODING_BLOCKS 4
 
-// 18 bytes for 32 values: f16 scale `d`, then 16 bytes whose low halves `q` are values 0 to 15 and
-// whose high halves are values 16 to 31. Value: (q - 8) d. This layout and the others are ggml's;
-// numbers are little-endian.
+// 18 bytes for 32 values: f16 scale `d`, then 16 bytes with 4-bit values `q`. The low halves of
+// the bytes are values 0 to 15, the high halves values 16 to 31. Value: (q - 8) d. All block
+// layouts are ggml's, and their numbers are little-endian.
 #define POLYCHIP_BLOCKS_Q4_0 1
 
 // 20 bytes for 32 values: f16 `d`, f16 `m`, 16 bytes as in Q4_0. Value: q d + m.
@@ -781,18 +793,18 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // 34 bytes for 32 values: f16 `d`, 32 signed bytes `q`. Value: q d.
 #define POLYCHIP_BLOCKS_Q8_0 3
 
-// 144 bytes for 256 values in 8 groups. Value: q d s - dmin m.
+// 144 bytes for 256 values in 8 groups of 32. Value: q d s - dmin m.
 //
 // - f16 `d`, f16 `dmin`.
-// - 12 bytes with a scale `s` and a minimum `m` of 6 bits per group g. For g < 4, `s` is the low 6
-//   bits of byte g, and `m` those of byte g + 4. For the others, the low 4 bits of `s` are the low
-//   half of byte g + 4, and those of `m` its high half. The 2 high bits of `s` are those of byte
-//   g - 4, and the 2 high bits of `m` those of byte g.
-// - 128 bytes with the values `q`: 32 bytes for two groups, the low halves for the first of them.
+// - 12 bytes b with a 6-bit scale `s` and a 6-bit minimum `m` for each group g. If g < 4, then
+//   `s = b[g] & 63` and `m = b[g + 4] & 63`. If g >= 4, then
+//   `s = (b[g + 4] & 15) | (b[g - 4] >> 6 << 4)` and `m = (b[g + 4] >> 4) | (b[g] >> 6 << 4)`.
+// - 128 bytes with 4-bit values `q`: 32 bytes for two groups. Their low halves belong to the first
+//   group, their high halves to the second.
 #define POLYCHIP_BLOCKS_Q4_K 4
 
-// 176 bytes for 256 values: as Q4_K, with 32 more bytes before the last 128. Bit g of byte i is
-// the fifth bit of value i of group g.
+// 176 bytes for 256 values: as Q4_K, with 32 more bytes before the last 128. In these, bit g of
+// byte i is the fifth bit of value i of group g.
 #define POLYCHIP_BLOCKS_Q5_K 5
 
 // 210 bytes for 256 values. Value: (q - 32) d s.
@@ -815,36 +827,38 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // 84 bytes for 256 values in 16 groups. Value: q d s - dmin m.
 //
 // - 16 bytes with a scale `s` in the low half and a minimum `m` in the high half.
-// - 64 bytes of 2 bits, 32 for 128 values each: bits 2k and 2k + 1 of byte i belong to value
-//   32 k + i.
+// - 64 bytes with 2-bit values `q`: 32 bytes for 128 values. Bits 2k and 2k + 1 of byte i are
+//   value 32 k + i.
 // - f16 `d`, f16 `dmin`.
 #define POLYCHIP_BLOCKS_Q2_K 9
 
 // 110 bytes for 256 values in 16 groups. Value: (q - 4) d (s - 32).
 //
-// - 32 bytes with third bits: bit k of byte i belongs to value 32 k + i.
-// - 64 bytes with the two low bits, as in Q2_K.
-// - 12 bytes with a scale `s` of 6 bits per group. For group g < 8: the low half of byte g; for
-//   the others: the high half of byte g - 8. Bits 2k and 2k + 1 of byte 8 + g % 4, where k is
-//   g / 4, are above them.
+// - 32 bytes with the high bit of `q`: bit k of byte i belongs to value 32 k + i.
+// - 64 bytes with the 2 low bits of `q`, as in Q2_K.
+// - 12 bytes b with a 6-bit scale `s` for each group g. Its 4 low bits are `b[g] & 15` if g < 8,
+//   else `b[g - 8] >> 4`. Its 2 high bits are bits 2k and 2k + 1 of `b[8 + g % 4]`, where k is g /
+//   4, rounded down.
 // - f16 `d`.
 #define POLYCHIP_BLOCKS_Q3_K 10
 
-// 18 bytes for 32 values: as Q4_0, where `q` is an index into -127, -104, -83, -65, -49, -35, -22,
-// -10, 1, 13, 25, 38, 53, 69, 89, 113, a table `t`. Value: t(q) d.
+// 18 bytes for 32 values, as Q4_0. Value: t(q) d, where `q` is an index into this table `t`: -127,
+// -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113.
 #define POLYCHIP_BLOCKS_IQ4_NL 11
 
-// 136 bytes for 256 values in 8 groups, with the table of IQ4_NL. Value: t(q) d (s - 32).
+// 136 bytes for 256 values in 8 groups of 32. Value: t(q) d (s - 32), with the table `t` of
+// IQ4_NL.
 //
 // - f16 `d`.
-// - 2 bytes with the two high bits of scales `s`, from the lowest bits on, and 4 bytes with their
-//   low halves, two a byte, low half first.
-// - 128 bytes, 16 per group as in Q4_0.
+// - 2 bytes with the 2 high bits of the scale `s` of each group: group 0 has the lowest bits.
+// - 4 bytes with the 4 low bits of each scale: group 0 has the low half of the first byte, group 1
+//   its high half.
+// - 128 bytes with 4-bit values `q`: 16 bytes per group, as in Q4_0.
 #define POLYCHIP_BLOCKS_IQ4_XS 12
 
-// 17 bytes for 32 values: a byte `e`, 16 bytes as in Q4_0, where `q` is an index into 0, 1, 2, 3,
-// 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12, a table `t`. Value: t(q) times 2 to the power of
-// e - 128.
+// 17 bytes for 32 values: a byte `e`, then 16 bytes with 4-bit values `q`, as in Q4_0. Value: t(q)
+// 2^(e - 128), where `q` is an index into this table `t`: 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3,
+// -4, -6, -8, -12.
 #define POLYCHIP_BLOCKS_MXFP4 13
 
 // The call succeeded.
@@ -1592,11 +1606,12 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 #define POLYCHIP_PORT_OUTPUT 1
 
 // The extents are upper bounds; `fence_output_shape` reports the actual ones. If the graph has no
-// bound for an extent, the port may state a single extent in place of all: the number of elements
-// that there is room for.
+// bound for some extent, the port may instead have rank 1 and one extent: the largest number of
+// elements.
 #define POLYCHIP_PORT_UPPER_BOUND 2
 
-// The port is half of an in-out pair: the same memory may be bound to port `state_port`.
+// The port is the input or output of a state. The host may bind the same memory to port
+// `state_port`, the other port of the state.
 #define POLYCHIP_PORT_STATE 4
 
 // Largest rank that a port record holds.
@@ -1661,8 +1676,8 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 
 // Minor version of the contract. A higher minor version only appends.
 //
-// - 1.1 appends to `polychip_device_info` how parts share a device: `preemption`, `queue_depth`,
-//   `preemption_bound_ns`, `switch_ns`.
+// - 1.1 appends four fields of `polychip_device_info` about sharing a device: `preemption`,
+//   `queue_depth`, `preemption_bound_ns`, `switch_ns`.
 // - 1.2 appends constants in blocks (`POLYCHIP_ENCODING_BLOCKS`, `block_layout`) and the times of
 //   a run's steps (`POLYCHIP_SUBMIT_STEPS`, `fence_steps`).
 // - 1.3 appends layouts of such blocks (`POLYCHIP_BLOCKS_Q5_0` and those after it).
@@ -1711,14 +1726,15 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // The data type is unknown: `dtype` has no meaning. Set together with `POLYCHIP_TENSOR_UNRANKED`.
 #define POLYCHIP_TENSOR_UNTYPED 8
 
-// A sequence or optional of tensors, packed into bytes: `dtype` is `POLYCHIP_DTYPE_U8`, and the
-// one extent is the maximum number of bytes. Set together with `POLYCHIP_TENSOR_UPPER_BOUND`. A
-// port of strings uses the same form (kind 1, a tensor). The packed form, little-endian:
+// A sequence or optional of tensors, packed into bytes. `dtype` is `POLYCHIP_DTYPE_U8`, the rank
+// is 1, and the extent is the maximum number of bytes. Set together with
+// `POLYCHIP_TENSOR_UPPER_BOUND`. Tensors of strings at ports are packed in the same way, with kind
+// 1. The packed form is little-endian:
 //
-// - u32 kind (0 nothing, 1 a tensor, 2 a sequence), u32 number of tensors that follow, u64 bytes
-//   of the whole;
-// - per tensor: u32 `POLYCHIP_DTYPE_*`, u32 rank, as many u64 extents, u64 bytes of its elements,
-//   the elements as in `polychip_tensor`, and zeros up to a multiple of 8.
+// - a header: u32 kind (0 nothing, 1 a tensor, 2 a sequence), u32 number of tensors, u64 total
+//   number of bytes
+// - for each tensor: u32 `POLYCHIP_DTYPE_*`, u32 rank, a u64 per extent, u64 number of bytes of
+//   the elements, the elements as in `polychip_tensor`, and zeros up to a multiple of 8
 #define POLYCHIP_TENSOR_CONTAINER 16
 
 // No file backs the constant.
@@ -1837,8 +1853,8 @@ struct polychip_device_info {
     uint32_t import_kinds;
     // Memory kinds that `buffer_export` offers, as bits `1 << POLYCHIP_MEMORY_*`; 0: none.
     uint32_t export_kinds;
-    // Alignment required of imported host memory, in bytes: a power of two; 0 and 1: any. The
-    // host's own memory is page-aligned; a device that requires more receives copies.
+    // Required alignment of imported host memory, in bytes: a power of two; 0 and 1: any. The
+    // host's own memory is page-aligned. If a device requires more, the host copies its tensors.
     uint32_t import_alignment;
     // Human-readable name.
     struct polychip_text name;
@@ -1855,30 +1871,30 @@ struct polychip_device_info {
     uint64_t peak_macs_per_s;
     // Peak memory rate, in bytes per second; 0 if unknown, and the host assumes 10^9.
     uint64_t peak_bytes_per_s;
-    // Everything else that affects the speed of its parts or the contents of its blobs: cores and
-    // threads, instruction set, clock, configuration. Entries `key=value`, sorted by key and
-    // separated by spaces; empty without entries. Together with the texts above it is the key
-    // under which measured times and blobs are stored, so devices or configurations of different
-    // speed must differ here.
+    // Everything else that affects the speed of parts or the contents of blobs: cores and threads,
+    // instruction set, clock, configuration. Entries `key=value`, sorted by key and separated by
+    // spaces; empty without entries. The host stores measured times and blobs under a key made of
+    // this and the texts above. Two devices or configurations with different speed must therefore
+    // differ here.
     struct polychip_text settings;
-    // Time at which the peak rates were measured, in seconds since 1970; 0: they are stated
-    // figures that follow from the device's identity.
+    // Time at which the peak rates were measured, in seconds since 1970. 0: they were not
+    // measured, but follow from the device's identity.
     uint64_t rates_measured_s;
-    // Rate between host memory and the device's own memory, in bytes per second, for a device
-    // behind a bus; 0: no such bus. Tensors exchanged with other devices cross the bus, also those
-    // in imported memory. The host adds the time of these transfers: `estimate` includes it only
-    // for inputs and outputs of the whole graph.
+    // Rate of the bus between host memory and the device's own memory, in bytes per second; 0 if
+    // there is no bus. All tensors that the device exchanges with other devices cross the bus,
+    // even those in imported memory. The host adds the time of these transfers. `estimate`
+    // therefore includes only the transfers of inputs and outputs of the whole graph.
     uint64_t link_bytes_per_s;
     // When a running part yields to one whose `execute` has a higher priority
     // (`POLYCHIP_PREEMPTION_*`). The part that yielded resumes once the device has no more urgent
     // part. Since 1.1.
     uint32_t preemption;
-    // Number of parts that the device benefits from having at once, because it computes them in
-    // parallel or need not wait for the next one. 0 if unknown, and the host submits one at a
-    // time. Since 1.1.
+    // Number of parts that the host should keep submitted: more than 1 if the device computes
+    // several in parallel, or is faster when the next one is queued already. 0 if unknown, and the
+    // host submits one at a time. Since 1.1.
     uint32_t queue_depth;
-    // Longest time from the `execute` of a part until less urgent parts have yielded, whatever
-    // those parts are, in nanoseconds. 0 if there is no bound, if it is unknown, or if
+    // Longest time from the `execute` of a part until less urgent parts have yielded, in
+    // nanoseconds. The bound holds for all parts. 0 if there is none, if it is unknown, or if
     // `preemption` is neither `POLYCHIP_PREEMPTION_COMMANDS` nor `POLYCHIP_PREEMPTION_ANY_TIME`.
     // Since 1.1.
     uint64_t preemption_bound_ns;
@@ -1924,8 +1940,8 @@ struct polychip_attribute {
 struct polychip_capture {
     // Tensor of the graph that contains the node.
     uint32_t outer;
-    // Tensor of the body graph that represents it: an input of the body, in addition to those that
-    // the op itself passes.
+    // Tensor of the body graph that represents it: an input of the body, besides those that the op
+    // itself passes.
     uint32_t inner;
 };
 
@@ -1978,9 +1994,9 @@ struct polychip_node {
     uint64_t body_count;
     // Bytes from one body to the next.
     uint64_t body_stride;
-    // The primitive ops that this node was recomposed from, or null. Inputs and outputs of this
-    // graph are those of the node that are not omitted, in order. A plugin that knows `op` can
-    // ignore it.
+    // The primitive ops from which the host recomposed this node, or null. The inputs and outputs
+    // of this graph are those of the node, in order, without omitted ones. A plugin that knows
+    // `op` can ignore it.
     const struct polychip_graph *decomposition;
 };
 
@@ -1990,8 +2006,8 @@ struct polychip_encoding {
     uint32_t struct_size;
     // One of `POLYCHIP_ENCODING_*`.
     uint32_t kind;
-    // Axis of per-axis and per-block encodings, counted from the front; the last axis for
-    // `POLYCHIP_ENCODING_BLOCKS`.
+    // Axis of the encoding, counted from the front. Always the last axis for
+    // `POLYCHIP_ENCODING_BLOCKS`; unused for `POLYCHIP_ENCODING_PER_TENSOR`.
     uint32_t axis;
     // Elements in a block; 0 for encodings without blocks.
     uint32_t block_size;
@@ -2027,8 +2043,8 @@ struct polychip_tensor {
     struct polychip_text name;
     // Quantisation, or null.
     const struct polychip_encoding *encoding;
-    // Elements of a constant, at an address of any alignment. They stay valid as long as an
-    // executable that was loaded with the graph, and at least for the call.
+    // Elements of a constant, at an address of any alignment. They are valid during the call and,
+    // if the graph was passed to `load`, until that executable is destroyed.
     const uint8_t *data;
     // Bytes of `data`.
     uint64_t data_bytes;
@@ -2182,13 +2198,15 @@ struct polychip_load_source {
     uint32_t struct_size;
     // Threads that the part may use on a CPU; 0: the plugin chooses.
     uint32_t threads;
-    // A blob just compiled by this instance, or null if `bytes` is used. `load` may take over its
-    // memory without a copy. Whatever `load` returns, the blob can then only be destroyed.
+    // A blob just compiled by this instance, or null if `bytes` is used. `load` may take the
+    // blob's memory. After `load`, even after a failed one, the host only destroys the blob.
     struct polychip_blob *blob;
-    // Bytes of a cached blob, at an address of any alignment; valid as long as the executable.
+    // Bytes of a cached blob, at an address of any alignment. They are valid until the executable
+    // is destroyed.
     struct polychip_bytes bytes;
-    // The part that the blob was compiled from. The executable may point into its constants. Null
-    // if the host has no graph; a blob that contains everything it needs loads without one.
+    // The part that the blob was compiled from, or null if the host does not have it. The
+    // executable may point into its constants. A blob that needs no constants from the part loads
+    // without it.
     const struct polychip_graph *graph;
 };
 
@@ -2220,7 +2238,8 @@ struct polychip_port {
     uint32_t layout;
     // Number of extents.
     uint32_t rank;
-    // The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
+    // For the input or output of a state that the plugin updates in place: the state's other port.
+    // Otherwise `POLYCHIP_NO_INDEX`.
     uint32_t state_port;
     // Alignment of the first element, in bytes: a power of two, at most 65536, the largest page
     // size. In a buffer, the host places tensors at multiples of 256 and of this value.
@@ -2268,8 +2287,8 @@ struct polychip_binding {
     struct polychip_buffer *buffer;
     // Start of the tensor in the buffer, in bytes: a multiple of the port's alignment.
     uint64_t offset;
-    // Bytes from `offset` that belong to the tensor: inside the buffer, and at least the port's
-    // `bytes` (or those of `dims`, if given).
+    // Number of bytes from `offset` on that belong to the tensor. They lie inside the buffer, and
+    // are at least the port's `bytes`, or those of `dims` if it is given.
     uint64_t bytes;
     // Actual extents of an input whose port states upper bounds, otherwise null.
     const int64_t *dims;
@@ -2283,8 +2302,8 @@ struct polychip_submit {
     uint32_t struct_size;
     // `POLYCHIP_PRIORITY_*`: a hint for the order of runs.
     uint32_t priority;
-    // One binding for each port, in any order. Memory bound to an output overlaps no other port's
-    // memory except that of its `state_port`. Inputs may overlap each other.
+    // One binding for each port, in any order. The memory of an output overlaps that of no other
+    // port, except its `state_port`. The memory of inputs may overlap.
     const struct polychip_binding *bindings;
     // Number of bindings.
     uint64_t binding_count;
@@ -2382,16 +2401,15 @@ struct polychip_plugin_table {
     uint32_t abi_minor;
     // Zero.
     uint32_t flags;
-    // Describes the plugin.
+    // Describes the plugin. The host calls it before `create`.
     //
-    // Required. Thread-safe. Does not block. Pure: the host calls it before `create`, and it reads
-    // static data only.
+    // Required. Thread-safe. Does not block. Reads only static data, and has no effect.
     uint32_t (*plugin_info)(struct polychip_plugin_info *out_info);
     // Makes an instance and loads the vendor's library. If that library is missing or too old, the
     // error message names the file and the required version.
     //
-    // Required. Thread-safe. May block. A process may hold several instances, which share no state
-    // that affects results. `host` stays valid until `destroy` has returned.
+    // Required. Thread-safe. May block. A process may have several instances; none affects the
+    // results of another. `host` stays valid until `destroy` has returned.
     uint32_t (*create)(const struct polychip_host_services *host,
                        struct polychip_instance **out_instance,
                        struct polychip_error *error);
@@ -2423,8 +2441,8 @@ struct polychip_plugin_table {
     // Required. May block. The host destroys the device's executables, buffers, blobs and fences
     // first. Accepts null.
     void (*device_close)(struct polychip_device *device);
-    // Lists the operating points. Writes the first `capacity` of them to `out_points`, and their
-    // total number, which may be larger, to `out_count`.
+    // Lists the operating points. Writes at most `capacity` of them to `out_points`, and their
+    // total number to `out_count`.
     //
     // Optional; null: the device has none. Thread-safe. Does not block. Records lie `stride` bytes
     // apart; the caller sets the `struct_size` of each.
@@ -2441,8 +2459,8 @@ struct polychip_plugin_table {
                                     uint32_t index,
                                     struct polychip_error *error);
     // Reports for each node of the whole graph whether the device runs it. A yes is a promise:
-    // `compile` accepts any part made of such nodes. A node that the device does not run is an
-    // answer, never a failed call. Compiles nothing.
+    // `compile` accepts any part made of such nodes. For a node that the device does not run, the
+    // record states the reason; the call itself succeeds. Compiles nothing.
     //
     // Required. Thread-safe. May block. `out_support` holds one record per node, `stride` bytes
     // apart; the caller sets the `struct_size` of each.
@@ -2454,10 +2472,10 @@ struct polychip_plugin_table {
     // Estimates the cost of `part_count` parts of the graph, each run by itself. Does not measure.
     //
     // `nodes` lists the nodes of all parts, one part after the other, each part in ascending
-    // order. `part_ends` holds the index in `nodes` at which each part ends. `out_costs` holds one
-    // record per part, `stride` bytes apart; the caller sets the `struct_size` of each. One call
-    // may ask for every node of a graph as a part of its own, so the plugin should do work that
-    // depends on the graph alone once per call.
+    // order. `part_ends` holds for each part the index in `nodes` at which it ends. `out_costs`
+    // holds one record per part, `stride` bytes apart; the caller sets the `struct_size` of each.
+    // A call may have a part for every node of the graph, so the plugin should read the graph only
+    // once per call.
     //
     // Optional. Thread-safe. Does not block. The host falls back to the rates in
     // `polychip_device_info` if the call is null, if it returns `POLYCHIP_STATUS_UNSUPPORTED`, or,
@@ -2473,9 +2491,9 @@ struct polychip_plugin_table {
     // Compiles a part to a blob. The part is a graph with its own numbering, made of nodes that
     // `query_support` accepted.
     //
-    // Required. Thread-safe. May block for a long time. Of `graph`, only the constants' data
-    // outlive the call; an executable may point to them, a blob must not. Returns
-    // `POLYCHIP_STATUS_UNSUPPORTED` for a part that turns out not to fit.
+    // Required. Thread-safe. May block for a long time. Only the data of the constants outlive the
+    // call; an executable may point to them, a blob must not. Returns
+    // `POLYCHIP_STATUS_UNSUPPORTED` for a part that the device cannot run.
     uint32_t (*compile)(struct polychip_device *device,
                         const struct polychip_graph *graph,
                         const struct polychip_compile_options *options,
@@ -2484,8 +2502,8 @@ struct polychip_plugin_table {
     // Returns the bytes of a blob, for a cache. They contain no addresses, so that another process
     // can load them.
     //
-    // Required. The bytes live as long as the blob and may be made on the first call. The host
-    // does not call this after `load` took the blob.
+    // Required. The bytes live as long as the blob; the plugin may make them in the first call.
+    // The host does not make this call after it passed the blob to `load`.
     uint32_t (*blob_bytes)(struct polychip_blob *blob,
                            struct polychip_bytes *out_bytes,
                            struct polychip_error *error);
@@ -2520,7 +2538,7 @@ struct polychip_plugin_table {
                           struct polychip_error *error);
     // Destroys an executable.
     //
-    // Required. All fences of its runs have signalled before; the host may destroy them later.
+    // Required. All fences of its runs have signalled. The host may destroy those fences later.
     // Accepts null.
     void (*executable_destroy)(struct polychip_executable *executable);
     // Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of kind `wanted.kind`,
@@ -2552,22 +2570,23 @@ struct polychip_plugin_table {
                               uint32_t kind,
                               struct polychip_memory *out_memory,
                               struct polychip_error *error);
-    // Makes a range of the buffer readable or writable by the host (`POLYCHIP_ACCESS_*`, at least
-    // one) and returns the address of its first byte. Cache maintenance for reading happens here.
+    // Makes a range of the buffer readable, writable or both for the host (`POLYCHIP_ACCESS_*`),
+    // and returns the address of its first byte. Does the cache maintenance that the host's reads
+    // need.
     //
     // Required. May block. The address is valid until `buffer_end_access`; for 0 bytes, any
-    // address will do. Bytes that the host does not write keep their value only if the access
-    // includes reading. The host opens one range of a buffer at a time, and none while a run uses
-    // the buffer. It starts no such run before `buffer_end_access`. A plugin may return
-    // `POLYCHIP_STATUS_BAD_ARGUMENT` if the host breaks these rules.
+    // address is valid. If the access does not include reading, bytes that the host does not write
+    // become undefined. The host opens one range of a buffer at a time, and none while a run uses
+    // the buffer. It starts no run that uses the buffer before `buffer_end_access`. If the host
+    // breaks these rules, a plugin may return `POLYCHIP_STATUS_BAD_ARGUMENT`.
     uint32_t (*buffer_begin_access)(struct polychip_buffer *buffer,
                                     uint32_t access,
                                     uint64_t offset,
                                     uint64_t bytes,
                                     uint8_t **out_data,
                                     struct polychip_error *error);
-    // Ends the access. Runs started afterwards see what the host wrote: cache maintenance for
-    // writing happens here.
+    // Ends the access. Does the cache maintenance that the host's writes need, so that later runs
+    // see them.
     //
     // Required. May block.
     uint32_t (*buffer_end_access)(struct polychip_buffer *buffer, struct polychip_error *error);
@@ -2575,12 +2594,13 @@ struct polychip_plugin_table {
     //
     // Required. Accepts null.
     void (*buffer_destroy)(struct polychip_buffer *buffer);
-    // Starts a run and returns its fence. Adds the run to the device's queue and returns; waits
-    // neither for the device nor for `waits`.
+    // Queues a run and returns its fence. Waits neither for the device nor for the fences in
+    // `waits`.
     //
-    // Required. Thread-safe. Does not block. Several runs of one executable may be in flight. Runs
-    // without a fence between them may end in any order. Allocates on the heap only if more runs
-    // are in flight than ever before. A failed call starts nothing and returns no fence.
+    // Required. Thread-safe. Does not block. Several runs of one executable may be in flight.
+    // Unless one run waits for the fence of another, they may end in any order. Allocates on the
+    // heap only if more runs are in flight than ever before. If the call fails, it starts no run
+    // and returns no fence.
     uint32_t (*execute)(struct polychip_executable *executable,
                         const struct polychip_submit *submit,
                         struct polychip_fence **out_fence,
@@ -2601,9 +2621,10 @@ struct polychip_plugin_table {
     // `error`. Repeated calls return the same status.
     //
     // Required. Thread-safe. May block; 0 polls, and `UINT64_MAX` waits without limit. Returns
-    // `POLYCHIP_STATUS_TIMEOUT` if the run has not ended; a run itself therefore never has that
-    // status. The timeout counts on the machine's clock, or on `now_ns` if the device itself
-    // follows that clock. A thread that has seen the run end also sees what the run wrote.
+    // `POLYCHIP_STATUS_TIMEOUT` if the run has not ended, so a run itself never ends with that
+    // status. The timeout counts on the machine's clock; for a device on virtual time, it counts
+    // on `now_ns`. A thread that has seen the end of the run also sees everything that the run
+    // wrote.
     uint32_t (*fence_wait)(struct polychip_fence *fence, uint64_t timeout_ns, struct polychip_error *error);
     // Calls `signalled(user, status)` exactly once when the run ends, or immediately if it has
     // ended. The call happens even if the fence is destroyed first. Any number of callbacks may be
@@ -2630,15 +2651,14 @@ struct polychip_plugin_table {
     uint32_t (*fence_export_fd)(struct polychip_fence *fence, int64_t *out_fd, struct polychip_error *error);
     // Reports what the device measured of a run that has ended.
     //
-    // Optional; null: the host learns nothing about the device's speed, and plans rely on
-    // estimates. Thread-safe. Does not block. Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not
-    // ended. For a run that was not measured, sets no bit or returns
-    // `POLYCHIP_STATUS_UNSUPPORTED`.
+    // Optional; null: the host cannot measure the device, and its plans rely on estimates.
+    // Thread-safe. Does not block. Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not ended. If
+    // the run was not measured, sets no bit of `valid`, or returns `POLYCHIP_STATUS_UNSUPPORTED`.
     uint32_t (*fence_timing)(struct polychip_fence *fence,
                              struct polychip_timing *out_timing,
                              struct polychip_error *error);
-    // Writes the first `capacity` actual extents of an output port of a run that has ended, and
-    // its rank.
+    // Writes the actual extents of an output port of a run that has ended, at most `capacity` of
+    // them, and its rank.
     //
     // Optional; required of a plugin whose ports state upper bounds. Thread-safe. Does not block.
     // Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not ended.
@@ -2660,7 +2680,7 @@ struct polychip_plugin_table {
                           struct polychip_telemetry *out_telemetry,
                           struct polychip_error *error);
     // Lists the steps of a run that was started with `POLYCHIP_SUBMIT_STEPS` and has ended. Writes
-    // the first `capacity` of them in order to `out_steps`, and their total number to `out_count`.
+    // at most `capacity` of them, in order, to `out_steps`, and their total number to `out_count`.
     // Repeated calls return the same steps.
     //
     // Since 1.2. Optional; null: steps are not measured. Thread-safe. Does not block. Records lie

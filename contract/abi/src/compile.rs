@@ -25,9 +25,9 @@ pub const POLYCHIP_PRECISION_EXACT: u32 = 0;
 /// The device may compute f32 in a 16-bit float type.
 pub const POLYCHIP_PRECISION_REDUCED: u32 = 1;
 
-/// The bytes of the blob may omit what `load` can make again from the constants of the part, such as
-/// packed weights: the host stores those constants and passes the part to `load`. A plugin may ignore
-/// this.
+/// The bytes of the blob may omit data that `load` can compute from the part's constants, such as
+/// packed weights. The host stores the constants and passes the part to `load`. A plugin may ignore
+/// this flag.
 pub const POLYCHIP_COMPILE_LEAN_BLOB: u32 = 1;
 
 /// Options of `compile`.
@@ -63,13 +63,15 @@ pub struct polychip_load_source {
     pub struct_size: u32,
     /// Threads that the part may use on a CPU; 0: the plugin chooses.
     pub threads: u32,
-    /// A blob just compiled by this instance, or null if `bytes` is used. `load` may take over its
-    /// memory without a copy. Whatever `load` returns, the blob can then only be destroyed.
+    /// A blob just compiled by this instance, or null if `bytes` is used. `load` may take the
+    /// blob's memory. After `load`, even after a failed one, the host only destroys the blob.
     pub blob: *mut polychip_blob,
-    /// Bytes of a cached blob, at an address of any alignment; valid as long as the executable.
+    /// Bytes of a cached blob, at an address of any alignment. They are valid until the executable
+    /// is destroyed.
     pub bytes: polychip_bytes,
-    /// The part that the blob was compiled from. The executable may point into its constants. Null
-    /// if the host has no graph; a blob that contains everything it needs loads without one.
+    /// The part that the blob was compiled from, or null if the host does not have it. The
+    /// executable may point into its constants. A blob that needs no constants from the part loads
+    /// without it.
     pub graph: *const polychip_graph,
 }
 

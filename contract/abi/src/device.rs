@@ -70,8 +70,8 @@ pub struct polychip_device_info {
     pub import_kinds: u32,
     /// Memory kinds that `buffer_export` offers, as bits `1 << POLYCHIP_MEMORY_*`; 0: none.
     pub export_kinds: u32,
-    /// Alignment required of imported host memory, in bytes: a power of two; 0 and 1: any. The
-    /// host's own memory is page-aligned; a device that requires more receives copies.
+    /// Required alignment of imported host memory, in bytes: a power of two; 0 and 1: any. The
+    /// host's own memory is page-aligned. If a device requires more, the host copies its tensors.
     pub import_alignment: u32,
     /// Human-readable name.
     pub name: polychip_text,
@@ -88,30 +88,30 @@ pub struct polychip_device_info {
     pub peak_macs_per_s: u64,
     /// Peak memory rate, in bytes per second; 0 if unknown, and the host assumes 10^9.
     pub peak_bytes_per_s: u64,
-    /// Everything else that affects the speed of its parts or the contents of its blobs: cores and
-    /// threads, instruction set, clock, configuration. Entries `key=value`, sorted by key and
-    /// separated by spaces; empty without entries. Together with the texts above it is the key
-    /// under which measured times and blobs are stored, so devices or configurations of different
-    /// speed must differ here.
+    /// Everything else that affects the speed of parts or the contents of blobs: cores and threads,
+    /// instruction set, clock, configuration. Entries `key=value`, sorted by key and separated by
+    /// spaces; empty without entries. The host stores measured times and blobs under a key made of
+    /// this and the texts above. Two devices or configurations with different speed must therefore
+    /// differ here.
     pub settings: polychip_text,
-    /// Time at which the peak rates were measured, in seconds since 1970; 0: they are stated
-    /// figures that follow from the device's identity.
+    /// Time at which the peak rates were measured, in seconds since 1970. 0: they were not
+    /// measured, but follow from the device's identity.
     pub rates_measured_s: u64,
-    /// Rate between host memory and the device's own memory, in bytes per second, for a device
-    /// behind a bus; 0: no such bus. Tensors exchanged with other devices cross the bus, also those
-    /// in imported memory. The host adds the time of these transfers: `estimate` includes it only
-    /// for inputs and outputs of the whole graph.
+    /// Rate of the bus between host memory and the device's own memory, in bytes per second; 0 if
+    /// there is no bus. All tensors that the device exchanges with other devices cross the bus,
+    /// even those in imported memory. The host adds the time of these transfers. `estimate`
+    /// therefore includes only the transfers of inputs and outputs of the whole graph.
     pub link_bytes_per_s: u64,
     /// When a running part yields to one whose `execute` has a higher priority
     /// (`POLYCHIP_PREEMPTION_*`). The part that yielded resumes once the device has no more urgent
     /// part. Since 1.1.
     pub preemption: u32,
-    /// Number of parts that the device benefits from having at once, because it computes them in
-    /// parallel or need not wait for the next one. 0 if unknown, and the host submits one at a
-    /// time. Since 1.1.
+    /// Number of parts that the host should keep submitted: more than 1 if the device computes
+    /// several in parallel, or is faster when the next one is queued already. 0 if unknown, and the
+    /// host submits one at a time. Since 1.1.
     pub queue_depth: u32,
-    /// Longest time from the `execute` of a part until less urgent parts have yielded, whatever
-    /// those parts are, in nanoseconds. 0 if there is no bound, if it is unknown, or if
+    /// Longest time from the `execute` of a part until less urgent parts have yielded, in
+    /// nanoseconds. The bound holds for all parts. 0 if there is none, if it is unknown, or if
     /// `preemption` is neither `POLYCHIP_PREEMPTION_COMMANDS` nor `POLYCHIP_PREEMPTION_ANY_TIME`.
     /// Since 1.1.
     pub preemption_bound_ns: u64,

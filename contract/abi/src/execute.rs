@@ -35,8 +35,8 @@ pub struct polychip_binding {
     pub buffer: *mut polychip_buffer,
     /// Start of the tensor in the buffer, in bytes: a multiple of the port's alignment.
     pub offset: u64,
-    /// Bytes from `offset` that belong to the tensor: inside the buffer, and at least the port's
-    /// `bytes` (or those of `dims`, if given).
+    /// Number of bytes from `offset` on that belong to the tensor. They lie inside the buffer, and
+    /// are at least the port's `bytes`, or those of `dims` if it is given.
     pub bytes: u64,
     /// Actual extents of an input whose port states upper bounds, otherwise null.
     pub dims: *const i64,
@@ -52,8 +52,8 @@ pub struct polychip_submit {
     pub struct_size: u32,
     /// `POLYCHIP_PRIORITY_*`: a hint for the order of runs.
     pub priority: u32,
-    /// One binding for each port, in any order. Memory bound to an output overlaps no other port's
-    /// memory except that of its `state_port`. Inputs may overlap each other.
+    /// One binding for each port, in any order. The memory of an output overlaps that of no other
+    /// port, except its `state_port`. The memory of inputs may overlap.
     pub bindings: *const polychip_binding,
     /// Number of bindings.
     pub binding_count: u64,

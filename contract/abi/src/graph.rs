@@ -47,8 +47,8 @@ pub struct polychip_attribute {
 pub struct polychip_capture {
     /// Tensor of the graph that contains the node.
     pub outer: u32,
-    /// Tensor of the body graph that represents it: an input of the body, in addition to those that
-    /// the op itself passes.
+    /// Tensor of the body graph that represents it: an input of the body, besides those that the op
+    /// itself passes.
     pub inner: u32,
 }
 
@@ -105,9 +105,9 @@ pub struct polychip_node {
     pub body_count: u64,
     /// Bytes from one body to the next.
     pub body_stride: u64,
-    /// The primitive ops that this node was recomposed from, or null. Inputs and outputs of this
-    /// graph are those of the node that are not omitted, in order. A plugin that knows `op` can
-    /// ignore it.
+    /// The primitive ops from which the host recomposed this node, or null. The inputs and outputs
+    /// of this graph are those of the node, in order, without omitted ones. A plugin that knows
+    /// `op` can ignore it.
     pub decomposition: *const polychip_graph,
 }
 

@@ -19,10 +19,11 @@ pub const POLYCHIP_LAYOUT_VENDOR: u32 = 4;
 /// The port is an output.
 pub const POLYCHIP_PORT_OUTPUT: u32 = 1;
 /// The extents are upper bounds; `fence_output_shape` reports the actual ones. If the graph has no
-/// bound for an extent, the port may state a single extent in place of all: the number of elements
-/// that there is room for.
+/// bound for some extent, the port may instead have rank 1 and one extent: the largest number of
+/// elements.
 pub const POLYCHIP_PORT_UPPER_BOUND: u32 = 2;
-/// The port is half of an in-out pair: the same memory may be bound to port `state_port`.
+/// The port is the input or output of a state. The host may bind the same memory to port
+/// `state_port`, the other port of the state.
 pub const POLYCHIP_PORT_STATE: u32 = 4;
 
 /// Largest rank that a port record holds.
@@ -42,7 +43,8 @@ pub struct polychip_port {
     pub layout: u32,
     /// Number of extents.
     pub rank: u32,
-    /// The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
+    /// For the input or output of a state that the plugin updates in place: the state's other port.
+    /// Otherwise `POLYCHIP_NO_INDEX`.
     pub state_port: u32,
     /// Alignment of the first element, in bytes: a power of two, at most 65536, the largest page
     /// size. In a buffer, the host places tensors at multiples of 256 and of this value.

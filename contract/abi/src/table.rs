@@ -1,7 +1,7 @@
 //! The function table of a plugin, and the one symbol that returns it.
 //!
 //! The rules for every call are at the top of the C header (`cbindgen.toml`). The comment of a
-//! field states what its call does, its thread-safety, whether it may block, and any deviation from
+//! field states what its call does, its thread-safety, whether it may block, and exceptions to
 //! those rules. A required call is never null. An optional call is null if the plugin does not
 //! offer it.
 
@@ -30,8 +30,8 @@ use crate::telemetry::polychip_telemetry;
 pub const POLYCHIP_ABI_MAJOR: u32 = 1;
 /// Minor version of the contract. A higher minor version only appends.
 ///
-/// - 1.1 appends to `polychip_device_info` how parts share a device: `preemption`, `queue_depth`,
-///   `preemption_bound_ns`, `switch_ns`.
+/// - 1.1 appends four fields of `polychip_device_info` about sharing a device: `preemption`,
+///   `queue_depth`, `preemption_bound_ns`, `switch_ns`.
 /// - 1.2 appends constants in blocks (`POLYCHIP_ENCODING_BLOCKS`, `block_layout`) and the times of
 ///   a run's steps (`POLYCHIP_SUBMIT_STEPS`, `fence_steps`).
 /// - 1.3 appends layouts of such blocks (`POLYCHIP_BLOCKS_Q5_0` and those after it).
@@ -59,16 +59,15 @@ pub struct polychip_plugin_table {
     /// Zero.
     pub flags: u32,
 
-    /// Describes the plugin.
+    /// Describes the plugin. The host calls it before `create`.
     ///
-    /// Required. Thread-safe. Does not block. Pure: the host calls it before `create`, and it reads
-    /// static data only.
+    /// Required. Thread-safe. Does not block. Reads only static data, and has no effect.
     pub plugin_info: Option<unsafe extern "C" fn(out_info: *mut polychip_plugin_info) -> u32>,
     /// Makes an instance and loads the vendor's library. If that library is missing or too old, the
     /// error message names the file and the required version.
     ///
-    /// Required. Thread-safe. May block. A process may hold several instances, which share no state
-    /// that affects results. `host` stays valid until `destroy` has returned.
+    /// Required. Thread-safe. May block. A process may have several instances; none affects the
+    /// results of another. `host` stays valid until `destroy` has returned.
     pub create: Option<
         unsafe extern "C" fn(
             host: *const polychip_host_services,
@@ -117,8 +116,8 @@ pub struct polychip_plugin_table {
     /// Required. May block. The host destroys the device's executables, buffers, blobs and fences
     /// first. Accepts null.
     pub device_close: Option<unsafe extern "C" fn(device: *mut polychip_device)>,
-    /// Lists the operating points. Writes the first `capacity` of them to `out_points`, and their
-    /// total number, which may be larger, to `out_count`.
+    /// Lists the operating points. Writes at most `capacity` of them to `out_points`, and their
+    /// total number to `out_count`.
     ///
     /// Optional; null: the device has none. Thread-safe. Does not block. Records lie `stride` bytes
     /// apart; the caller sets the `struct_size` of each.
@@ -140,8 +139,8 @@ pub struct polychip_plugin_table {
     >,
 
     /// Reports for each node of the whole graph whether the device runs it. A yes is a promise:
-    /// `compile` accepts any part made of such nodes. A node that the device does not run is an
-    /// answer, never a failed call. Compiles nothing.
+    /// `compile` accepts any part made of such nodes. For a node that the device does not run, the
+    /// record states the reason; the call itself succeeds. Compiles nothing.
     ///
     /// Required. Thread-safe. May block. `out_support` holds one record per node, `stride` bytes
     /// apart; the caller sets the `struct_size` of each.
@@ -157,10 +156,10 @@ pub struct polychip_plugin_table {
     /// Estimates the cost of `part_count` parts of the graph, each run by itself. Does not measure.
     ///
     /// `nodes` lists the nodes of all parts, one part after the other, each part in ascending
-    /// order. `part_ends` holds the index in `nodes` at which each part ends. `out_costs` holds one
-    /// record per part, `stride` bytes apart; the caller sets the `struct_size` of each. One call
-    /// may ask for every node of a graph as a part of its own, so the plugin should do work that
-    /// depends on the graph alone once per call.
+    /// order. `part_ends` holds for each part the index in `nodes` at which it ends. `out_costs`
+    /// holds one record per part, `stride` bytes apart; the caller sets the `struct_size` of each.
+    /// A call may have a part for every node of the graph, so the plugin should read the graph only
+    /// once per call.
     ///
     /// Optional. Thread-safe. Does not block. The host falls back to the rates in
     /// `polychip_device_info` if the call is null, if it returns `POLYCHIP_STATUS_UNSUPPORTED`, or,
@@ -180,9 +179,9 @@ pub struct polychip_plugin_table {
     /// Compiles a part to a blob. The part is a graph with its own numbering, made of nodes that
     /// `query_support` accepted.
     ///
-    /// Required. Thread-safe. May block for a long time. Of `graph`, only the constants' data
-    /// outlive the call; an executable may point to them, a blob must not. Returns
-    /// `POLYCHIP_STATUS_UNSUPPORTED` for a part that turns out not to fit.
+    /// Required. Thread-safe. May block for a long time. Only the data of the constants outlive the
+    /// call; an executable may point to them, a blob must not. Returns
+    /// `POLYCHIP_STATUS_UNSUPPORTED` for a part that the device cannot run.
     pub compile: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -195,8 +194,8 @@ pub struct polychip_plugin_table {
     /// Returns the bytes of a blob, for a cache. They contain no addresses, so that another process
     /// can load them.
     ///
-    /// Required. The bytes live as long as the blob and may be made on the first call. The host
-    /// does not call this after `load` took the blob.
+    /// Required. The bytes live as long as the blob; the plugin may make them in the first call.
+    /// The host does not make this call after it passed the blob to `load`.
     pub blob_bytes: Option<
         unsafe extern "C" fn(
             blob: *mut polychip_blob,
@@ -247,7 +246,7 @@ pub struct polychip_plugin_table {
     >,
     /// Destroys an executable.
     ///
-    /// Required. All fences of its runs have signalled before; the host may destroy them later.
+    /// Required. All fences of its runs have signalled. The host may destroy those fences later.
     /// Accepts null.
     pub executable_destroy: Option<unsafe extern "C" fn(executable: *mut polychip_executable)>,
 
@@ -292,14 +291,15 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Makes a range of the buffer readable or writable by the host (`POLYCHIP_ACCESS_*`, at least
-    /// one) and returns the address of its first byte. Cache maintenance for reading happens here.
+    /// Makes a range of the buffer readable, writable or both for the host (`POLYCHIP_ACCESS_*`),
+    /// and returns the address of its first byte. Does the cache maintenance that the host's reads
+    /// need.
     ///
     /// Required. May block. The address is valid until `buffer_end_access`; for 0 bytes, any
-    /// address will do. Bytes that the host does not write keep their value only if the access
-    /// includes reading. The host opens one range of a buffer at a time, and none while a run uses
-    /// the buffer. It starts no such run before `buffer_end_access`. A plugin may return
-    /// `POLYCHIP_STATUS_BAD_ARGUMENT` if the host breaks these rules.
+    /// address is valid. If the access does not include reading, bytes that the host does not write
+    /// become undefined. The host opens one range of a buffer at a time, and none while a run uses
+    /// the buffer. It starts no run that uses the buffer before `buffer_end_access`. If the host
+    /// breaks these rules, a plugin may return `POLYCHIP_STATUS_BAD_ARGUMENT`.
     pub buffer_begin_access: Option<
         unsafe extern "C" fn(
             buffer: *mut polychip_buffer,
@@ -310,8 +310,8 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Ends the access. Runs started afterwards see what the host wrote: cache maintenance for
-    /// writing happens here.
+    /// Ends the access. Does the cache maintenance that the host's writes need, so that later runs
+    /// see them.
     ///
     /// Required. May block.
     pub buffer_end_access:
@@ -321,12 +321,13 @@ pub struct polychip_plugin_table {
     /// Required. Accepts null.
     pub buffer_destroy: Option<unsafe extern "C" fn(buffer: *mut polychip_buffer)>,
 
-    /// Starts a run and returns its fence. Adds the run to the device's queue and returns; waits
-    /// neither for the device nor for `waits`.
+    /// Queues a run and returns its fence. Waits neither for the device nor for the fences in
+    /// `waits`.
     ///
-    /// Required. Thread-safe. Does not block. Several runs of one executable may be in flight. Runs
-    /// without a fence between them may end in any order. Allocates on the heap only if more runs
-    /// are in flight than ever before. A failed call starts nothing and returns no fence.
+    /// Required. Thread-safe. Does not block. Several runs of one executable may be in flight.
+    /// Unless one run waits for the fence of another, they may end in any order. Allocates on the
+    /// heap only if more runs are in flight than ever before. If the call fails, it starts no run
+    /// and returns no fence.
     pub execute: Option<
         unsafe extern "C" fn(
             executable: *mut polychip_executable,
@@ -353,9 +354,10 @@ pub struct polychip_plugin_table {
     /// `error`. Repeated calls return the same status.
     ///
     /// Required. Thread-safe. May block; 0 polls, and `UINT64_MAX` waits without limit. Returns
-    /// `POLYCHIP_STATUS_TIMEOUT` if the run has not ended; a run itself therefore never has that
-    /// status. The timeout counts on the machine's clock, or on `now_ns` if the device itself
-    /// follows that clock. A thread that has seen the run end also sees what the run wrote.
+    /// `POLYCHIP_STATUS_TIMEOUT` if the run has not ended, so a run itself never ends with that
+    /// status. The timeout counts on the machine's clock; for a device on virtual time, it counts
+    /// on `now_ns`. A thread that has seen the end of the run also sees everything that the run
+    /// wrote.
     pub fence_wait: Option<
         unsafe extern "C" fn(fence: *mut polychip_fence, timeout_ns: u64, error: *mut polychip_error) -> u32,
     >,
@@ -394,10 +396,9 @@ pub struct polychip_plugin_table {
     >,
     /// Reports what the device measured of a run that has ended.
     ///
-    /// Optional; null: the host learns nothing about the device's speed, and plans rely on
-    /// estimates. Thread-safe. Does not block. Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not
-    /// ended. For a run that was not measured, sets no bit or returns
-    /// `POLYCHIP_STATUS_UNSUPPORTED`.
+    /// Optional; null: the host cannot measure the device, and its plans rely on estimates.
+    /// Thread-safe. Does not block. Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not ended. If
+    /// the run was not measured, sets no bit of `valid`, or returns `POLYCHIP_STATUS_UNSUPPORTED`.
     pub fence_timing: Option<
         unsafe extern "C" fn(
             fence: *mut polychip_fence,
@@ -405,8 +406,8 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Writes the first `capacity` actual extents of an output port of a run that has ended, and
-    /// its rank.
+    /// Writes the actual extents of an output port of a run that has ended, at most `capacity` of
+    /// them, and its rank.
     ///
     /// Optional; required of a plugin whose ports state upper bounds. Thread-safe. Does not block.
     /// Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not ended.
@@ -437,7 +438,7 @@ pub struct polychip_plugin_table {
         ) -> u32,
     >,
     /// Lists the steps of a run that was started with `POLYCHIP_SUBMIT_STEPS` and has ended. Writes
-    /// the first `capacity` of them in order to `out_steps`, and their total number to `out_count`.
+    /// at most `capacity` of them, in order, to `out_steps`, and their total number to `out_count`.
     /// Repeated calls return the same steps.
     ///
     /// Since 1.2. Optional; null: steps are not measured. Thread-safe. Does not block. Records lie

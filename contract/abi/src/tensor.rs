@@ -15,14 +15,15 @@ pub const POLYCHIP_TENSOR_UPPER_BOUND: u32 = 2;
 pub const POLYCHIP_TENSOR_UNRANKED: u32 = 4;
 /// The data type is unknown: `dtype` has no meaning. Set together with `POLYCHIP_TENSOR_UNRANKED`.
 pub const POLYCHIP_TENSOR_UNTYPED: u32 = 8;
-/// A sequence or optional of tensors, packed into bytes: `dtype` is `POLYCHIP_DTYPE_U8`, and the
-/// one extent is the maximum number of bytes. Set together with `POLYCHIP_TENSOR_UPPER_BOUND`. A
-/// port of strings uses the same form (kind 1, a tensor). The packed form, little-endian:
+/// A sequence or optional of tensors, packed into bytes. `dtype` is `POLYCHIP_DTYPE_U8`, the rank
+/// is 1, and the extent is the maximum number of bytes. Set together with
+/// `POLYCHIP_TENSOR_UPPER_BOUND`. Tensors of strings at ports are packed in the same way, with kind
+/// 1. The packed form is little-endian:
 ///
-/// - u32 kind (0 nothing, 1 a tensor, 2 a sequence), u32 number of tensors that follow, u64 bytes
-///   of the whole;
-/// - per tensor: u32 `POLYCHIP_DTYPE_*`, u32 rank, as many u64 extents, u64 bytes of its elements,
-///   the elements as in `polychip_tensor`, and zeros up to a multiple of 8.
+/// - a header: u32 kind (0 nothing, 1 a tensor, 2 a sequence), u32 number of tensors, u64 total
+///   number of bytes
+/// - for each tensor: u32 `POLYCHIP_DTYPE_*`, u32 rank, a u64 per extent, u64 number of bytes of
+///   the elements, the elements as in `polychip_tensor`, and zeros up to a multiple of 8
 pub const POLYCHIP_TENSOR_CONTAINER: u32 = 16;
 
 /// No file backs the constant.
@@ -48,8 +49,8 @@ pub struct polychip_tensor {
     pub name: polychip_text,
     /// Quantisation, or null.
     pub encoding: *const polychip_encoding,
-    /// Elements of a constant, at an address of any alignment. They stay valid as long as an
-    /// executable that was loaded with the graph, and at least for the call.
+    /// Elements of a constant, at an address of any alignment. They are valid during the call and,
+    /// if the graph was passed to `load`, until that executable is destroyed.
     pub data: *const u8,
     /// Bytes of `data`.
     pub data_bytes: u64,

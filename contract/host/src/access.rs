@@ -1,8 +1,9 @@
 //! Host access to memory and buffers: a range that is open as bytes until its guard is dropped.
 //!
 //! Invariants:
-//! 1. Nothing else writes a range that a guard has open, and nothing reads a range that a guard has
-//!    open for writing. A copy may be read beside runs.
+//! 1. Nothing else writes a range that a guard has open, and nothing else reads a range that a
+//!    guard has open for writing. Runs may read memory while [`Memory::read_beside_runs`] has it
+//!    open.
 //! 2. Every access begun with the plugin is ended with it exactly once.
 
 #![allow(unsafe_code)]
@@ -120,8 +121,8 @@ impl Memory {
         Ok(AccessGuard::of_memory(self, write))
     }
 
-    /// Opens all of the memory for reading while runs may be reading it too. No run may be writing
-    /// it: it holds an input.
+    /// Opens all of the memory for reading, even while runs read it. Use it only for memory that no
+    /// run writes, such as that of an input.
     ///
     /// # Errors
     /// [`ErrorKind::InUse`] if the host has a writing access open.

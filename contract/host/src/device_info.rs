@@ -161,8 +161,9 @@ impl DeviceInfo {
         self.imports_dma_bufs && !self.imports_host_memory && !self.imports_memory_files
     }
 
-    /// Whether an anonymous file suits the device best: it imports nothing else, or it is not a CPU
-    /// and its driver may pass a file on to a place where an address has no meaning.
+    /// Whether an anonymous file suits the device best. It does if the device imports nothing else.
+    /// It also does if the device is not a CPU: its driver may need the memory in a process or chip
+    /// where an address of this process has no meaning.
     #[must_use]
     pub fn wants_memory_files(&self) -> bool {
         self.imports_memory_files && (!self.imports_host_memory || self.kind != DeviceKind::Cpu)

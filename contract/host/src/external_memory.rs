@@ -77,7 +77,7 @@ impl Memory {
         self.shared.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// The dma-buf, for others to use, if the memory is one.
+    /// The dma-buf, for other libraries or processes, if the memory is one.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[must_use]
     pub fn dma_buf_file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
@@ -85,11 +85,10 @@ impl Memory {
         self.shared.dma_buf.as_ref().map(AsFd::as_fd)
     }
 
-    /// Maps a dma-buf of at least `bytes` bytes, such as a camera frame. CPU access is announced to
-    /// the kernel.
+    /// Maps a dma-buf of at least `bytes` bytes, such as a camera frame. The host announces its CPU
+    /// accesses to the kernel.
     ///
-    /// # Errors
-    /// It is smaller, or cannot be mapped.
+    /// # Errors The dma-buf is smaller, or cannot be mapped.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn of_dma_buf(dma_buf: std::os::fd::OwnedFd, bytes: u64) -> Result<Memory> {
         let failed =

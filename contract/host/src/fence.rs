@@ -250,9 +250,9 @@ impl Fence {
         })
     }
 
-    /// Steps of a run that has ended and was to measure them
-    /// ([`Submission::measures_steps`](crate::Submission)); `None` if the device does not measure
-    /// them.
+    /// Steps of a run that has ended. The run must have been started with
+    /// [`Submission::measures_steps`](crate::Submission). `None` if the device does not measure
+    /// steps.
     ///
     /// # Errors
     /// The call failed.

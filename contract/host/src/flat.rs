@@ -21,7 +21,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A graph in the form that plugins read.
 pub struct FlatGraph {
-    /// One element. Vectors throughout, because moving a box would forbid the pointers into it.
+    /// One element. A vector and not a box, because moving a box would invalidate the pointers into
+    /// it.
     raw: Vec<abi::polychip_graph>,
     keep: Keep,
     /// Element type and extents (-1 for unknown, nothing for an unknown rank) of inputs, then outputs.
@@ -153,7 +154,7 @@ impl FlatGraph {
         })
     }
 
-    /// The same graph with its fingerprints, by which devices may key their own caches.
+    /// Adds the graph's fingerprints, which devices may use as keys of their own caches.
     #[must_use]
     pub fn with_fingerprints(mut self, structure: [u8; 32], content: [u8; 32]) -> FlatGraph {
         self.raw[0].structure_fingerprint = structure;

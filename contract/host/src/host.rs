@@ -27,7 +27,7 @@ pub struct Refusal {
     pub subject: String,
     /// Reason.
     pub reason: String,
-    /// Whether the plugin works, and only its chip is not there.
+    /// Whether the plugin itself works, but its chip is absent.
     pub is_absent_chip: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Builder {
     clock: Clock,
     store: Option<Arc<dyn Store>>,
     configuration: BTreeMap<String, BTreeMap<String, String>>,
-    /// For every plugin that has no string of its own for the key.
+    /// Strings for every plugin that has none of its own for the key.
     of_all: BTreeMap<String, String>,
 }
 

@@ -3,8 +3,9 @@
 //! Invariants:
 //! 1. Returned bytes keep their mapping, or their owner, alive. Nothing is read or copied before it
 //!    is accessed.
-//! 2. External data is opened only inside the model's folder, or the folder of the file that the model is a link to, after
-//!    links are resolved: in a download cache, model and weights are links into one folder. A model without a folder has none.
+//! 2. External data is opened only inside the model's folder or, if the model is a link, inside the
+//!    folder of its target, as in a download cache. Links are resolved before this check. A model
+//!    without a folder has no external data.
 //! 3. A pipe or device is read to its end, once; it has no descriptor to map.
 //!
 //! A mapped file must not be truncated while it is in use: the system would end the process. Models
@@ -26,12 +27,13 @@ use polychip_graph::onnx::ExternalData;
 #[derive(Debug)]
 pub struct MappedFile {
     bytes: Bytes,
-    /// None where it was read.
+    /// `None` if the file was read instead of mapped.
     file: Option<File>,
 }
 
 impl MappedFile {
-    /// Maps a file for reading. What cannot be mapped (a pipe, a device, a file of the system without a size) is read to its end.
+    /// Maps a file for reading. A file that cannot be mapped (a pipe, a device, a system file
+    /// without a size) is read to its end instead.
     ///
     /// # Errors
     /// The file cannot be opened or mapped, or is a folder.
@@ -103,10 +105,10 @@ fn read_at(bytes: &Bytes, file: Option<&MappedFile>, offset: usize, out: &mut [u
 #[derive(Debug)]
 pub struct ModelFolder {
     bytes: Bytes,
-    /// The file whose first byte is the model's first, where there is one.
+    /// The model's file, if the model starts at its first byte.
     file: Option<MappedFile>,
     folder: Option<PathBuf>,
-    /// The folder of the file that the model is a link to, where it is another one.
+    /// If the model is a link into another folder: that folder.
     resolved: Option<PathBuf>,
     external: Mutex<BTreeMap<String, MappedFile>>,
 }
@@ -242,8 +244,8 @@ impl ModelFolder {
     /// Maps a file beside the model, or beside the file that the model is a link to.
     ///
     /// # Errors
-    /// The file cannot be opened or mapped, it lies in neither folder once links are resolved, or the model has no
-    /// folder.
+    /// The file cannot be opened or mapped, it lies in neither folder after links are resolved, or
+    /// the model has no folder.
     pub fn open_external(&self, location: &str) -> io::Result<Bytes> {
         let folder = self.folder.as_ref().ok_or_else(|| {
             let words = "the model was given as bytes or an open file: it has no folder to look in";

@@ -5,8 +5,8 @@
 //!    reset ended, holds it for ever.
 //! 2. At any time the memory is used either by runs, or by one host writer, or by any number of
 //!    host readers.
-//! 3. From the first open CPU access to a dma-buf to the last, by the host or by a run of a device
-//!    that has its address, the kernel knows of it (`crate::dma_buf`).
+//! 3. The kernel is informed of every CPU access to a dma-buf (`crate::dma_buf`): those of the
+//!    host, and those of runs on a device that uses its address.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

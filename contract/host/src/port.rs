@@ -10,15 +10,15 @@ use polychip_ops::DType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Any will do.
+    /// Any layout is acceptable.
     Any,
     /// Row-major in the order of the ONNX shape.
     RowMajor,
     /// Channels last.
     ChannelsLast,
-    /// By the strides of the port.
+    /// As the port's strides state.
     Strided,
-    /// The vendor's own.
+    /// The vendor's own layout.
     Vendor,
 }
 

@@ -22,8 +22,8 @@ impl RunResources {
         }
     }
 
-    /// Retains the memory for ever, because only a reset ended the run: a thread or a chip that did
-    /// not return to the plugin may still write to it.
+    /// Keeps the memory until the process ends, because only a reset ended the run: a hung thread
+    /// or chip may still write to it.
     pub(crate) fn retain_memory(&self) {
         for buffer in self.buffers.iter().flatten() {
             if buffer.shared.is_mapped() {

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-/// A variable of the environment that names code to load, as `POLYCHIP_PLUGINS` does. `None` where it
-/// is unset, and in a program with more privileges than its caller (set-user-ID, set-group-ID or file
-/// capabilities), whose environment the caller chose.
+/// Value of an environment variable that names code to load, such as `POLYCHIP_PLUGINS`. `None` if
+/// it is unset. Also `None` in a program with more privileges than its caller (set-user-ID,
+/// set-group-ID or file capabilities), because the caller chose the environment.
 #[must_use]
 pub fn trusted_variable(name: &str) -> Option<OsString> {
     let value = std::env::var_os(name)?;

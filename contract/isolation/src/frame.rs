@@ -29,8 +29,8 @@ use crate::{message, shared_file};
 
 /// Largest record inside a message, in bytes; below the default socket buffer of 208 KiB.
 const INLINE: usize = 48 << 10;
-/// Descriptors that the kernel lets a message carry. With room for all, a message whose descriptors
-/// were cut came to a process without free descriptors.
+/// Largest number of descriptors in a message, by the kernel. The receiver has room for all of
+/// them, so if some are missing, this process had no free descriptors.
 const KERNEL_DESCRIPTORS: usize = 253;
 
 const IN_MESSAGE: u8 = 0;
@@ -43,7 +43,7 @@ pub(crate) enum Broken {
     Closed,
     /// Nothing came in time.
     TimedOut,
-    /// What came is no record.
+    /// The message is not a record.
     Malformed(String),
     /// A message came, but this process has no free descriptors for those that came with it.
     NoDescriptors,
@@ -60,8 +60,8 @@ pub(crate) struct Channel {
     send: SendFlags,
 }
 
-/// Longest look for an answer before sleeping: about what waking a sleeping core takes, measured at
-/// 40 µs on two virtual cores.
+/// Longest time to poll for an answer before sleeping: about the time to wake a sleeping core,
+/// which was 40 µs on two virtual cores.
 const SPIN: Duration = Duration::from_micros(40);
 
 /// Two connected ends.
@@ -93,8 +93,8 @@ impl Channel {
         self
     }
 
-    /// Lets short answers come without a sleep, unless this machine has only one core, which the
-    /// other process needs.
+    /// Polls before sleeping, so that short answers arrive sooner. Has no effect on a machine with
+    /// one core, which the other process needs.
     pub(crate) fn spinning(mut self) -> Channel {
         if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
             self.spin = SPIN;

@@ -6,11 +6,12 @@ use std::time::Duration;
 /// Limits on the plugin's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest that loading, compiling or opening may take; then the process is ended.
+    /// Longest time for starting the process and for the calls `create`, `device_open`,
+    /// `query_support`, `compile`, `blob_bytes` and `load`. After that, the process is killed.
     pub long_call: Duration,
-    /// Longest that any other call may take; then the process is ended.
+    /// Longest time for any other call. After that, the process is killed.
     pub call: Duration,
-    /// Deaths after which the plugin is no longer restarted in this process.
+    /// Number of deaths after which this app no longer restarts the plugin.
     pub deaths: u32,
 }
 
@@ -51,7 +52,7 @@ impl Isolated {
     /// it, else beside `library`. The path is absolute.
     ///
     /// # Errors
-    /// The program is in none of these places; the text names them.
+    /// The program is in none of these places. The text lists them.
     pub fn find_program(library: &std::path::Path) -> Result<PathBuf, String> {
         let name = format!("{}{}", crate::PROGRAM, std::env::consts::EXE_SUFFIX);
         if let Some(path) = crate::trusted_variable("POLYCHIP_PLUGIN_HOST").map(PathBuf::from) {

@@ -13,7 +13,7 @@ use crate::graph_record::{EncodingRecord, GraphRecord};
 /// Version of these records. Both programs are built from one tree; a difference is refused.
 pub(crate) const VERSION: u32 = 1;
 
-/// What one process receives from the other.
+/// A record that one process receives from the other.
 pub(crate) trait Received: DeserializeOwned {
     /// Largest accepted record, in bytes: what an honest sender may need.
     const MOST_BYTES: u64;
@@ -76,7 +76,7 @@ pub(crate) const OPTIONAL: [&str; 13] = [
     "fence_steps",
 ];
 
-/// What the child says first.
+/// The child's first message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub version: u32,
@@ -382,14 +382,14 @@ pub(crate) struct StepRecord {
     pub moved_bytes: u64,
 }
 
-/// What the child tells without being asked, on the event socket.
+/// A message that the child sends without a request, on the event socket.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// The run of this slot has ended, and the host had asked to be told.
     Ended { slot: u32 },
 }
 
-/// What the plugin asks of the host's services, on the service socket.
+/// A request of the plugin to the host's services, on the service socket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Service {
     /// Not answered.

@@ -61,7 +61,7 @@ pub fn greet_failure(reason: &str) -> Result<(), String> {
 }
 
 /// Serves the plugin of `table` to the process that started this one. Returns when that process
-/// closes the control socket; the caller ends this process then, without more ado.
+/// closes the control socket. The caller must then end this process at once.
 ///
 /// # Errors
 /// There is no host, or it breaks the protocol.

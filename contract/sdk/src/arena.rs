@@ -1,17 +1,19 @@
-//! Offsets in an arena: each piece of memory is placed at the lowest free offset, in the best of
-//! several orders.
+//! Offsets of pieces of memory in an arena. Each piece gets the lowest offset that is free while it
+//! lives. Several orders of the pieces are tried, and the smallest arena is used.
 //!
 //! Invariants:
 //! 1. Two pieces that live at the same step never overlap; each starts at a multiple of the
 //!    alignment.
 //! 2. The same pieces yield the same offsets.
-//! 3. No arena is smaller than [`bound`]. None is larger than if the pieces were placed by
-//!    decreasing size, up to a number of pieces that no network reaches.
+//! 3. An arena is never smaller than [`bound`], and never larger than the one for the order by
+//!    decreasing size. (The latter does not hold beyond a number of pieces that no network
+//!    reaches.)
 //!
 //! Not here: the pieces and their lifetimes (a plugin's lowering), the memory itself.
 
-/// How many neighbours are looked at for gaps, in all orders together: networks have thousands of pieces and need a
-/// thousandth of it. What is placed beyond goes to the end.
+/// Limit on the number of neighbours that the search for gaps examines, over all orders. Networks
+/// have thousands of pieces and need a thousandth of it. Beyond the limit, pieces are placed at the
+/// end.
 const LOOKS: usize = 1 << 28;
 
 /// A piece of memory that lives from step `first` to step `last`, both included.
@@ -62,8 +64,8 @@ pub fn plan(pieces: &[Piece], align: u64) -> Option<(Vec<u64>, u64)> {
     best.filter(|(_, total)| *total <= isize::MAX as u64)
 }
 
-/// A lower bound of every arena for `pieces`: the most bytes alive at one step; `None` if it
-/// exceeds `u64`.
+/// Lower bound on the size of an arena for `pieces`: the most bytes that live at the same step.
+/// `None` if it exceeds `u64`.
 ///
 /// # Panics
 /// If `align` is 0.

@@ -59,7 +59,7 @@ impl Blob for Vec<u8> {
 
 /// Source of an executable.
 pub enum LoadedFrom<B> {
-    /// A blob just compiled by this instance; its memory may be kept.
+    /// A blob just compiled by this instance. `load` may keep its memory.
     Blob(B),
     /// Bytes of a cached blob, valid as long as the executable.
     Bytes(Constant),
@@ -76,7 +76,7 @@ pub struct LoadSource<'a, B> {
 }
 
 impl<B: std::ops::Deref<Target = [u8]>> LoadSource<'_, B> {
-    /// The part and the blob's bytes, for plugins that cannot load a blob without its part.
+    /// Returns the part and the blob's bytes, for plugins that cannot load a blob without its part.
     ///
     /// # Errors
     /// The host passed no part.

@@ -29,7 +29,7 @@ pub struct BlobWriter<'a> {
 }
 
 impl<'a> BlobWriter<'a> {
-    /// An empty blob of this build.
+    /// Starts a blob of this build, without sections.
     #[must_use]
     pub fn new(build_id: &'a str) -> BlobWriter<'a> {
         BlobWriter {

@@ -4,7 +4,7 @@ use polychip_abi as abi;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Estimated cost of one run of a part; `None` if there is no estimate.
+/// Estimated cost of one run of a part. A figure is `None` if there is no estimate for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Time of one run, without launch, in nanoseconds.

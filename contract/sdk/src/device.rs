@@ -33,7 +33,8 @@ pub enum Preemption {
     None,
     /// Between two of its commands.
     Commands {
-        /// Longest time until the part has yielded, in nanoseconds; `None` without a bound that holds for all parts.
+        /// Longest time until the part has yielded, in nanoseconds; `None` if no bound holds for
+        /// all parts.
         bound_ns: Option<NonZeroU64>,
     },
     /// At any time.
@@ -107,8 +108,8 @@ pub struct DeviceInfo {
     pub switch_ns: u64,
 }
 
-/// Formats what affects a device's speed: entries `key=value`, sorted by key. Blanks in values
-/// become `_`.
+/// Formats [`DeviceInfo::settings`]: entries `key=value`, sorted by key. Spaces in values become
+/// `_`.
 ///
 /// ```
 /// assert_eq!(polychip_sdk::settings([("tune", "off".into()), ("cores", "0 1".into())]), "cores=0_1 tune=off");
@@ -131,7 +132,8 @@ pub struct OperatingPoint {
     pub power_mw: u64,
 }
 
-/// Optional calls that a plugin offers; the others are null in its table.
+/// Optional calls that a plugin offers. The fields are named after the calls; a call whose field is
+/// `false` is null in the plugin's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // each field is the call of that name
 pub struct Offers {
@@ -277,7 +279,8 @@ pub trait Device: Send + Sync + Sized + 'static {
 }
 
 impl DeviceInfo {
-    /// A device of this kind and name that imports only host memory, without known limits.
+    /// The description of a device of this kind and name that imports only host memory and has no
+    /// known limits.
     #[must_use]
     pub fn new(kind: DeviceKind, name: impl Into<String>) -> DeviceInfo {
         DeviceInfo {

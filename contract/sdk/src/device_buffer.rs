@@ -58,9 +58,10 @@ pub trait Side: Send + Sync + 'static {
 
 /// A buffer with a host side and a device side. Thread-safe.
 pub struct DeviceBuffer<S: Side> {
-    /// Bytes that the contract knows of.
+    /// Size as the host sees it, in bytes.
     bytes: usize,
-    /// With the number of the opening that it was made for; before the memory, which outlives it.
+    /// The device's side, with the number of the opening that it was made for. Declared before the
+    /// memory, so that it is dropped first.
     view: Mutex<Option<(u64, Arc<S::Piece>)>>,
     side: S,
     host: HostBuffer,
@@ -79,7 +80,8 @@ pub struct DeviceBuffer<S: Side> {
 }
 
 impl<S: Side> DeviceBuffer<S> {
-    /// Bytes that kernels may write behind the end of memory that is a buffer's own: a whole vector of theirs.
+    /// Kernels may write a whole vector at the end of memory that the buffer owns. That memory is
+    /// therefore rounded up to a multiple of this size, in bytes.
     const ROUND: u64 = 256;
 
     /// Makes a buffer over the first `bytes` bytes of `host`, which it owns. With `mirrored`, the
@@ -203,7 +205,7 @@ impl<S: Side> DeviceBuffer<S> {
         Ok(())
     }
 
-    /// As `refresh`, before a write: discarded contents are no error then.
+    /// As `refresh`, before a write: contents that a reset discarded are then not an error.
     fn refresh_what_is_left(&self) -> Result<()> {
         match self.refresh() {
             Err(error) if error.kind() == ErrorKind::DeviceLost => {

@@ -131,7 +131,7 @@ pub trait Fence: Send + Sync + Sized + 'static {
         Err(Error::unsupported("runs cannot be cancelled"))
     }
 
-    /// A sync file that the caller closes.
+    /// Returns a sync file, which the caller closes.
     ///
     /// # Errors
     /// There is no such file.

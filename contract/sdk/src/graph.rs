@@ -95,10 +95,9 @@ impl<'a> GraphView<'a> {
         self.raw.node_count as usize
     }
 
-    /// A node.
+    /// Returns a node.
     ///
-    /// # Panics
-    /// If there is no such node.
+    /// # Panics There is no such node.
     #[must_use]
     pub fn node(&self, index: usize) -> NodeView<'a> {
         NodeView {
@@ -121,10 +120,9 @@ impl<'a> GraphView<'a> {
         self.raw.tensor_count as usize
     }
 
-    /// A tensor.
+    /// Returns a tensor.
     ///
-    /// # Panics
-    /// If there is no such tensor.
+    /// # Panics There is no such tensor.
     #[must_use]
     pub fn tensor(&self, index: u32) -> TensorView<'a> {
         TensorView {
@@ -313,7 +311,8 @@ impl<'a> NodeView<'a> {
     /// defaults of the op table.
     ///
     /// # Errors
-    /// If the attributes do not fit the op, for example because they are from a later contract version.
+    /// The attributes do not fit the op, for example because they are from a later contract
+    /// version.
     pub fn operator(&self) -> Result<Operator, InferError> {
         Operator::decode(self.op(), &self.attributes())
     }
@@ -425,13 +424,13 @@ impl<'a> BodyView<'a> {
 /// Kind of fusion of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GroupKind {
-    /// Convolution with bias, activation or residual sum behind it.
+    /// Convolution followed by bias, activation or residual sum.
     Conv,
-    /// Matrix product with bias, activation or residual sum behind it.
+    /// Matrix product followed by bias, activation or residual sum.
     MatMul,
     /// A chain of elementwise ops.
     Elementwise,
-    /// Residual sum with the normalisation behind it.
+    /// Residual sum followed by its normalisation.
     Normalisation,
     /// A kind from a later version of the contract.
     Other,
@@ -524,7 +523,7 @@ impl<'a> AttributeView<'a> {
         })
     }
 
-    /// The value, owned.
+    /// Copies the value.
     #[must_use]
     pub fn value(&self) -> AttrValue {
         let list = self.raw.flags & abi::POLYCHIP_ATTRIBUTE_LIST != 0 || self.raw.count != 1;
@@ -721,7 +720,7 @@ impl<'a> EncodingView<'a> {
         DType::from_code(self.raw.real_dtype).expect(CHECKED)
     }
 
-    /// The same, owned.
+    /// Copies the encoding.
     #[must_use]
     pub fn to_owned(&self) -> Encoding {
         Encoding {

@@ -312,8 +312,8 @@ impl HostBuffer {
         })
     }
 
-    /// Calls `used` with the address of a range, as a CPU access that the kernel knows of if the
-    /// memory is a dma-buf.
+    /// Calls `used` with the address of a range. If the memory is a dma-buf, announces the CPU's
+    /// access to the kernel.
     fn access_by_cpu(
         &self,
         access: Access,

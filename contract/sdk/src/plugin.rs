@@ -32,7 +32,8 @@ macro_rules! build_id {
 /// A plugin instance. Dropping it ends the instance, and must join every thread that uses the host's
 /// services.
 pub trait Plugin: Send + Sync + Sized + 'static {
-    /// Type of all its devices. A common type lets one device wait for another's fences.
+    /// Type of all its devices. Because they share a type, a device can wait for the fences of
+    /// another one.
     type Device: Device;
     /// Identity, read before any code of the plugin runs.
     const INFO: PluginInfo;

@@ -4,7 +4,7 @@
 //! `prost::encoding` writes the same numbers, but prost hides that module from its documentation,
 //! and a plugin would depend on prost for two short functions.
 
-/// A message in the making.
+/// A message being written.
 ///
 /// ```
 /// use polychip_sdk::protobuf::Message;

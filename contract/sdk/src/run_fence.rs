@@ -10,7 +10,8 @@ use polychip_abi::POLYCHIP_MAX_RANK;
 
 use crate::{Error, ErrorKind, Fence, NO_TIMEOUT, Result, SignalCallback, Step, Timing};
 
-/// Outputs with upper bounds, and calls at the end, for which nothing is allocated, not even at the first use.
+/// Number of actual output shapes, and of callbacks, for which nothing is allocated even at first
+/// use.
 const USUAL_SHAPES: usize = 4;
 const USUAL_CALLBACKS: usize = 4;
 
@@ -58,7 +59,8 @@ impl RunFence {
         }
     }
 
-    /// Resets a fence without other holders, so that it can signal again. Keeps its allocations.
+    /// Resets the fence, so that it can signal again, and keeps its allocations. `&mut` ensures
+    /// that nothing else holds it.
     pub fn renew(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.result = None;

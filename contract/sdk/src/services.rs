@@ -165,7 +165,8 @@ impl HostServices {
         }
     }
 
-    /// A configuration string.
+    /// Returns the configuration string of this plugin for `key`; `None` if it is not set. A user
+    /// sets it with `--set PLUGIN.KEY=VALUE` or `Builder::configure`.
     #[must_use]
     pub fn configuration(&self, key: &str) -> Option<String> {
         let read = self.table.configuration?;

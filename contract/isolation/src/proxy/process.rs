@@ -30,8 +30,8 @@ use crate::message::{Answer, Control, ExecuteRecord, Reply, Request};
 /// Destroyed fences that are reported at once rather than with the next run.
 const MOST_DESTROYED: usize = 64;
 
-/// How long a killed process may take to end. One that takes longer hangs in a driver of the kernel, and
-/// is given up.
+/// Time limit for a killed process to end. A process that exceeds it hangs in a kernel driver and
+/// is left behind.
 pub(super) const KILL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Longest text of a wrong reply in a message, in bytes.
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     pub(super) execute: ExecuteRecord,
 }
 
-/// What a run of a slot is.
+/// The run that uses a slot.
 #[derive(Default)]
 struct RunSlot {
     callbacks: Vec<SignalCallback>,
@@ -186,7 +186,8 @@ impl Process {
         lock(&self.death).clone()
     }
 
-    /// Whether it is of no use: dead, about to be, or that of the process from which this one was forked.
+    /// Whether the process is lost: it is dead, it is being killed, or it belongs to the process
+    /// from which this one was forked.
     pub(super) fn is_lost(&self) -> bool {
         self.is_foreign() || lock(&self.death).is_some() || lock(&self.verdict).is_some()
     }

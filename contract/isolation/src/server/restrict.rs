@@ -10,13 +10,12 @@ use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 /// The first descriptor behind standard input, output and error.
 const FIRST: i32 = 3;
 
-/// Most files that are permitted: systemd's default for the hard limit. Where that is a thousand million, as in
-/// some containers, programs that close every possible descriptor take minutes.
+/// Largest permitted number of open files: systemd's default for the hard limit. In some containers
+/// the hard limit is 1e9; programs that close every possible descriptor then take minutes.
 const MOST_FILES: u64 = 524_288;
 
-/// Takes from this process what a plugin does not need: new privileges through `exec`, descriptors of
-/// the app, and a life beyond that of the host's thread that watches it. Call it first, before
-/// anything is opened.
+/// Restricts this process before it opens anything: it gets no new privileges through `exec`,
+/// closes the app's descriptors, and ends with the host's thread that watches it. Call it first.
 ///
 /// # Errors
 /// The process that started this one has ended.

@@ -20,7 +20,7 @@ use polychip_abi::polychip_error;
 use crate::raw;
 use crate::{Error, ErrorKind, Result};
 
-/// Runs an entry; the result as a status, with the error record filled.
+/// Runs an entry, returns its result as a status, and fills the error record.
 pub(super) unsafe fn entry(error: *mut polychip_error, call: impl FnOnce() -> Result<()>) -> u32 {
     let failure = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => return abi::POLYCHIP_STATUS_OK,

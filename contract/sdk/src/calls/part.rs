@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn estimate<D: Device>(
     }
 }
 
-/// The nodes of each part, of those of all parts and the places where the parts end.
+/// Splits `nodes`, the nodes of all parts, into those of each part.
 fn parts_of<'a>(nodes: &'a [u32], ends: &[u64]) -> Result<Vec<&'a [u32]>> {
     let mut begin = 0;
     ends.iter()

@@ -12,7 +12,8 @@ use crate::{Error, Result};
 
 /// Graphs inside graphs beyond this depth are refused: a pointer cycle would have no end.
 const MAX_DEPTH: usize = 32;
-/// Nodes and tensors in all, bodies included: a body shared twice per level would have no end either.
+/// Limit on nodes and tensors in total, bodies included: if each level contained the next one
+/// twice, the total would grow without end.
 const MAX_ITEMS: u64 = 1 << 26;
 
 /// Work left in one check.
@@ -142,7 +143,7 @@ unsafe fn groups(raw: &abi::polychip_graph, nodes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks a tensor of a graph; whether it is a constant.
+/// Checks a tensor of a graph, and returns whether it is a constant.
 ///
 /// # Safety
 /// As for [`GraphView::new`].

@@ -77,11 +77,10 @@ impl Constant {
 
     /// Passes the bytes in order to a callback, in pieces of this many bytes; the last piece may be shorter.
     ///
-    /// The bytes are read from the constant's file if there is one. Read through the mapping, they would count
-    /// towards the process's memory, beside their packed copy.
+    /// If the constant has a file, its bytes are read from there. Read through the mapping, they
+    /// would count towards the process's memory, in addition to their packed copy.
     ///
-    /// # Panics
-    /// If a piece has no bytes.
+    /// # Panics `piece` is 0.
     pub fn pieces(&self, piece: usize, mut each: impl FnMut(&[u8])) {
         assert!(piece > 0, "a piece of no bytes");
         let bytes = self.bytes();

@@ -10,10 +10,10 @@ use super::schema::{ADDRESS, EXTERNAL, field};
 use super::wire::Wire;
 use crate::{EncodingKind, EncodingView, Error, Result, TensorView};
 
-/// How far bytes without a sign are moved to have one.
+/// Shift from unsigned to signed bytes.
 const SIGN: i32 = 128;
 
-/// What a tensor's elements are in the model.
+/// Element type of a tensor in the model.
 pub(super) fn stored_dtype(tensor: &TensorView<'_>, quantised: Quantised) -> DType {
     let real = tensor.encoding().map(|encoding| encoding.real_dtype());
     match (tensor.dtype(), real) {

@@ -1,4 +1,4 @@
-//! Numbers of ONNX's messages, and words that readers know.
+//! Field numbers and constants of ONNX's messages.
 
 /// Field numbers of ONNX's messages.
 pub(super) mod field {
@@ -46,7 +46,7 @@ pub(super) mod field {
     pub(in super::super) const PAIR_VALUE: u32 = 2;
 }
 
-/// Kinds of attribute, as `ATTRIBUTE_TYPE` says them.
+/// Kinds of attribute: the values of `AttributeType`.
 pub(super) mod kind {
     pub(in super::super) const FLOAT: i64 = 1;
     pub(in super::super) const INT: i64 = 2;
@@ -58,7 +58,7 @@ pub(super) mod kind {
     pub(in super::super) const TEXTS: i64 = 8;
 }
 
-/// `TENSOR_LOCATION` of a tensor whose elements stand elsewhere.
+/// `DataLocation` of a tensor whose elements are not in the model.
 pub(super) const EXTERNAL: i64 = 1;
-/// Location that says: the offset is an address of this process.
+/// Location for which readers take the offset as an address in this process.
 pub(super) const ADDRESS: &str = "*/_ORT_MEM_ADDR_/*";

@@ -20,7 +20,8 @@ use crate::{BodyView, EncodingView, Error, GraphView, NodeView, Result, TensorVi
 /// Bodies in bodies are checked to be fewer when the view is made; decompositions are not nested deeper.
 const DEEPEST: usize = 32;
 
-/// The nodes of a model: all of a graph, or one, whose model does not depend on where it stands.
+/// The nodes of a model: all of a graph, or one. The model of one node does not depend on its place
+/// in the graph.
 pub(super) enum Nodes {
     All,
     One(u32),
@@ -111,17 +112,17 @@ const ML: &str = "ai.onnx.ml";
 /// The names of one graph.
 struct Scope<'g, 'a> {
     graph: &'g GraphView<'a>,
-    /// What names of this graph begin with.
+    /// Prefix of all names in this graph.
     prefix: String,
-    /// Tensors that have a name of the graph around, or one of the model's inputs.
+    /// Names of tensors that are inputs of the model or belong to the outer graph.
     names: BTreeMap<u32, String>,
-    /// Numbers of tensors in names, where they are not those of the graph.
+    /// Numbers for the names of tensors, if they differ from the indices in the graph.
     numbers: BTreeMap<u32, u32>,
     /// The only node that is written; it is named as the first.
     one: Option<u32>,
     /// Constants that are written.
     constants: BTreeSet<u32>,
-    /// Encoded tensors that are dequantised.
+    /// Encoded tensors whose dequantised values are already written.
     reals: BTreeSet<u32>,
 }
 
@@ -195,7 +196,7 @@ fn drawn(node: &NodeView<'_>) -> bool {
 }
 
 impl<'a> Writer<'a, '_> {
-    /// The encoding of a port that stands as f32 in the model.
+    /// The encoding of a port that is f32 in the model.
     fn faked<'v>(&self, tensor: &TensorView<'v>) -> Option<EncodingView<'v>> {
         tensor
             .encoding()
@@ -521,7 +522,7 @@ impl<'a> Writer<'a, '_> {
     }
 }
 
-/// What a node leaves to its defaults.
+/// The attributes that a node omits, with their defaults.
 fn defaults(node: &NodeView<'_>) -> Vec<(Attr, AttrValue)> {
     if node.op() == Op::Custom {
         return Vec::new();
