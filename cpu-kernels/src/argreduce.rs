@@ -1,8 +1,8 @@
 //! ArgMin, ArgMax, Hardmax and OneHot.
 //!
 //! 1. A tensor is `[outer, n, inner]`, where `n` is the axis.
-//! 2. Ties go to the first or the last element, as [`ArgRule`] says. [`argreduce`] takes NaN for the extreme, as NumPy does;
-//!    [`hardmax`] never does.
+//! 2. Ties go to the first or the last element, as [`ArgRule`] says. [`argreduce`] treats NaN as
+//!    the extreme, as NumPy does; [`hardmax`] never does.
 //!
 //! Not here: prefix sums and products ([`crate::scan`]), the k largest ([`crate::top_k`]).
 #![allow(unsafe_code)]
@@ -42,12 +42,12 @@ extremes! {
     i64: i64::MIN, i64::MAX, |_| false;
 }
 
-/// The element that is searched for along an axis.
+/// Which element [`argreduce`] finds along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArgRule {
-    /// The largest, else the least.
+    /// Find the largest element, else the smallest.
     pub largest: bool,
-    /// The last of equal elements, else the first.
+    /// Ties go to the last element, else to the first.
     pub last: bool,
 }
 
@@ -340,7 +340,8 @@ impl Kernel for Hard<'_> {
     }
 }
 
-/// `y[o, d, i]` is `on` where `d` is the index of `[o, i]`, counted from the end where negative, else `off`.
+/// `y[o, d, i]` is `on` if `d` is the index at `[o, i]` (a negative index counts from the end),
+/// else `off`.
 ///
 /// # Panics
 /// If a length is not that of its shape.

@@ -2,9 +2,9 @@
 //!
 //! 1. Operands are read and written through strides: no head is ever copied or transposed in memory, except for
 //!    packing its keys and its values into panels, once per head and chunk; a few queries need no packing.
-//! 2. A query that may see no key gives zeros; a NaN among its scores gives NaN.
-//! 3. Scores, mask, maximum, exponentials and their sum are `f32` whatever the operands are; weights are rounded to
-//!    the operands' elements after they were divided by their sum.
+//! 2. The result of a query that sees no key is zeros; a NaN among its scores gives NaN.
+//! 3. Scores, mask, maximum, exponentials and their sum are `f32` whatever the operands are;
+//!    weights are divided by their sum and then rounded to the operands' element type.
 //!
 //! Attention over a KV cache and new positions has a plan of its own, [`CachedAttentionPlan`].
 //!
@@ -34,7 +34,8 @@ const BLOCK: usize = 4096;
 /// Multiplications below which a step is left to one thread (about 5 µs).
 const ONE_THREAD: usize = 250_000;
 
-/// Where the heads of an operand lie, in elements; values of a row are neighbours. A stride of 0 repeats the operand.
+/// The strides of an operand's heads, in elements; the values of a row are contiguous. A stride of
+/// 0 repeats the operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeadStrides {
     /// Between batch entries.
@@ -103,15 +104,15 @@ pub struct AttentionParams {
     pub batch: usize,
     /// Heads of the queries.
     pub heads: usize,
-    /// KV heads. `heads` is a multiple of their number; neighbouring query heads share one.
+    /// KV heads; `heads` is a multiple of this number. Neighbouring query heads share a KV head.
     pub kv_heads: usize,
     /// Queries of each head.
     pub queries: usize,
     /// Keys of each head.
     pub keys: usize,
-    /// Values of a query and of a key.
+    /// Elements of a query and of a key.
     pub size: usize,
-    /// Values of a value, and of a result.
+    /// Elements of a value and of a result.
     pub value_size: usize,
     /// Strides of the queries.
     pub q: HeadStrides,
@@ -127,16 +128,17 @@ pub struct AttentionParams {
     pub scale: f32,
     /// Limit `c` of the scores, `c · tanh(score / c)`; 0 for none.
     pub softcap: f32,
-    /// Keys before the first query's own.
+    /// Number of keys before the first query's own key.
     pub past: usize,
-    /// How many keys before its own a query sees, where limited.
+    /// Number of keys before its own that a query sees, if limited.
     pub left: Option<usize>,
-    /// How many keys behind its own a query sees, where limited: 0 for causal attention.
+    /// Number of keys after its own that a query sees, if limited; 0 for causal attention.
     pub right: Option<usize>,
 }
 
 impl AttentionParams {
-    /// Attention of one shape of heads, which lie outside of the rows, without a mask.
+    /// Attention without a mask over dense operands, with heads outside the rows
+    /// ([`HeadStrides::heads_outside`]).
     #[must_use]
     pub const fn dense(batch: usize, heads: usize, queries: usize, keys: usize, size: usize) -> Self {
         let strides = HeadStrides::heads_outside(heads, keys, size);
@@ -212,13 +214,14 @@ impl AttentionPlan {
         self.needed
     }
 
-    /// Whether the operands are read where they lie, because the queries are few.
+    /// Whether the operands are read in place, without packing, because there are few queries.
     #[must_use]
     pub fn is_for_few_queries(&self) -> bool {
         self.few.is_some()
     }
 
-    /// Plans an attention whose operands are of `elements`; its result is of them or of `f32`.
+    /// Plans an attention whose operands have this element type; the result has the same type or
+    /// `f32`.
     ///
     /// # Errors
     /// If `heads` is no multiple of `kv_heads`, two results share an element, or a size does not fit the address

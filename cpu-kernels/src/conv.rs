@@ -1,4 +1,5 @@
-//! Convolutions of channels-last images: indirect products by row pointers, no image is ever unfolded.
+//! Convolutions of channels-last images: indirect products through row pointers, without unfolding
+//! the image.
 //!
 //! 1. Images are `[batch, depth, height, width, channels]`; fewer spatial dimensions are given as leading ones.
 //! 2. A tap outside the image reads a row of zeros.
@@ -45,7 +46,7 @@ pub(crate) fn padded(window: &Window) -> Option<[usize; 3]> {
     Some(size)
 }
 
-/// A convolution with constant weights, worked out once.
+/// A convolution with constant weights, planned for its shape.
 ///
 /// ```
 /// use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
@@ -110,8 +111,8 @@ impl ConvPlan {
         }
     }
 
-    /// Plans a convolution of `f32` by a given algorithm; the direct one where the algorithm does not
-    /// [fit](Algorithm::fits).
+    /// Plans a convolution of `f32` with a given algorithm, or with the direct one if the algorithm
+    /// does not [fit](Algorithm::fits).
     ///
     /// # Errors
     /// As [`of`](Self::of).
@@ -199,8 +200,8 @@ impl ConvPlan {
         })
     }
 
-    /// The same convolution of an input in ONNX order, `[batch, channels, depth, height, width]`, where this one copies
-    /// its input anyway.
+    /// The same convolution for an input in ONNX order, `[batch, channels, depth, height, width]`.
+    /// `None` unless this plan copies its input anyway.
     #[must_use]
     pub fn planar(&self) -> Option<Self> {
         let Kind::Merged(_) = self.kind else {
@@ -232,15 +233,15 @@ impl ConvPlan {
         &self.params
     }
 
-    /// Whether an input of `f32` is taken too, where the product is of `bf16`: the image of a few channels is copied
-    /// anyway.
+    /// Whether a product of `bf16` also accepts an input of `f32`, because an image of few channels
+    /// is copied anyway.
     #[must_use]
     pub fn reads_f32(&self) -> bool {
         self.elements == Elements::F32 || matches!(self.kind, Kind::Merged(_) | Kind::Planar(_))
     }
 
-    /// Floats of the packed weights. It depends on the elements, the parameters, [`Isa::code`] and
-    /// [`Algorithm::code`] alone, as does their layout.
+    /// Length of the packed weights in floats. Length and layout depend only on the element type,
+    /// the parameters, [`Isa::code`] and [`Algorithm::code`].
     #[must_use]
     pub fn packed_len(&self) -> usize {
         match &self.kind {
@@ -252,7 +253,7 @@ impl ConvPlan {
         }
     }
 
-    /// Multiply-adds of a run, those of what is padded included.
+    /// Multiply-adds of a run, padding included.
     #[must_use]
     pub fn multiply_adds(&self) -> usize {
         let window = &self.params.window;
@@ -269,7 +270,7 @@ impl ConvPlan {
         rows.saturating_mul(self.params.batch).saturating_mul(packed)
     }
 
-    /// Whether each output channel is made of one input channel alone, or of a few, by a kernel of its own.
+    /// Whether a depthwise kernel computes each output channel from one or a few input channels.
     #[must_use]
     pub fn is_depthwise(&self) -> bool {
         matches!(self.kind, Kind::Depthwise(_))
@@ -476,8 +477,9 @@ impl ConvPlan {
         }
     }
 
-    /// As [`run`](Self::run), where residual and output are parts of the same wider image: `image` starts at the
-    /// residual's first channel, and the output's lies `first` elements behind it.
+    /// Like [`run`](Self::run), for a residual and an output that are parts of the same wider
+    /// image: `image` starts at the residual's first channel, and the output's first channel is
+    /// `first` elements after it.
     ///
     /// # Panics
     /// If a slice is too short for its shape, the parts overlap, or scratch is shorter than

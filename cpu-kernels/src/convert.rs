@@ -2,8 +2,8 @@
 //! encode them.
 //!
 //! Invariants:
-//! 1. Rounding is to nearest even; integers saturate where they encode reals; otherwise floats are truncated to
-//!    integers.
+//! 1. Rounding is to nearest even; integers that encode reals saturate; otherwise floats are
+//!    truncated to integers.
 //! 2. Plain loops over slices are compiled for each instruction set.
 //!
 //! Not here: arithmetic in 16 bits.
@@ -19,11 +19,11 @@ use crate::{Isa, ThreadPool};
 
 pub use scaled::{Integer, Scales, dequantise, quantise};
 
-/// A float of 16 bits.
+/// A 16-bit float.
 pub trait Half: Copy + Send + Sync + 'static {
     /// `y[i] = x[i]`, exactly.
     fn widen(isa: Isa, pool: &ThreadPool, x: &[Self], y: &mut [f32]);
-    /// `y[i]` is the float of 16 bits nearest to `x[i]`.
+    /// `y[i]` is the 16-bit float nearest to `x[i]`.
     fn narrow(isa: Isa, pool: &ThreadPool, x: &[f32], y: &mut [Self]);
 }
 
@@ -60,7 +60,7 @@ pub fn widen<H: Half>(isa: Isa, pool: &ThreadPool, x: &[H], y: &mut [f32]) {
     H::widen(isa, pool, x, y);
 }
 
-/// `y[i]` is the float of 16 bits nearest to `x[i]`.
+/// `y[i]` is the 16-bit float nearest to `x[i]`.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -122,7 +122,8 @@ pub fn each<A: Copy + Sync, B: Send>(
     });
 }
 
-/// A float cut off towards zero, as `as` does it: NaN is 0, and what no `i64` holds is the nearest one.
+/// A float truncated towards zero like `as`: NaN becomes 0, and a value out of range the nearest
+/// `i64`.
 #[inline(always)]
 pub fn truncated(x: f32) -> i64 {
     // `as` on its own is compiled to one conversion after the other
@@ -135,7 +136,8 @@ pub fn truncated(x: f32) -> i64 {
     if x.is_nan() { 0 } else { whole }
 }
 
-/// Floats cut off towards zero, as integers of at most 32 bits, which wrap: `few` makes them of what 32 bits hold, `all` of any.
+/// Floats truncated towards zero to integers of at most 32 bits, which wrap: `few` converts values
+/// that fit 32 bits, `all` any value.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -2,7 +2,8 @@
 //!
 //! 1. Strides are in elements and may be negative (reversed slices); those of the source may be zero (repetition).
 //! 2. No two indices of a plan write the same element, so chunks of a copy may run on different threads.
-//! 3. Adjacent dimensions that every operand walks alike are one loop, so a dense copy is one run.
+//! 3. Adjacent dimensions that all operands traverse in the same way are merged into one loop, so a
+//!    dense copy is one run.
 #![allow(unsafe_code)]
 
 mod lane;
@@ -10,7 +11,7 @@ mod lane;
 use crate::threads::{Parts, share};
 use crate::{Error, ThreadPool};
 
-/// The most dimensions that remain after adjacent ones are merged.
+/// Maximum number of dimensions after adjacent ones are merged.
 pub const MAX_DIMS: usize = 8;
 
 /// Shortest side of the square blocks in which a permuted copy goes: sixteen cache lines of either side stay in L1.

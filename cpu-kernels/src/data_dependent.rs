@@ -1,6 +1,7 @@
 //! Kernels whose result sizes depend on the data: NonZero, Unique and NonMaxSuppression.
 //!
-//! 1. Only the values determine the size of a result, so the caller counts first, or receives elements one by one, and makes room.
+//! 1. Only the values determine the size of a result. The caller therefore counts first and
+//!    allocates, or receives elements one by one.
 //! 2. Orders are those of [`Ordered`]: NaN counts as larger than any number, and zeros of both signs are equal.
 //!
 //! Not here: the k largest ([`crate::top_k`]).
@@ -9,10 +10,10 @@ use crate::Isa;
 use crate::isa::{Kernel, Simd};
 use crate::top_k::Ordered;
 
-/// How many elements of each row of `columns` are not zero, into `counts`.
+/// Writes the number of nonzero elements of each row of `columns` elements to `counts`.
 ///
 /// # Panics
-/// If there is not one count for each row.
+/// If the number of counts is not the number of rows.
 pub fn count_non_zero<T: Copy + PartialEq + Default>(
     isa: Isa,
     x: &[T],
@@ -46,10 +47,10 @@ impl<T: Copy + PartialEq + Default> Kernel for Counted<'_, T> {
     }
 }
 
-/// The columns of the elements that are not zero. `found` has one place for each of them.
+/// Writes the columns of the nonzero elements to `found`, which has room for each of them.
 ///
 /// # Panics
-/// If there are more than `found` holds.
+/// If there are more nonzero elements than `found` has room for.
 pub fn columns_non_zero<T: Copy + PartialEq + Default>(x: &[T], columns: usize, found: &mut [i64]) {
     let mut rest = found;
     for row in x.chunks_exact(columns.max(1)) {
@@ -103,11 +104,11 @@ fn sort(order: &mut [(i64, u32)]) {
 pub struct Suppression {
     /// Whether a box is `[x centre, y centre, width, height]` instead of two corners `[y1, x1, y2, x2]`.
     pub centre: bool,
-    /// The most boxes.
+    /// Maximum number of boxes.
     pub most: usize,
-    /// A box that overlaps a chosen one by more is dropped.
+    /// A box that overlaps a chosen one by more than this is dropped.
     pub overlap: f64,
-    /// A box must score more, if set.
+    /// Score that a box must exceed, if set.
     pub score: Option<f32>,
 }
 
@@ -145,10 +146,11 @@ impl Corners {
     }
 }
 
-/// Calls `choose` with the number of each chosen box, the best first; equals by their numbers.
+/// Calls `choose` with the index of each chosen box, best score first; boxes of equal score by
+/// index.
 ///
 /// # Panics
-/// If there is not one score for each box.
+/// If the number of scores is not the number of boxes.
 pub fn non_max_suppression(
     boxes: &[[f32; 4]],
     scores: &[f32],

@@ -1,5 +1,5 @@
-//! Depthwise convolutions of channels-last images: a few neighbouring output pixels at a time, over all channels. Those in
-//! small groups of channels too, which lie in one vector.
+//! Depthwise convolutions of channels-last images, a few neighbouring output pixels at a time, over
+//! all channels. Also convolutions in small groups of channels that fit into one vector.
 //!
 //! 1. Packed weights are `[bias][tap][channel of the group]` groups of the channels rounded up to whole vectors.
 //! 2. Neighbouring pixels share loads: a row of `P` outputs reads each of its input columns once.

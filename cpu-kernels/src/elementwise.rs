@@ -1,6 +1,6 @@
 //! Elementwise kernels: unary functions, binary functions with broadcasting, and the epilogue of a tile.
 //!
-//! 1. Values are computed in `f32` and stored in it or in `bf16`; NaN goes in, NaN comes out.
+//! 1. Values are computed in `f32` and stored as `f32` or `bf16`. NaN is propagated.
 //! 2. Accuracy is stated at each function of [`Unary`] in units in the last place (ULP) and tested against `f64`.
 //!
 //! Not here: integer and boolean element types; conversions ([`crate::convert`]).
@@ -19,7 +19,7 @@ use crate::threads::{Address, CHUNK, Parts, share};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 use std::mem::MaybeUninit;
 
-/// What is added to the result of a product, and when.
+/// When a residual is added to the result of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Residual {
     /// `activation(product + bias + residual)`, as ResNet does.
@@ -29,7 +29,7 @@ pub enum Residual {
     AfterActivation,
 }
 
-/// What happens to each result of a product before it is stored.
+/// Operations applied to each result of a product before it is stored.
 ///
 /// The operands of a run decide whether there is a residual; the epilogue decides where it is added.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -47,7 +47,7 @@ impl Epilogue {
         residual: Residual::BeforeActivation,
     };
 
-    /// `activation`, after the residual where there is one.
+    /// `activation`, applied after a residual if there is one.
     #[must_use]
     pub const fn activation(activation: Unary) -> Self {
         Self {
@@ -117,7 +117,7 @@ fn run_unary<A: Load, B: Load>(isa: Isa, pool: &ThreadPool, f: Unary, input: *co
     });
 }
 
-/// The loops of a binary function with broadcasting, worked out once.
+/// The loops of a binary function with broadcasting, planned for its shapes.
 ///
 /// Operands are dense; shapes are aligned at their last dimension, and a dimension of 1 is repeated.
 ///

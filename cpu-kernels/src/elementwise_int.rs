@@ -2,8 +2,9 @@
 //!
 //! 1. Integers wrap; a quotient or remainder by zero is 0, and a shift by more than the width leaves only the sign.
 //! 2. A boolean is a byte: any value but 0 is true, and results are 0 or 1.
-//! 3. Loops are plain loops over slices, which the compiler vectorises for each instruction set: the oldest one, for example,
-//!    has no 64-bit comparisons.
+//! 3. Loops are plain loops over slices, which the compiler vectorises for each instruction set,
+//!    since not all sets have the same instructions (the oldest, for example, has no 64-bit
+//!    comparisons).
 //!
 //! Not here: functions of `f32` and `bf16` ([`crate::elementwise`]), conversions between types.
 #![allow(unsafe_code)]
@@ -24,9 +25,9 @@ pub enum Arithmetic {
     Mul,
     /// `a / b`, of integers towards zero
     Div,
-    /// The greater one; NaN where one is NaN
+    /// The greater one; NaN if either is NaN
     Max,
-    /// The lesser one; NaN where one is NaN
+    /// The lesser one; NaN if either is NaN
     Min,
     /// The remainder with the sign of the divisor
     Mod,
@@ -73,7 +74,7 @@ pub enum Single {
     Sign,
 }
 
-/// What a row of a result reads of an operand.
+/// The elements of an operand that a row of a result reads.
 #[derive(Debug, Clone, Copy)]
 pub enum Row<'a, T> {
     /// One value for all of the row.
@@ -145,7 +146,7 @@ impl<T: Copy, U, F: Fn(T) -> U> Kernel for Map<'_, T, U, F> {
     }
 }
 
-/// A type of numbers that these functions are of.
+/// A number type of these functions.
 pub trait Number: Copy + Send + Sync + 'static {
     /// A function over rows.
     fn arithmetic(f: Arithmetic) -> Rows<Self, Self>;
@@ -329,7 +330,7 @@ pub fn logic(f: Logic) -> Rows<u8, u8> {
     }
 }
 
-/// Whether each truth value does not hold.
+/// Negates each truth value.
 pub fn not(isa: Isa, y: &mut [u8], x: &[u8]) {
     map(isa, y, x, |x| u8::from(x == 0));
 }
@@ -422,7 +423,7 @@ pub fn pass<T: Copy + Sync, U: Copy + Send>(
     });
 }
 
-/// What the elements of a group are folded to.
+/// How the elements of a group are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fold {
     /// Their sum, which wraps.
@@ -435,7 +436,7 @@ pub enum Fold {
     Min,
 }
 
-/// An integer that is folded.
+/// An integer type for [`fold`].
 pub trait Folded: Copy + Send + Sync + 'static {
     /// What changes nothing.
     fn neutral(f: Fold) -> Self;

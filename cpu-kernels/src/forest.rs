@@ -1,10 +1,13 @@
 //! Ensembles of decision trees over rows of f32, several rows or trees at a time.
 //!
-//! 1. A node has 16 bytes, its "no" behind its "yes", so that a step adds 0 or 1 to an index and has no branch.
-//! 2. A leaf is a node that leads to itself: lanes that have arrived wait for those that have not.
+//! 1. A node has 16 bytes. Its "no" child follows its "yes" child, so a step adds 0 or 1 to an
+//!    index, without a branch.
+//! 2. A leaf is a node that points to itself, so lanes that have reached a leaf wait for the
+//!    others.
 //! 3. Weights are added in the order of the trees, whatever the number of threads or rows.
 //!
-//! Not here: what no lane can do (sets of members, the least and the largest of weights); [`CompiledForest::new`] refuses it.
+//! Not here: operations that cannot run in lanes (membership tests, minimum and maximum of
+//! weights); [`CompiledForest::new`] refuses them.
 #![allow(unsafe_code)]
 
 use crate::ThreadPool;
@@ -49,7 +52,7 @@ enum Weights {
     Sparse(Vec<u32>, Vec<(u32, f32)>),
 }
 
-/// Trees as they are run.
+/// Decision trees compiled for lanes.
 #[derive(Clone, Debug)]
 pub struct CompiledForest {
     nodes: Vec<Node>,
@@ -89,7 +92,7 @@ fn test(branch: &Branch) -> Option<(f32, u32, bool)> {
 }
 
 impl CompiledForest {
-    /// Trees that have been checked; `None` for what lanes do not cover.
+    /// Compiles checked trees; `None` if they use an operation that cannot run in lanes.
     #[must_use]
     pub fn new(forest: &Forest) -> Option<CompiledForest> {
         let sums = matches!(forest.join, Join::Sum | Join::Average) && forest.transform == Transform::None;
@@ -179,19 +182,19 @@ impl CompiledForest {
         self.targets
     }
 
-    /// The least number of columns of a row.
+    /// Minimum number of columns of a row.
     #[must_use]
     pub fn features(&self) -> usize {
         self.features
     }
 
-    /// Steps from node to node that `rows` take at most.
+    /// Maximum number of steps from node to node for this number of rows.
     #[must_use]
     pub fn steps(&self, rows: usize) -> usize {
         rows.saturating_mul(self.roots.len()).saturating_mul(self.depth)
     }
 
-    /// The targets `[n, targets]` of rows `[n, features]`.
+    /// Computes the targets `[n, targets]` of rows `[n, features]`.
     ///
     /// # Panics
     /// If the slices do not hold whole rows, or rows have fewer columns than the trees ask for.

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Complex numbers are pairs of floats, real part first.
-//! 2. Bins of a line are `Σ x[t] exp(∓2πi·kt/n)`; those backwards are divided by `n`.
+//! 2. Bins of a line are `Σ x[t] exp(∓2πi·kt/n)`; the inverse transform divides them by `n`.
 //!
 //! Not here: half a spectrum back to real numbers.
 
@@ -15,37 +15,37 @@ use rustfft::{Fft, FftPlanner};
 
 use crate::Error;
 
-/// Which transform.
+/// The parameters of a transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FourierParams {
-    /// Elements of a line; those that there are not are zeros.
+    /// Length of the transform; missing elements of a line count as zeros.
     pub length: usize,
-    /// Bins that are wanted of a line, from the first.
+    /// Number of bins to compute per line, from the first one.
     pub bins: usize,
     /// Whether lines are complex.
     pub is_complex: bool,
-    /// Whether the transform is the one back.
+    /// Whether the transform is inverse.
     pub inverse: bool,
 }
 
-/// Where lines are and where their bins go; all distances in floats.
+/// The positions of lines and of their bins; all distances in floats.
 #[derive(Debug, Clone, Copy)]
 pub struct Lines {
     /// Lines, in two dimensions.
     pub count: [usize; 2],
-    /// Distances of lines in the input.
+    /// Distances between lines in the input.
     pub from: [usize; 2],
-    /// Distance of a line's elements.
+    /// Distance between a line's elements.
     pub step: usize,
-    /// Elements that a line has.
+    /// Number of elements of a line.
     pub len: usize,
-    /// Distances of lines in the output.
+    /// Distances between lines in the output.
     pub to: [usize; 2],
-    /// Distance of a line's bins.
+    /// Distance between a line's bins.
     pub to_step: usize,
 }
 
-/// A transform, worked out once.
+/// A transform, planned for its length.
 ///
 /// ```
 /// use polychip_cpu_kernels::fourier::{FourierParams, FourierPlan, Lines};
@@ -82,10 +82,10 @@ impl fmt::Debug for FourierPlan {
 const ZERO: Complex<f32> = Complex { re: 0.0, im: 0.0 };
 
 impl FourierPlan {
-    /// Works out a transform.
+    /// Plans a transform.
     ///
     /// # Errors
-    /// Where there is no element, more than 2^20, or more bins than elements.
+    /// If the length is 0 or above 2^20, or there are more bins than elements.
     pub fn new(params: FourierParams) -> Result<Self, Error> {
         let FourierParams { length, bins, .. } = params;
         if length == 0 || length > 1 << 20 {
@@ -132,7 +132,8 @@ impl FourierPlan {
         self.shares().iter().sum()
     }
 
-    /// Transforms all lines of `x` into `y`, each element times that of a `window`.
+    /// Transforms all lines of `x` into `y`; each element is first multiplied by that of `window`,
+    /// if given.
     ///
     /// # Panics
     /// If a slice is shorter than the lines say, or scratch than [`scratch_len`](Self::scratch_len).

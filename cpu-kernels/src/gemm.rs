@@ -104,13 +104,14 @@ impl GemmPlan {
         })
     }
 
-    /// Multiply-adds of a row of the result, those of what is padded included.
+    /// Multiply-adds of a row of the result, padding included.
     #[must_use]
     pub fn multiply_adds_per_row(&self) -> usize {
         self.elements.per_float() * self.packed_len()
     }
 
-    /// Floats of the packed operand. It depends on the elements, `k`, `n` and [`Isa::code`] alone, as does its layout.
+    /// Length of the packed operand in floats. Length and layout depend only on the element type,
+    /// `k`, `n` and [`Isa::code`].
     #[must_use]
     pub fn packed_len(&self) -> usize {
         self.panels.len()
@@ -165,7 +166,7 @@ impl GemmPlan {
 
     /// `c = epilogue(a · b + bias, residual)` for `m` rows; row `r` of `c` starts at `r * c_stride`.
     ///
-    /// The residual is of the product's elements; so is `c`, or of `f32`.
+    /// The residual has the product's element type; `c` has the same type or `f32`.
     ///
     /// # Panics
     /// If a slice is too short for its shape or of another element type, columns of the residual or of a `bf16`
@@ -318,7 +319,8 @@ impl GemmPlan {
     }
 }
 
-/// The most batch dimensions of a [`MatMulPlan`]; callers merge or loop over further ones.
+/// Maximum number of batch dimensions of a [`MatMulPlan`]; callers merge further ones or loop over
+/// them.
 pub const MAX_BATCH_DIMS: usize = 4;
 
 /// Strides of one operand of a batched product, in elements; a batch stride of 0 repeats the operand.

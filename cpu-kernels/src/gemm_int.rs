@@ -9,7 +9,7 @@ use crate::isa::{Kernel, Simd};
 use crate::threads::{Parts, share};
 use crate::{Isa, ThreadPool};
 
-/// A type of numbers that these products are of.
+/// A number type of these products.
 pub trait Number: Copy + Send + Sync + 'static {
     /// Zero.
     const ZERO: Self;
@@ -23,7 +23,7 @@ pub trait Number: Copy + Send + Sync + 'static {
     }
 }
 
-/// Operands and results of a product of doubles.
+/// The operands and the result of an `f64` product.
 pub struct Doubles<'a> {
     a: &'a [f64],
     b: &'a [f64],
@@ -55,7 +55,8 @@ impl Number for f64 {
     }
 }
 
-/// Extents of products: `[batches][m, k] × [batches][k, n]`, where an operand may be the same for all.
+/// Sizes of batched products: `[batches][m, k] × [batches][k, n]`, where an operand may be the same
+/// for all batches.
 #[derive(Debug, Clone)]
 pub struct Extents {
     /// Rows of the left operand and of the result.
@@ -64,7 +65,7 @@ pub struct Extents {
     pub k: usize,
     /// Columns of the right operand and of the result.
     pub n: usize,
-    /// Which matrix of the left and of the right operand each product takes.
+    /// Per product, the index of its matrix in the left and in the right operand.
     pub batches: Vec<[usize; 2]>,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! 1. A token ([`avx512::Avx512`] and its like) is built only by a constructor that has detected its features,
 //!    so holding one proves that its instructions may run.
-//! 2. A kernel is a type with [`Kernel::run`], generic over [`Simd`] and always inlined; [`Isa::run`] enters it
-//!    through one function per instruction set that carries the `target_feature`s.
+//! 2. A kernel is a type with [`Kernel::run`], generic over [`Simd`] and always inlined.
+//!    [`Isa::run`] calls it through one function per instruction set, which has the
+//!    `target_feature` attributes.
 //! 3. A lane mask is a count: vectors are loaded and stored whole, or their first `n` lanes are.
 //!
 //! NEON code is compiled where the target is AArch64; the crate's tests pass there under qemu-user, which says
@@ -163,14 +164,14 @@ impl Isa {
         all
     }
 
-    /// The same without its dot-product extensions, as on an older CPU. [`code`](Self::code) and with it the layout
-    /// of packed weights stay the same.
+    /// The same instruction set without dot-product extensions, as on an older CPU.
+    /// [`code`](Self::code) and with it the layout of packed weights stay the same.
     #[must_use]
     pub fn without_extensions(self) -> Isa {
         Isa::plain(self.token)
     }
 
-    /// The same without tiles of bytes, as on a CPU that has the other extensions only.
+    /// The same instruction set without AMX tiles, as on a CPU that has only the other extensions.
     #[must_use]
     pub fn without_tiles(self) -> Isa {
         Isa {
@@ -238,7 +239,8 @@ impl Isa {
         }
     }
 
-    /// A number that never changes its meaning: packed weights are valid only for the code they were packed for.
+    /// A number whose meaning never changes. Packed weights are valid only for the code that they
+    /// were packed for.
     #[must_use]
     pub fn code(self) -> u32 {
         match self.token {
@@ -252,7 +254,7 @@ impl Isa {
         }
     }
 
-    /// The instruction set of a stored code, or `None` where this CPU does not have it.
+    /// The instruction set of a stored code, or `None` if this CPU does not have it.
     #[must_use]
     pub fn from_code(code: u32) -> Option<Isa> {
         Isa::available().into_iter().find(|isa| isa.code() == code)
@@ -272,7 +274,7 @@ impl Isa {
         self.run(Lanes)
     }
 
-    /// Whether products of bf16 are instructions of this CPU, and so faster than those of `f32`.
+    /// Whether this CPU has instructions for bf16 products, which are faster than `f32` products.
     #[must_use]
     pub fn has_bf16(self) -> bool {
         match self.token {

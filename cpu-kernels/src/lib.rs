@@ -1,9 +1,9 @@
 //! CPU kernels: slices in, slices out, written once over instruction-set tokens.
 //!
-//! 1. A kernel never allocates: what it needs beside its operands is scratch memory that the caller passes in,
-//!    of a length that the plan states.
-//! 2. Code for an instruction set is reachable only through an [`Isa`] value, which exists only where the CPU
-//!    has been found to support it.
+//! 1. A kernel never allocates. If it needs memory besides its operands, the caller passes scratch
+//!    memory whose length the plan states.
+//! 2. Code for an instruction set is reachable only through an [`Isa`] value, which can be created
+//!    only if the CPU supports it.
 //! 3. Images are channels-last (`[n, d, h, w, c]`); [`transpose`] changes layouts at the edge of a graph.
 //! 4. Weights are packed once, by a plan's `pack`, into plain `f32`s (or words of as many bits) whose layout depends
 //!    on the plan's parameters and on [`Isa::code`] alone, so that they can be stored and loaded again.

@@ -1,6 +1,7 @@
 //! Normalisations over the last dimension, with the residual addition that usually precedes them.
 //!
-//! The variance is summed over differences from the mean, not as a difference of sums, so that it never cancels.
+//! The variance is the sum of squared differences from the mean, not a difference of sums, so there
+//! is no cancellation.
 //!
 //! Not here: normalisations over other dimensions (group), which reshape or transpose to these.
 #![allow(unsafe_code)]
@@ -13,7 +14,7 @@ use crate::{Isa, Slice, SliceMut, ThreadPool, Unary};
 use half::bf16;
 use std::ops::Range;
 
-/// Which normalisation of a row.
+/// The kind of normalisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Norm {
     /// `(x - mean) / sqrt(variance + epsilon) * scale + bias`.
@@ -25,7 +26,7 @@ pub enum Norm {
 /// The operands of [`norm`] beside its input.
 #[derive(Debug, Clone, Copy)]
 pub struct NormParams<'a> {
-    /// Which normalisation.
+    /// The kind of normalisation.
     pub norm: Norm,
     /// Added to the variance.
     pub epsilon: f32,
@@ -37,12 +38,13 @@ pub struct NormParams<'a> {
     pub residual: Option<&'a [f32]>,
 }
 
-/// What [`norm`] gives beside its output, where the caller wants it.
+/// Optional further results of [`norm`].
 #[derive(Debug, Default)]
 pub struct NormExtras<'a> {
     /// `input + residual`.
     pub sum: Option<&'a mut [f32]>,
-    /// The output rounded to `bf16`: what a product reads, where a residual wants the output itself.
+    /// The output rounded to `bf16`, for a product that reads it while a residual reads the
+    /// unrounded output.
     pub rounded: Option<&'a mut [bf16]>,
 }
 
@@ -157,8 +159,8 @@ struct Rows<E> {
     planes: Option<([*const f32; 2], usize)>,
 }
 
-/// Normalises each plane of an image in ONNX order, then scales and shifts it by its channel's numbers: instance
-/// normalisation, in one pass over memory.
+/// Instance normalisation of an image in ONNX order, in one pass over memory: normalises each
+/// plane, then applies the scale and shift of its channel.
 ///
 /// # Panics
 /// If a length does not fit the planes.
@@ -328,8 +330,9 @@ impl<E: Load> Kernel for &Rows<E> {
     }
 }
 
-/// `data[p] = input[p] * scale[c] + shift[c]` for planes `p` of as many elements, `c` being `p` modulo the channels: batch
-/// normalisation of an image in ONNX order. Without an input, the data itself is scaled.
+/// Batch normalisation of an image in ONNX order: `data[p] = input[p] * scale[c] + shift[c]` for
+/// planes `p` of equal size, where `c` is `p` modulo the number of channels. Without an input,
+/// `data` is scaled in place.
 ///
 /// # Panics
 /// If a length does not fit the planes.

@@ -1,4 +1,5 @@
-//! The rate of multiplications with additions when all operands stay in registers: what shares of peak are shares of.
+//! Peak rate: the rate of multiply-adds when all operands stay in registers. Shares of peak refer
+//! to it.
 //!
 //! Not here: reading a clock, which is the caller's.
 

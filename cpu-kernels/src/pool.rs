@@ -12,12 +12,13 @@ use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 use std::ops::Range;
 
-/// Which pooling.
+/// The kind of pooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
-    /// The largest value inside the image; NaN if any is.
+    /// The largest value inside the image; NaN if any value is NaN.
     Max,
-    /// The largest number inside the image, as found by comparing: NaN where the first tap is, for nothing is larger.
+    /// The largest value inside the image, found by comparisons: NaN only if the first tap is NaN,
+    /// because no value compares larger.
     MaxByComparing,
     /// The mean of the values inside the image.
     Average,
@@ -67,7 +68,7 @@ impl PoolParams {
     }
 }
 
-/// A pooling, worked out once.
+/// A pooling, planned for its shape.
 ///
 /// ```
 /// use polychip_cpu_kernels::{Isa, ThreadPool, pool::{PoolPlan, Pooling}};

@@ -1,14 +1,16 @@
-//! Kernels on 8-bit codes: products, depthwise convolutions, sums, pools and conversions, summed in integers.
+//! Kernels on 8-bit quantised values (*codes*): products, depthwise convolutions, sums, pools and
+//! conversions, with integer sums.
 //!
 //! 1. A code is an unsigned byte; code `q` of a tensor encodes `(q - zero) * scale`. Signed bytes become codes by
 //!    flipping their top bit, which moves the zero by 128.
 //! 2. Sums of products are exact in 32 bits: a plan refuses a depth that could overflow.
-//! 3. A result is `round(sum * factor) + zero`, rounded to nearest even, then clamped to the allowed codes; `factor`
-//!    is per output channel. Factors are in steps of the result, so nothing divides at run time.
+//! 3. A result is `round(sum * factor) + zero`, rounded to nearest even, then clamped to the
+//!    allowed codes; `factor` is per output channel. Factors are relative to the result's scale, so
+//!    no kernel divides at run time.
 //! 4. 4-bit weights multiply rows of floats ([`Int4Plan`]) and become floats in registers. Weights in ggml's blocks
 //!    multiply rows that are rounded to signed bytes at run time ([`BlockPlan`]); results are `f32`.
 //!
-//! Not here: 16-bit codes, and which node computes in codes.
+//! Not here: 16-bit codes, and the choice of nodes that compute on codes.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

@@ -1,7 +1,7 @@
 //! Recurrent layers: LSTM, GRU and the plain RNN, one direction.
 //!
-//! What the steps take from the sequence is one product for all of them; each step then multiplies the state alone. Gates
-//! lie in ONNX's order: `i o f c`, `z r h`, or one.
+//! The input's contribution to all steps is one product; each step then multiplies only the state.
+//! Gates are in ONNX's order: `i o f c`, `z r h`, or a single one.
 //!
 //! Not here: peepholes, clipping, lengths of single sequences.
 
@@ -9,14 +9,14 @@ use crate::elementwise::unary_in_place;
 use crate::gemm::{GemmPlan, Matrix};
 use crate::{Epilogue, Error, Isa, ThreadPool, Unary};
 
-/// What a step computes.
+/// The kind of cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
     /// `c = f ⊙ c + i ⊙ g(x, h)`, `h = o ⊙ tanh(c)`.
     Lstm,
     /// `h = (1 - z) ⊙ candidate + z ⊙ h`.
     Gru {
-        /// Whether the reset gate is applied to the state's product, and not to the state.
+        /// Whether the reset gate is applied to the product of the state instead of to the state.
         linear_before_reset: bool,
     },
     /// `h = f(x, h)`.
@@ -24,7 +24,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Gates, each of as many columns as the state.
+    /// Number of gates, each with as many columns as the state.
     #[must_use]
     pub fn gates(self) -> usize {
         match self {
@@ -45,7 +45,7 @@ impl Cell {
 /// Shape and order of a recurrent layer.
 #[derive(Debug, Clone, Copy)]
 pub struct RecurrentParams {
-    /// What a step computes.
+    /// The kind of cell.
     pub cell: Cell,
     /// Steps.
     pub steps: usize,
@@ -55,15 +55,16 @@ pub struct RecurrentParams {
     pub input: usize,
     /// Elements of the state.
     pub hidden: usize,
-    /// Whether the sequence is `[batch, steps, input]`, and not `[steps, batch, input]`.
+    /// Whether the sequence is `[batch, steps, input]` instead of `[steps, batch, input]`.
     pub batch_first: bool,
-    /// Whether the last step of the sequence is the first that is computed.
+    /// Whether steps are computed from the last to the first.
     pub reverse: bool,
-    /// Functions of the gates: of an LSTM gates, candidate and state; of a GRU gates and candidate; of an RNN the one.
+    /// Activation functions: gates, candidate and state for an LSTM; gates and candidate for a GRU;
+    /// a single one for an RNN.
     pub functions: [Unary; 3],
 }
 
-/// Weights of a direction, as ONNX has them.
+/// The weights of one direction, in ONNX's layout.
 #[derive(Debug, Clone, Copy)]
 pub struct Weights<'a> {
     /// `[gates · hidden, input]`.
@@ -74,22 +75,22 @@ pub struct Weights<'a> {
     pub bias: Option<&'a [f32]>,
 }
 
-/// What a run reads of its sequences.
+/// The input sequences of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     /// `[steps, batch, input]`, or `[batch, steps, input]` where the batch is first.
     pub data: &'a [f32],
-    /// Steps of each sequence, where not all have all. Behind its end a sequence's state stays and its results are zero;
-    /// backwards it begins at its own end.
+    /// Number of steps of each sequence, if they differ. After the end of a sequence its state
+    /// stays the same and its results are zero; in reverse order, a sequence starts at its own end.
     pub lengths: Option<&'a [i32]>,
 }
 
-/// Where a direction's results of all steps go, if they are wanted.
+/// The output for the results of all steps of one direction.
 #[derive(Debug)]
 pub struct Sequence<'a> {
     /// The elements.
     pub data: &'a mut [f32],
-    /// The place of the first step of the first sequence.
+    /// Index of the first step of the first sequence.
     pub first: usize,
     /// Elements between steps.
     pub step: usize,
@@ -97,7 +98,7 @@ pub struct Sequence<'a> {
     pub batch: usize,
 }
 
-/// A recurrent layer of one direction, worked out once.
+/// A recurrent layer of one direction, planned for its shape.
 ///
 /// ```
 /// use polychip_cpu_kernels::recurrent::{Cell, Input, RecurrentParams, RecurrentPlan, Sequence, Weights};
@@ -141,10 +142,10 @@ fn aligned(len: usize) -> usize {
 }
 
 impl RecurrentPlan {
-    /// Works out a layer.
+    /// Plans a layer.
     ///
     /// # Errors
-    /// Where a product is too large for the address space.
+    /// If a product is too large for the address space.
     pub fn new(isa: Isa, params: RecurrentParams) -> Result<Self, Error> {
         let RecurrentParams {
             cell, input, hidden, ..
@@ -168,7 +169,7 @@ impl RecurrentPlan {
         })
     }
 
-    /// Multiply-adds of a run: those of all inputs, and those of a step's states in one sequence.
+    /// Multiply-adds: of the inputs of a whole run, and of the state in one step of one sequence.
     #[must_use]
     pub fn multiply_adds(&self) -> (usize, usize) {
         let row = |plan: &GemmPlan| plan.multiply_adds_per_row();
@@ -264,7 +265,8 @@ impl RecurrentPlan {
         self.shares(pool).iter().sum()
     }
 
-    /// Runs all steps on the sequences of `x`. `h`, and of an LSTM `c`, `[batch, hidden]`, hold the state at first and at last.
+    /// Runs all steps on the sequences of `x`. `h`, and `c` for an LSTM, `[batch, hidden]`, hold
+    /// the initial state and afterwards the final one.
     ///
     /// # Panics
     /// If a slice is shorter than its shape, or scratch than [`scratch_len`](Self::scratch_len).

@@ -22,7 +22,7 @@ const PARTS: usize = 512;
 /// Rows that are joined to the sums at a time: these are read and written once for all of them.
 const ROWS: usize = 8;
 
-/// Which reduction.
+/// The kind of reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reduce {
@@ -30,9 +30,9 @@ pub enum Reduce {
     Sum,
     /// `Σ x / count`; NaN over nothing.
     Mean,
-    /// The largest value, NaN if any is; minus infinity over nothing.
+    /// The largest value, NaN if any value is NaN; minus infinity over nothing.
     Max,
-    /// The least value, NaN if any is; infinity over nothing.
+    /// The smallest value, NaN if any value is NaN; infinity over nothing.
     Min,
     /// `Π x`; 1 over nothing.
     Prod,
@@ -46,7 +46,7 @@ pub enum Reduce {
     LogSum,
 }
 
-/// The loops of a reduction, worked out once.
+/// The loops of a reduction, planned for its shape.
 ///
 /// ```
 /// use polychip_cpu_kernels::{Isa, ThreadPool, reduce::{Reduce, ReducePlan}};

@@ -1,4 +1,4 @@
-//! The oracle: each ONNX op computed the slow, safe and obvious way, on one thread.
+//! The oracle: computes each ONNX op in the slow, safe and obvious way, on one thread.
 //!
 //! Invariants:
 //! 1. Floats of every width are computed in `f64` and rounded once, to nearest even, when stored.

@@ -1,8 +1,10 @@
-//! Values between the pixels of images: grids, regions, offsets; and what is like them: affine grids, columns added to images.
+//! Sampling of images between pixels: by grids, regions and offsets. Also affine grids, and columns
+//! added back into images.
 //!
-//! 1. Where a point lies is computed in `f64`, as the scalar reference does, so that both round to the same pixel; weights
-//!    and sums are `f32`.
-//! 2. A point is as many taps for all planes of an image: offsets into a plane, and weights. A tap outside weighs nothing.
+//! 1. The position of a point is computed in `f64`, as in the scalar reference, so that both round
+//!    to the same pixel; weights and sums are `f32`.
+//! 2. A point has the same number of taps in all planes of an image: offsets into a plane, and
+//!    weights. A tap outside the image has weight zero.
 //!
 //! Start reading at [`GridPlan`]; affine grids, columns added back and sums along axes have files of their own.
 #![allow(unsafe_code)]
@@ -20,14 +22,14 @@ pub use crate::reference::resize::Outside;
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 
-/// How values between pixels come about.
+/// How values between pixels are interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Between {
     /// The nearest pixel.
     Nearest,
-    /// Of two neighbours along each side.
+    /// Linear: two neighbours along each axis.
     Linear,
-    /// Of four neighbours along each side, with the coefficient -0.75.
+    /// Cubic: four neighbours along each axis, with the coefficient -0.75.
     Cubic,
 }
 
@@ -177,11 +179,11 @@ pub struct GridPlan {
     pub size: [usize; 2],
     /// Points of a grid.
     pub points: usize,
-    /// Which pixels.
+    /// The interpolation.
     pub between: Between,
-    /// What lies outside.
+    /// The values outside the image.
     pub outside: Outside,
-    /// Whether -1 and 1 are the middles of the outermost pixels, not their edges.
+    /// Whether -1 and 1 are the centres of the outermost pixels instead of their edges.
     pub align_corners: bool,
 }
 
@@ -190,7 +192,7 @@ impl GridPlan {
         self.between.side() * self.between.side()
     }
 
-    /// Words of each of the two scratches.
+    /// Length of each of the two scratch buffers, in words.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         self.taps() * self.points
@@ -389,11 +391,11 @@ pub struct DeformPlan {
     pub output: [usize; 2],
     /// Height and width of the window.
     pub kernel: [usize; 2],
-    /// Steps of the window.
+    /// Strides of the window.
     pub strides: [usize; 2],
-    /// Steps within it.
+    /// Dilations of the window.
     pub dilations: [usize; 2],
-    /// What is put before the image.
+    /// Padding before the image.
     pub pads: [i64; 2],
 }
 
@@ -406,7 +408,7 @@ impl DeformPlan {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// Words of each of the two scratches.
+    /// Length of each of the two scratch buffers, in words.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         4 * self.points()
@@ -491,7 +493,7 @@ pub struct RegionPlan {
     pub samples: usize,
     /// From coordinates of regions to pixels.
     pub scale: f64,
-    /// Whether coordinates mean the middles of pixels.
+    /// Whether coordinates refer to the centres of pixels.
     pub half_pixel: bool,
 }
 
@@ -500,7 +502,7 @@ impl RegionPlan {
         4 * self.samples * self.samples
     }
 
-    /// Words of each of the two scratches.
+    /// Length of each of the two scratch buffers, in words.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         self.taps() * self.output[0] * self.output[1]
@@ -509,7 +511,7 @@ impl RegionPlan {
     /// `y` `[regions, c, cells]` of `x` `[n, c, h, w]`, at regions `[regions, 4]` of x, y, x and y.
     ///
     /// # Errors
-    /// The number of a nonexistent image.
+    /// The index of an image that does not exist.
     ///
     /// # Panics
     /// If a slice is too short.

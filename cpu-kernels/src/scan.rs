@@ -76,11 +76,11 @@ float_scans! { f32 f64 }
 /// The kind of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
-    /// Multiplies, else adds.
+    /// Multiply, else add.
     pub product: bool,
-    /// Leaves out the element itself.
+    /// Exclude each element from its own result.
     pub exclusive: bool,
-    /// Starts at the end of the axis.
+    /// Start at the end of the axis.
     pub reverse: bool,
 }
 

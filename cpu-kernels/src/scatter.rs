@@ -1,5 +1,5 @@
-//! Elements taken from and put to places that indices name along an axis (GatherElements, ScatterElements), and slices that
-//! coordinates name (GatherND, ScatterND).
+//! Gather and scatter of elements by indices along an axis (GatherElements, ScatterElements), and
+//! of slices by coordinates (GatherND, ScatterND).
 //!
 //! Not here: whole slices along an axis (Gather), which are copies.
 #![allow(unsafe_code)]
@@ -9,7 +9,7 @@ use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An index that names no place: itself, and the size of its axis.
+/// An index out of range: the index, and the size of its axis.
 pub type Outside = (i64, usize);
 
 /// The place that an index names, from the end where it is negative.
@@ -22,7 +22,7 @@ fn place(index: i64, size: usize) -> Result<usize, Outside> {
     }
 }
 
-/// A type of indices.
+/// An index type.
 pub trait Index: Copy + Send + Sync + 'static {
     /// As the widest one.
     fn wide(self) -> i64;
@@ -85,7 +85,7 @@ impl<T: Copy, I: Index> Kernel for Taken<'_, T, I> {
     }
 }
 
-/// A tensor and indices of its rank, whose place along one axis they replace.
+/// A tensor and an index tensor of the same rank, whose values replace the position along one axis.
 #[derive(Debug, Clone)]
 pub struct Elements {
     /// Extents of the indices.
@@ -98,7 +98,8 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// Indices of these extents along an axis of a tensor; `None` where they do not lie within it.
+    /// Indices of these extents along an axis of a tensor; `None` if the extents exceed the
+    /// tensor's.
     #[must_use]
     pub fn new(shape: &[usize], indices: &[usize], axis: usize) -> Option<Self> {
         let within = |(i, (index, size)): (usize, (&usize, &usize))| i == axis || index <= size;
@@ -120,10 +121,10 @@ impl Elements {
         })
     }
 
-    /// `y` of the elements of `x` that the indices name.
+    /// Writes the elements of `x` at the indices to `y`.
     ///
     /// # Errors
-    /// The first index that names no place.
+    /// The first index out of range.
     ///
     /// # Panics
     /// If a length is not that of its shape.
@@ -176,10 +177,11 @@ impl Elements {
         Ok(())
     }
 
-    /// Calls `visit` with the place of each index, in order, and the offset of the element that it names.
+    /// Calls `visit` with the position of each index, in order, and the offset of the indexed
+    /// element.
     ///
     /// # Errors
-    /// The first index that names no place.
+    /// The first index out of range.
     #[inline(always)]
     pub fn each(
         &self,
@@ -221,7 +223,7 @@ impl Elements {
     }
 }
 
-/// Coordinates of as many slices of a tensor.
+/// Coordinates of slices of a tensor.
 #[derive(Debug, Clone)]
 pub struct Slices {
     /// How many coordinates name a slice, and how many there are for each of the leading dimensions that both share.
@@ -238,8 +240,8 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// Indices of these extents, the last of which are coordinates, into a tensor whose first `shared` dimensions they have
-    /// too; `None` where they do not fit it.
+    /// Indices of these extents, whose last dimension holds coordinates, into a tensor with which
+    /// they share the first `shared` dimensions; `None` if the extents do not fit the tensor.
     #[must_use]
     pub fn new(shape: &[usize], indices: &[usize], shared: usize) -> Option<Self> {
         let (&depth, outer) = indices.split_last()?;
@@ -263,22 +265,22 @@ impl Slices {
         })
     }
 
-    /// Slices that are named, in all.
+    /// Number of indexed slices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.batches * self.count
     }
 
-    /// Whether no slice is named.
+    /// Whether there are no indexed slices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Calls `visit` with the number of each slice, in order, and its offset in the tensor.
+    /// Calls `visit` with the index of each slice, in order, and its offset in the tensor.
     ///
     /// # Errors
-    /// The first coordinate that names no place.
+    /// The first coordinate out of range.
     #[inline(always)]
     pub fn each(
         &self,

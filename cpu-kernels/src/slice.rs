@@ -22,18 +22,18 @@ use half::bf16;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub enum Slice<'a> {
-    /// Values as they are computed.
+    /// `f32` values, as they are computed.
     F32(&'a [f32]),
-    /// Their upper halves.
+    /// `bf16` values: the upper halves of `f32`.
     Bf16(&'a [bf16]),
 }
 
 /// Results of a kernel, in either element type; see [`Slice`].
 #[derive(Debug)]
 pub enum SliceMut<'a> {
-    /// Values as they are computed.
+    /// `f32` values, as they are computed.
     F32(&'a mut [f32]),
-    /// Rounded to their upper halves.
+    /// `bf16` values, rounded from `f32`.
     Bf16(&'a mut [bf16]),
 }
 

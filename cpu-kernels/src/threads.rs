@@ -2,12 +2,13 @@
 //!
 //! 1. Nothing is allocated after [`ThreadPool::new`].
 //! 2. A pool of one thread has no threads and costs a loop.
-//! 3. A chunk belongs to the thread whose compare-and-swap took it. A step ends when every chunk has ended, never
-//!    when every thread has looked at it, so a descheduled thread delays no other. This also makes
-//!    shares fair between unlike cores.
+//! 3. A chunk belongs to the thread whose compare-and-swap took it. A step ends when every chunk
+//!    has ended, whether or not every thread took part, so a descheduled thread delays no other.
+//!    Cores of different speed also get fair shares this way.
 //! 4. The caller claims from the front and the others from the back, so that steps over the same rows, one after the
 //!    other, tend to find them in the cache of the same core.
-//! 5. A thread without work spins for [`IN_REGION`] while a region is open and for [`AFTER`] else, then it parks.
+//! 5. A thread without work spins before it parks: for [`IN_REGION`] while a region is open, else
+//!    for [`AFTER`].
 //!
 //! Not here: how a kernel cuts its work into chunks, and any nesting: a chunk that starts a step runs it alone.
 #![allow(unsafe_code)]
@@ -187,15 +188,16 @@ impl Shared {
 impl ThreadPool {
     /// A pool of `threads` threads, the caller of [`run`](Self::run) included; 0 counts as 1.
     ///
-    /// Where the system refuses a thread, the pool is smaller: ask [`threads`](Self::threads).
+    /// If the system refuses a thread, the pool is smaller; [`threads`](Self::threads) returns the
+    /// actual number.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         Self::pinned(threads, &[])
     }
 
-    /// As [`new`](Self::new), with threads that run on the processors `cpus` only, and so does the caller while a
-    /// [`region`](Self::region) is open; an empty list means all. Processors that the system does not allow are left
-    /// out.
+    /// Like [`new`](Self::new), with threads that run only on the processors `cpus`; so does the
+    /// caller while a [`region`](Self::region) is open. An empty list means all processors.
+    /// Processors that the system does not allow are left out.
     #[must_use]
     pub fn pinned(threads: usize, cpus: &[usize]) -> Self {
         let cpus = (!cpus.is_empty()).then(|| CpuSet::new(cpus));
@@ -234,7 +236,7 @@ impl ThreadPool {
 
     /// Opens a region: wakes the threads, which then spin between steps until the region is dropped, and a little longer.
     ///
-    /// Steps outside a region work too, and may pay for waking the threads.
+    /// Steps outside a region work, too, but may have to wake the threads first.
     #[must_use]
     pub fn region(&self) -> Region<'_> {
         if !self.threads.is_empty() {
@@ -339,7 +341,7 @@ impl Drop for ThreadPool {
     }
 }
 
-/// An open region of a [`ThreadPool`]; dropping it lets the threads park soon.
+/// An open region of a [`ThreadPool`]. After it is dropped, idle threads park soon.
 #[derive(Debug)]
 pub struct Region<'a> {
     pool: &'a ThreadPool,

@@ -1,4 +1,5 @@
-//! The one multiplication tile: rows by pointers times a packed panel, kept in registers until the epilogue.
+//! The multiplication tile of all products: rows, given by pointers, times a packed panel; sums
+//! stay in registers until the epilogue.
 //!
 //! 1. A tile reads rows through pointers, `taps` of them per row, `k` values at each: a matrix product has one tap,
 //!    a convolution one per kernel element, and neither copies its input.

@@ -1,8 +1,9 @@
 //! The k largest or smallest elements of rows.
 //!
 //! 1. Equal elements keep the order of their indices; NaN counts as larger than any number, and zeros of both signs are equal.
-//! 2. A row is read once: the best so far are a heap whose worst element the next ones are held against, several at a time. It
-//!    lies in the caller's memory, which the standard library's does not.
+//! 2. A row is read once: the best elements so far form a heap, and the next elements are compared
+//!    with its worst one, several at a time. The heap is in the caller's memory, unlike the
+//!    standard library's.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +12,7 @@ use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 use half::{bf16, f16};
 
-/// Numbers that have an order, as integers that have the same.
+/// Numbers with a total order, which map to integers in the same order.
 pub trait Ordered: Copy {
     /// Whether keys fit 32 bits.
     const NARROW: bool;
@@ -91,18 +92,18 @@ impl Ordered for bf16 {
 /// Elements that are held against the worst of the best at a time.
 const TOGETHER: usize = 16;
 
-/// Rows of `n` elements, each `inner` from the last.
+/// Rows of `n` elements, `inner` elements apart.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows {
     /// Blocks of rows.
     pub outer: usize,
     /// Elements of a row.
     pub n: usize,
-    /// Elements between two of a row, and rows of a block.
+    /// Distance between the elements of a row; also the number of rows of a block.
     pub inner: usize,
-    /// Elements that are wanted.
+    /// Number of elements to find.
     pub k: usize,
-    /// The largest ones, else the smallest.
+    /// Find the largest elements, else the smallest.
     pub largest: bool,
 }
 
@@ -113,7 +114,8 @@ impl Rows {
         2 * self.k * pool.threads()
     }
 
-    /// Elements that [`run`](Self::run) needs to bring the elements of a row together: none where they are.
+    /// Scratch elements that [`run`](Self::run) needs to gather the elements of a row; none if they
+    /// are contiguous.
     #[must_use]
     pub fn line_len(&self, pool: &ThreadPool) -> usize {
         if self.inner == 1 {
@@ -123,8 +125,8 @@ impl Rows {
         }
     }
 
-    /// The first elements of each row and their places, both `[outer, k, inner]`; `number` makes an element a number with an
-    /// order.
+    /// Writes the first `k` elements of each row and their indices, both `[outer, k, inner]`;
+    /// `number` converts an element to an ordered number.
     ///
     /// # Panics
     /// If a length is not that of its shape, or `k` is more than `n`.

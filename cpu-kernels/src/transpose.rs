@@ -3,7 +3,7 @@
 use crate::copy::CopyPlan;
 use crate::{Error, ThreadPool};
 
-/// A permutation of a dense array, worked out once.
+/// A permutation of a dense array, planned for its shape.
 ///
 /// ```
 /// use polychip_cpu_kernels::{ThreadPool, transpose::TransposePlan};
@@ -57,7 +57,7 @@ impl TransposePlan {
         })
     }
 
-    /// Whether elements that lie together stay together.
+    /// Whether contiguous elements stay contiguous.
     #[must_use]
     pub fn moves_rows(&self) -> bool {
         self.moves_rows

@@ -1,8 +1,8 @@
-//! The largest elements of windows over images in ONNX order, of any numbers, and where they are.
+//! Maxima of windows over images in ONNX order, for any number type, and their positions.
 //!
-//! 1. Of equals the first one's place counts. NaN wins only as the first element that a window sees, as nothing compares larger;
-//!    that is known where places are asked for: without them, integers only.
-//! 2. A window that sees nothing gives the least number, at place 0.
+//! 1. Among equal elements, the first one's position counts. NaN wins only as the first element of
+//!    a window, because no number compares larger. Without positions, only integers are supported.
+//! 2. An empty window gives the smallest number, at position 0.
 //!
 //! Not here: windows over images whose channels lie last ([`crate::pool`]).
 #![allow(unsafe_code)]
@@ -22,11 +22,11 @@ pub struct Window {
     pub output: [usize; 2],
     /// Height and width of the window.
     pub kernel: [usize; 2],
-    /// Steps of the window.
+    /// Strides of the window.
     pub strides: [usize; 2],
-    /// Steps within it.
+    /// Dilations of the window.
     pub dilations: [usize; 2],
-    /// What is put before the image.
+    /// Padding before the image.
     pub pads: [usize; 2],
 }
 
@@ -56,7 +56,8 @@ impl Window {
     }
 }
 
-/// `y` `[planes, output]` of `x` `[planes, input]`, and the place of each within all planes where that is asked for.
+/// Computes `y` `[planes, output]` from `x` `[planes, input]` and, if requested, the position of
+/// each maximum within all planes.
 ///
 /// # Panics
 /// If a length is not that of its shape.

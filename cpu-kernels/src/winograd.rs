@@ -1,13 +1,14 @@
 //! Winograd's convolutions: 3×3 windows of stride 1 in 16 products per 4 results, or 36 per 16, instead of 36 or 144.
 //!
-//! 1. Tiles of the image are transformed to `N`² points, each point is one matrix product of tiles and packed
-//!    panels, and the products are transformed to output tiles, epilogue included. A block of tiles is so long that
-//!    its points and products stay in L2 while the panels pass by.
-//! 2. The largest error stays below 1e-5 of the largest result up to 512 channels (tested); what is not finite is
-//!    computed directly (`transform`).
+//! 1. Tiles of the image are transformed to `N`² points, each point is one matrix product of tiles
+//!    and packed panels, and the products are transformed to output tiles, epilogue included. The
+//!    length of a block of tiles is chosen so that its points and products stay in L2 while all
+//!    panels are read.
+//! 2. With up to 512 channels, the largest error stays below 1e-5 of the largest result (tested).
+//!    Results that are not finite are computed directly (`transform`).
 //! 3. Packed weights are `[bias][panel][point][zeros, channel][column]`: points of a panel follow each other, so that
 //!    the tile's prefetch of the next panel fetches the next point.
-//! 4. Weights that are not finite, or beyond about 1e38, are not supported: they make NaN.
+//! 4. Weights that are not finite, or larger than about 1e38, are not supported and give NaN.
 //!
 //! Not here: the choice between this and an indirect product, which [`crate::conv`] makes by [`fits`] and [`gain`].
 #![allow(unsafe_code)]

@@ -1,15 +1,19 @@
 //! Attention of new queries over a KV cache and over the new positions themselves, as in language model decoding.
 //!
-//! 1. The cache is read where it lies, each row once for all heads of the queries that share it and for a block of queries;
-//!    elements of 16 bits are widened in registers or tile by tile.
-//! 2. New keys and new values are rounded to the cache's element first: a result depends neither on how a prompt was
-//!    cut into chunks, nor on whether a position is new or past, but for the rounding of sums.
-//! 3. Scores, exponentials and sums are `f32`. Positions go by in tiles with a running maximum (Milakov and Gimelshein, *Online
-//!    normalizer calculation for softmax*, 2018), so no row of scores is as long as the context. Where heads are fewer than
-//!    threads keep busy, ranges of positions are summed apart (Dao et al., *Flash-Decoding*, 2023), and the thread that ends the last
-//!    range of a unit merges them, in the order of the ranges: nothing is left to one thread while others wait.
-//! 4. A NaN among a query's scores gives NaN, and none above minus infinity gives zeros. Values must be finite: one that is
-//!    not reaches queries of its tile that do not see it.
+//! 1. The cache is read in place, each row once for all query heads that share it and for a block
+//!    of queries; elements of 16 bits are widened in registers or tile by tile.
+//! 2. New keys and new values are rounded to the cache's element first: apart from the rounding of
+//!    sums, a result depends neither on how a prompt was cut into chunks nor on whether a position
+//!    is new or past.
+//! 3. Scores, exponentials and sums are `f32`. Positions are processed in tiles with a running
+//!    maximum (Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018), so no
+//!    row of scores is as long as the context. If there are too few heads to keep all threads busy,
+//!    ranges of positions are summed separately (Dao et al., *Flash-Decoding*, 2023). The thread
+//!    that ends the last range of a unit merges them, in the order of the ranges, so no single
+//!    thread merges everything while others wait.
+//! 4. A NaN among a query's scores gives NaN; if no score is above minus infinity, the result is
+//!    zeros. Values must be finite: another value affects queries of its tile even if they do not
+//!    see it.
 //!
 //! Not here: writing to the cache, masks, windows of positions ([`super::AttentionPlan`]).
 #![allow(unsafe_code)]
@@ -50,9 +54,9 @@ const UNIT: usize = 24;
 /// Keys or values of the positions before the new ones, `[kv_heads, capacity, size]`.
 #[derive(Debug, Clone, Copy)]
 pub enum Cache<'a> {
-    /// As they were computed.
+    /// Unrounded, as computed.
     F32(&'a [f32]),
-    /// Rounded to floats of 16 bits.
+    /// Rounded to 16-bit floats.
     F16(&'a [f16]),
 }
 

@@ -1,8 +1,9 @@
-//! A few queries over keys and their values as they lie: packing would cost more than it saves, since each is used
-//! only a few times. A language model's next token is one query, and so is a decoder's token over an encoder's
-//! output.
+//! Attention of a few queries, which reads keys and values in place: packing would cost more than
+//! it saves, since each is used only a few times. An example is a single query, such as a language
+//! model's next token or a decoder's token over an encoder's output.
 //!
-//! Values are summed before they are divided: where one times the number of keys is beyond `f32`, a result is infinite.
+//! Values are summed before the division, so a result is infinite if a value times the number of
+//! keys exceeds the range of `f32`.
 
 use super::cached::{MANY, Unit, unit_scratch};
 use super::{AttentionParams, AttentionPlan, ONE_THREAD};

@@ -1,12 +1,12 @@
 //! Pairs of features rotated by the angles of their position.
 //!
-//! Invariant: features beyond those that turn are copied.
+//! Invariant: features that are not rotated are copied.
 
 use crate::isa::{Kernel, Simd};
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 
-/// Where rows are, and which of their features turn.
+/// The layout of rows, and which of their features are rotated.
 #[derive(Debug, Clone, Copy)]
 pub struct Rotary {
     /// Batches.
@@ -19,13 +19,15 @@ pub struct Rotary {
     pub size: usize,
     /// `[batch, rows, heads, size]`, else `[batch, heads, rows, size]`.
     pub heads_inside: bool,
-    /// Features that turn, an even number of them.
+    /// Number of leading features that are rotated; an even number.
     pub rotated: usize,
-    /// Neighbours are pairs, else a feature of the first half and one of the second.
+    /// Whether neighbours form pairs; if not, a pair is a feature of the first half and one of the
+    /// second.
     pub interleaved: bool,
 }
 
-/// `y` of `x`, with caches `[positions, rotated / 2]` and positions `[batch, rows]`, or caches for each batch and row.
+/// Rotates `x` into `y`, with cosines and sines (caches) `[positions, rotated / 2]` and positions
+/// `[batch, rows]`, or with caches for each batch and row.
 ///
 /// # Errors
 /// A position outside the caches.

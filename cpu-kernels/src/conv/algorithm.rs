@@ -1,4 +1,4 @@
-//! How a convolution is computed, and which way is expected to be fastest.
+//! The algorithms of convolutions, and which one is expected to be fastest.
 //!
 //! Not here: the ways themselves (`conv`, `depthwise`, `winograd`).
 
@@ -9,7 +9,7 @@ use crate::{Isa, winograd};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// As a product by row pointers, or by the depthwise kernel where every channel is a group.
+    /// Indirect product through row pointers; the depthwise kernel if every channel is a group.
     Direct,
     /// Winograd's F(2, 3): 4 results of a 3×3 window per transform.
     WinogradTwo,
@@ -21,7 +21,8 @@ impl Algorithm {
     /// All of them.
     pub const ALL: [Algorithm; 3] = [Algorithm::Direct, Algorithm::WinogradTwo, Algorithm::WinogradFour];
 
-    /// A number that never changes its meaning: packed weights are valid only for the code they were packed for.
+    /// A number whose meaning never changes. Packed weights are valid only for the code that they
+    /// were packed for.
     #[must_use]
     pub fn code(self) -> u32 {
         match self {
@@ -56,13 +57,13 @@ impl Algorithm {
         }
     }
 
-    /// Whether it can compute `params`.
+    /// Whether the algorithm supports `params`.
     #[must_use]
     pub fn fits(self, params: &ConvParams) -> bool {
         self.points().is_none() || winograd::fits(params)
     }
 
-    /// The one that is expected to be fastest for `params`, by a rule over shapes.
+    /// The algorithm expected to be fastest for `params`, by a rule over shapes.
     #[must_use]
     pub fn expected(isa: Isa, params: &ConvParams) -> Self {
         let mut best = (Algorithm::Direct, MIN_GAIN);

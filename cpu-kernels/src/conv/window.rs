@@ -5,7 +5,8 @@
 use crate::Error;
 use crate::error::product;
 
-/// Where a window of taps goes over an image, per spatial dimension `[depth, height, width]`.
+/// The geometry of a window of taps that slides over an image, per spatial dimension
+/// `[depth, height, width]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Input sizes.

@@ -10,7 +10,7 @@ use crate::isa::{Kernel, Simd};
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 
-/// An integer that encodes a real.
+/// An integer type that encodes reals.
 pub trait Integer: Copy + Send + Sync + 'static {
     /// The least and the greatest one, as floats.
     const LIMITS: [f32; 2];
@@ -49,14 +49,16 @@ macro_rules! integers {
 }
 integers! { i8 u8 i16 u16 i32 }
 
-/// Which scale an element has: those of `[outer, axis, inner]` elements, `block` neighbours along the axis having one.
+/// Maps elements of `[outer, axis, inner]` to their scales: `block` neighbours along the axis share
+/// a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scales {
     /// Elements along the axis.
     pub axis: usize,
-    /// Elements behind the axis.
+    /// Product of the dimensions after the axis.
     pub inner: usize,
-    /// Elements along the axis that have the scale of their place behind it; 0 for one scale for each place along the axis.
+    /// Number of neighbours along the axis that share a scale, which still depends on the position
+    /// after the axis; 0 for one scale per position along the axis.
     pub block: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The functions of one and of two values that kernels apply, with their accuracy.
+//! The unary and binary functions that kernels apply, with their accuracy.
 //!
 //! Not here: how they are computed (`unary`, `binary`).
 
@@ -122,11 +122,11 @@ pub enum Unary {
     Acosh,
     /// The inverse of the hyperbolic tangent; relative error below 4e-7.
     Atanh,
-    /// `x` less `bias` above `lambda`, `x` and `bias` below its negation, else 0 (0.5).
+    /// `x - bias` above `lambda`, `x + bias` below `-lambda`, else 0 (0.5).
     Shrink {
-        /// What is taken off.
+        /// The amount by which values shrink.
         bias: f32,
-        /// Where the middle ends.
+        /// The bound of the interval that becomes 0.
         lambda: f32,
     },
     /// `scale * x + shift` (1).

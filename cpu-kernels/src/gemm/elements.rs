@@ -1,4 +1,5 @@
-//! The element type of a product's operands: what its kernels run on, and how its packed words lie.
+//! The element type of a product's operands, which determines its kernels and the layout of its
+//! packed words.
 
 use crate::Isa;
 use crate::tile::Panels;

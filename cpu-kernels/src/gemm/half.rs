@@ -42,7 +42,7 @@ pub enum HalfType {
     Bf16,
 }
 
-/// How the constant operand lies in the bytes that it is packed from, little-endian.
+/// Layout of the constant operand in the little-endian bytes that it is packed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// `[k, n]`: lines are rows.
@@ -93,14 +93,14 @@ impl HalfPlan {
         })
     }
 
-    /// Multiply-adds of a row of the result, those of what is padded included.
+    /// Multiply-adds of a row of the result, padding included.
     #[must_use]
     pub fn multiply_adds_per_row(&self) -> usize {
         2 * self.packed_len()
     }
 
-    /// Floats in whose place the packed operand lies. It depends on `k`, `n` and [`Isa::code`] alone, as does its
-    /// layout.
+    /// Length of the packed operand in floats. Length and layout depend only on `k`, `n` and
+    /// [`Isa::code`].
     #[must_use]
     pub fn packed_len(&self) -> usize {
         self.panels.len()
@@ -115,13 +115,14 @@ impl HalfPlan {
         }
     }
 
-    /// Columns of a panel: columns that are packed together should be whole panels.
+    /// Columns of a panel; columns that are packed together should fill whole panels.
     #[must_use]
     pub fn panel_columns(&self) -> usize {
         self.panels.width
     }
 
-    /// Packs whole lines of the operand, from line `first` on. What is not packed stays as it is: `packed` is zeros before.
+    /// Packs whole lines of the operand, from line `first` on. Other lines are unchanged, so
+    /// `packed` must be zeros initially.
     ///
     /// # Panics
     /// If `bytes` are no whole lines of the operand, or `packed` is not [`packed_len`](Self::packed_len) long.
@@ -176,7 +177,7 @@ impl HalfPlan {
         }
     }
 
-    /// Packs the bias `[n]`, which is zeros otherwise.
+    /// Packs the bias `[n]`; without this call the bias is zeros.
     ///
     /// # Panics
     /// If a length is not that of the plan.

@@ -1,4 +1,5 @@
-//! Products of words: what the multiplication tile needs of an element type, and what byte kernels need beside it.
+//! Products of words: the operations that the multiplication tile needs for an element type, and
+//! further ones for byte kernels.
 //!
 //! 1. A word is 32 bits of a row: one `f32`, two 16-bit floats or four bytes along the depth of a product. A panel
 //!    holds as many elements per column, so one tile serves every element type ([`Product`]).
@@ -116,7 +117,7 @@ impl<S: Simd, H: Half> Product for FmaOf<S, H> {
     }
 }
 
-/// A float of 16 bits.
+/// A 16-bit float.
 pub(crate) trait Half: Copy + Send + Sync + 'static {
     /// [`Simd::LANES`] values as `f32`, which holds each of them; a NaN stays one.
     /// # Safety

@@ -1,7 +1,8 @@
-//! Products of codes by tiles of registers: the work of [`super::tile`] where the CPU has AMX.
+//! Products of codes with AMX tiles: replaces [`super::tile`] if the CPU has AMX.
 //!
 //! 1. Panels, row pointers and results are those of `super::tile`, with tiles of sixteen rows.
-//! 2. Rows that do not lie evenly, or are not whole tiles deep, are copied first, once for all panels; what lacks is zeros.
+//! 2. Rows that are not evenly spaced, or do not fill whole tiles, are first copied, once for all
+//!    panels, and padded with zeros.
 #![allow(unsafe_code)]
 
 use super::tile::{Block, FinishRows, HEADER};

@@ -11,7 +11,7 @@ use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, ThreadPool};
 use std::ops::Range;
 
-/// An average of codes, worked out once.
+/// An average of codes, planned for its shape.
 ///
 /// ```
 /// use polychip_cpu_kernels::{Isa, ThreadPool, conv::Window, pool::PoolParams};

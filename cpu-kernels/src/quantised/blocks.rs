@@ -125,7 +125,7 @@ impl BlockPlan {
     /// Plans a product of rows of `depth` values with `columns` columns.
     ///
     /// # Errors
-    /// If blocks do not fill the depth, or a size does not fit the address space.
+    /// If the depth is not a multiple of the block size, or a size does not fit the address space.
     pub fn new(isa: Isa, layout: BlockLayout, depth: usize, columns: usize) -> Result<Self, Error> {
         if !depth.is_multiple_of(layout.elements()) {
             let rule =

@@ -4,7 +4,8 @@
 //! 2. Rows are read four codes (one word) at a time. Where the channels are not whole words, the input is copied
 //!    first, so that the last word of the last row is readable; its extra bytes are multiplied by zeros.
 //! 3. A dilation of zero along the depth reads the same pixels again, for weights that are sums of several bytes.
-//! 4. The zero of the input and what the instruction set takes off each code are folded into the packed bias.
+//! 4. The zero point of the input, and the offset that the instruction set subtracts from each
+//!    code, are folded into the packed bias.
 #![allow(unsafe_code)]
 
 use super::depthwise::Depthwise;
@@ -17,7 +18,7 @@ use crate::threads::{Address, Parts, share};
 use crate::tile::Panels;
 use crate::{Error, Isa, ThreadPool};
 
-/// A convolution of codes with constant weights, worked out once.
+/// A convolution of codes with constant weights, planned for its shape.
 ///
 /// ```
 /// use polychip_cpu_kernels::conv::{ConvParams, Window};
@@ -121,7 +122,8 @@ impl ConvPlan {
         Ok(plan)
     }
 
-    /// The same plan for [`Weights::zeros`], which rounds sums beyond 24 bits: for codes and floats.
+    /// The same plan with per-output zero points of weights ([`Weights::zeros`]), for results in
+    /// codes or floats; sums beyond 24 bits are rounded.
     ///
     /// # Panics
     /// If the convolution has groups.
@@ -134,7 +136,8 @@ impl ConvPlan {
         }
     }
 
-    /// Floats of the packed weights. It depends on the parameters and [`Isa::code`] alone, as does their layout.
+    /// Length of the packed weights in floats. Length and layout depend only on the parameters and
+    /// [`Isa::code`].
     #[must_use]
     pub fn packed_len(&self) -> usize {
         match &self.kind {
@@ -145,7 +148,7 @@ impl ConvPlan {
         }
     }
 
-    /// Multiply-adds of a run, those of what is padded included.
+    /// Multiply-adds of a run, padding included.
     #[must_use]
     pub fn multiply_adds(&self) -> usize {
         let rows = self.params.batch.saturating_mul(self.params.window.out_pixels());
@@ -153,20 +156,20 @@ impl ConvPlan {
         rows.saturating_mul(4 * self.packed_len())
     }
 
-    /// Whether each output channel is made of one input channel alone, by a kernel of its own.
+    /// Whether the depthwise kernel computes each output channel from one input channel.
     #[must_use]
     pub fn is_depthwise(&self) -> bool {
         matches!(self.kind, Kind::Depthwise(_))
     }
 
-    /// Whether it is computed by tiles of registers, which multiply several times as fast as vectors.
+    /// Whether AMX tiles compute it, which multiply several times as fast as vectors.
     #[must_use]
     pub fn uses_tiles(&self) -> bool {
         !self.is_depthwise() && self.tiles().is_some()
     }
 
-    /// Bytes of rows that a run copies for tiles of registers: those whose taps do not lie evenly, or are not whole tiles
-    /// deep.
+    /// Bytes of rows that a run copies for AMX tiles: rows whose taps are not evenly spaced or do
+    /// not fill whole tiles.
     #[must_use]
     pub fn gathered_bytes(&self) -> usize {
         let inner = self.inner();
@@ -393,7 +396,8 @@ impl ConvPlan {
         }
     }
 
-    /// Convolves codes `input` whose zero is `input_zero`, adds, and finishes to `output`.
+    /// Convolves the codes `input`, whose zero point is `input_zero`, adds another tensor if given,
+    /// and writes `output`.
     ///
     /// # Panics
     /// If a slice is too short for its shape, scratch is shorter than [`scratch_len`](Self::scratch_len), something is

@@ -60,8 +60,8 @@ pub fn quantise(isa: Isa, pool: &ThreadPool, x: &[f32], scale: f32, codes: CodeR
 /// The most pieces in which a range is looked for.
 const PIECES: usize = 64;
 
-/// Quantises over the range of `x` and 0, as DynamicQuantizeLinear does; gives scale and zero. NaNs have no say in the
-/// range.
+/// Quantises over the range of `x` and 0 like DynamicQuantizeLinear, and returns scale and zero
+/// point. NaNs do not count in the range.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -111,7 +111,8 @@ pub fn dynamic(isa: Isa, pool: &ThreadPool, x: &[f32], y: &mut [u8]) -> (f32, u8
     (scale, zero)
 }
 
-/// Takes the zero of a product's rows off its sums: `zero` times the sums of the columns of its right operand.
+/// Subtracts the effect of the rows' zero point from a product's sums: `zero` times the column sums
+/// of the right operand.
 ///
 /// # Panics
 /// If the sums are not whole rows of as many values as there are columns.
@@ -142,14 +143,14 @@ pub fn subtract_zero(pool: &ThreadPool, sums: &mut [i32], columns: &[i32], zero:
     });
 }
 
-/// What is left to take off the sums of a product whose weights keep their zeros: rows of one sum per output, and last the
-/// sum of the row's values.
+/// Zero points still to subtract from the sums of a product whose weights have nonzero zero points.
+/// Each row of sums holds one sum per output and then the sum of the row's values.
 #[derive(Debug, Clone, Copy)]
 pub struct Zeros<'a> {
     /// The zero of each output's weights.
     pub weights: &'a [i32],
-    /// The zero of the rows, where it was not known when weights were packed, and the sums of each output's weights and, last,
-    /// the depth.
+    /// The zero point of the rows, if it was unknown when weights were packed, with the sum of each
+    /// output's weights and finally the depth.
     pub rows: Option<(u8, &'a [i32])>,
 }
 
@@ -190,7 +191,7 @@ impl Zeros<'_> {
         });
     }
 
-    /// The sums without zeros.
+    /// Computes the sums with zero points subtracted.
     ///
     /// # Panics
     /// If rows are not whole.
@@ -198,7 +199,8 @@ impl Zeros<'_> {
         self.each(isa, pool, sums, y, |_, sum| sum);
     }
 
-    /// The sums without zeros as codes: times a factor per output, rounded, moved by the zero of the result.
+    /// Computes codes from the sums with zero points subtracted: multiplies by a factor per output,
+    /// rounds, and adds the zero point of the result.
     ///
     /// # Panics
     /// If rows are not whole.
@@ -294,18 +296,19 @@ pub fn dequantise(isa: Isa, pool: &ThreadPool, x: &[u8], scale: f32, zero: u8, y
     });
 }
 
-/// Where rows of codes go.
+/// The positions of rows of codes in the output.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows {
     /// Codes of a row.
     pub len: usize,
-    /// The place of the first.
+    /// Index of the first row.
     pub offset: usize,
-    /// From the start of one row to that of the next.
+    /// Distance between the starts of two rows.
     pub stride: usize,
 }
 
-/// Codes of a scale and zero as those of another: `round((x - zero) * scale / other) + zero of the other`, clamped.
+/// Converts codes to another scale and zero point:
+/// `round((x - zero) * scale / other) + other zero`, clamped.
 ///
 /// # Panics
 /// If `x` is not whole rows, or a row's place is not in `y`.
@@ -389,7 +392,7 @@ pub fn requantise(
     });
 }
 
-/// Codes of signed bytes, and back: the top bit flipped.
+/// Converts signed bytes to codes and back, by flipping the top bit.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -421,14 +424,14 @@ pub fn map(pool: &ThreadPool, table: &[u8; 256], x: &[u8], y: &mut [u8]) {
     });
 }
 
-/// Steps of two addends in steps of their sum.
+/// The scales of two addends relative to the scale of their sum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sum {
-    /// Step of the first.
+    /// Relative scale of the first addend.
     pub a: f32,
-    /// Step of the second.
+    /// Relative scale of the second addend.
     pub b: f32,
-    /// Minus both zeros, each times its step.
+    /// Minus both zero points, each times its relative scale.
     pub shift: f32,
 }
 
@@ -538,7 +541,7 @@ pub fn multiply(
     }
 }
 
-/// The largest code of each window: `[batch, in spatial, channels]` to `[batch, out spatial, channels]`.
+/// Maximum pooling of codes: `[batch, in spatial, channels]` to `[batch, out spatial, channels]`.
 ///
 /// A window outside the image gives code 0.
 ///

@@ -3,8 +3,8 @@
 //! 1. Columns go in panels of one vector. A panel is, per block along the depth, `[scale][zero]` and one word per
 //!    eight values of each column, the first in the lowest bits.
 //! 2. A block's sum is `scale * (Σ x * code - zero * Σ x)`, in `f32`.
-//! 3. Codes are masked in place and not shifted down: scaled rows compensate for that, which is exact except for
-//!    values near the least normal one.
+//! 3. Codes are masked in place instead of being shifted down; scaled rows compensate for that,
+//!    exactly except for values near the smallest normal number.
 //!
 //! Products of few rows are memory-bound; these weights take an eighth of the bytes of `f32`.
 #![allow(unsafe_code)]
@@ -30,7 +30,7 @@ pub struct Int4Weights<'a> {
     pub codes: &'a [u8],
     /// Scales, `[blocks, columns]`.
     pub scales: &'a [f32],
-    /// The code of zero of each block and column, `[blocks, columns]`.
+    /// The zero point of each block and column, `[blocks, columns]`.
     pub zeros: &'a [u8],
 }
 
@@ -63,7 +63,8 @@ impl Int4Plan {
     /// Plans a product of rows of `depth` values with `columns` columns, whose scales hold for `block` values each.
     ///
     /// # Errors
-    /// If blocks are not whole words, unless there is but one, or a size does not fit the address space.
+    /// If there are several blocks that do not fill whole words, or a size does not fit the address
+    /// space.
     pub fn new(isa: Isa, depth: usize, columns: usize, block: usize) -> Result<Self, Error> {
         const NAME: &str = "product with 4-bit weights";
         if block == 0 || (block < depth && !block.is_multiple_of(WORD)) {

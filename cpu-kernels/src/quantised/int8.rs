@@ -5,9 +5,9 @@
 pub struct CodeRange {
     /// The code of zero.
     pub zero: u8,
-    /// The least code.
+    /// The smallest allowed code.
     pub low: u8,
-    /// The greatest code.
+    /// The largest allowed code.
     pub high: u8,
 }
 
@@ -22,7 +22,7 @@ impl CodeRange {
         }
     }
 
-    /// The limits less the zero, as floats.
+    /// The limits minus the zero point, as floats.
     #[must_use]
     pub fn limits(self) -> (f32, f32) {
         let zero = f32::from(self.zero);

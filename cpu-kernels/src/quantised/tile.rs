@@ -1,4 +1,5 @@
-//! The multiplication tile of codes: the product of [`crate::tile::accumulate`], and what becomes of its sums.
+//! The multiplication tile of codes: the product of [`crate::tile::accumulate`], and the conversion
+//! of its sums.
 //!
 //! 1. A panel is `[bias as i32][factor][shift][minus the zero that weights keep]`, then one group of words per four values of each tap.
 //! 2. Sums become codes in registers. Where something is added, and floats and sums, go over a small array, so that the
@@ -52,15 +53,16 @@ pub(crate) fn offset(isa: Isa) -> i32 {
 pub struct Added<'a> {
     /// Its codes, of the result's shape and stride.
     pub codes: &'a [u8],
-    /// Its step in steps of the result.
+    /// Its scale relative to the result's.
     pub factor: f32,
-    /// What is added besides: minus `factor` times its zero.
+    /// A constant added, too: minus `factor` times its zero point.
     pub shift: f32,
-    /// The codes that the product itself is rounded to before, and their step in steps of the result.
+    /// The codes to which the product itself is rounded first, and their scale relative to the
+    /// result's.
     pub rounded: (CodeRange, f32),
 }
 
-/// Where the result of a product goes.
+/// The output of a product.
 #[derive(Debug)]
 pub enum Output<'a> {
     /// Rounded codes.

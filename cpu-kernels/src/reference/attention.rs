@@ -18,15 +18,15 @@ pub enum Shown {
 /// The parameters of [`attention`].
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<'a> {
-    /// What the product of query and key is multiplied by.
+    /// Factor of the product of query and key.
     pub scale: f64,
     /// The limit of the scores, or 0 for none.
     pub softcap: f64,
     /// Whether a query sees no later key.
     pub causal: bool,
-    /// How many keys to the left a query sees, if limited.
+    /// Number of keys to the left that a query sees, if limited.
     pub left: Option<i64>,
-    /// How many keys to the right a query sees, if limited.
+    /// Number of keys to the right that a query sees, if limited.
     pub right: Option<i64>,
     /// Valid keys of each batch entry, if the cache is longer.
     pub valid: Option<&'a [i64]>,
@@ -236,9 +236,9 @@ pub fn rotary(
 /// The recurrence of [`linear_attention`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinearRule {
-    /// Whether the state fades by the decay input.
+    /// Whether the decay input scales the state down in each step.
     pub gated: bool,
-    /// Whether the state learns the difference to what it recalls, at the rate of the beta input.
+    /// Whether the state is updated by the delta rule, with the beta input as learning rate.
     pub delta: bool,
 }
 

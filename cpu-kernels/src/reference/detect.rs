@@ -1,4 +1,4 @@
-//! Choosing among overlapping boxes.
+//! Non-maximum suppression.
 //!
 //! Invariant: boxes are taken in the order of their scores, equals by index.
 
@@ -12,9 +12,9 @@ pub struct Suppression {
     pub centre: bool,
     /// The most boxes per class.
     pub max_output: usize,
-    /// A box that overlaps a chosen one by more is dropped.
+    /// A box that overlaps a chosen one by more than this is dropped.
     pub iou: f64,
-    /// A box must score more, if set.
+    /// Score that a box must exceed, if set.
     pub score: Option<f64>,
 }
 

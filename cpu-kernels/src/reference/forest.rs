@@ -1,4 +1,5 @@
-//! Ensembles of decision trees: each row falls through each tree to a leaf, and the leaves' weights are joined per target.
+//! Ensembles of decision trees: each row descends each tree to a leaf, and the leaves' weights are
+//! combined per target.
 //!
 //! Invariants:
 //! 1. A [`Forest`] that [`Forest::check`] has passed has no circle and no index out of range.
@@ -9,7 +10,7 @@
 use super::error::{Result, refuse, require};
 use super::{Element, Tensor};
 
-/// What a branch asks of a feature.
+/// The test of a branch on a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Test {
@@ -23,35 +24,35 @@ pub enum Test {
     Member,
 }
 
-/// Where a branch leads.
+/// A child of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Child {
-    /// To a branch, by its index.
+    /// A branch, by its index.
     Branch(usize),
-    /// To a leaf, by its index.
+    /// A leaf, by its index.
     Leaf(usize),
 }
 
-/// A node that asks.
+/// An inner node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
-    /// Which column of the row.
+    /// The column of the row.
     pub feature: usize,
-    /// What is asked.
+    /// The test.
     pub test: Test,
-    /// What the feature is held against.
+    /// The value that the feature is compared with.
     pub value: f64,
     /// The values of a test of membership.
     pub members: Vec<f64>,
-    /// Whether a NaN goes the way of "yes".
+    /// Whether a NaN takes the "yes" branch.
     pub missing: bool,
-    /// Where "yes" leads.
+    /// The child if the test is true.
     pub yes: Child,
-    /// Where "no" leads.
+    /// The child if the test is false.
     pub no: Child,
 }
 
-/// How the weights that trees give for a target are joined.
+/// How the trees' weights for a target are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Join {
@@ -61,7 +62,7 @@ pub enum Join {
     Max,
 }
 
-/// What becomes of a row of joined weights.
+/// The transformation of a row of combined weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Transform {
@@ -77,24 +78,24 @@ pub enum Transform {
 /// An ensemble of trees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forest {
-    /// Nodes that ask.
+    /// Inner nodes.
     pub branches: Vec<Branch>,
     /// Targets and weights of each leaf.
     pub leaves: Vec<Vec<(usize, f64)>>,
-    /// Where each tree begins.
+    /// The root of each tree.
     pub roots: Vec<Child>,
-    /// How many targets there are.
+    /// Number of targets.
     pub targets: usize,
-    /// What is added to each target; empty for nothing.
+    /// Added to each target; empty for nothing.
     pub base: Vec<f64>,
-    /// How weights are joined.
+    /// How weights are combined.
     pub join: Join,
-    /// What becomes of the row.
+    /// The transformation of the row.
     pub transform: Transform,
 }
 
 impl Branch {
-    /// Where a feature's value leads.
+    /// The child that a feature's value selects.
     #[must_use]
     pub fn next(&self, x: f64) -> Child {
         let yes = match self.test {

@@ -112,7 +112,7 @@ pub fn gather_nd(x: &Tensor, indices: &Tensor, batch_dims: usize) -> Result<Tens
     x.select(shape, &from)
 }
 
-/// How a written value combines with the existing one.
+/// How a written value is combined with the existing one.
 pub type Meeting = Option<Binary>;
 
 fn write(x: &Tensor, at: &[usize], updates: &Tensor, meeting: Meeting) -> Result<Tensor> {

@@ -5,7 +5,7 @@
 use super::error::{Result, refuse, require};
 use super::{Element, Tensor, Wide, index};
 
-/// What a group of elements is reduced to.
+/// The kind of reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Reduction {

@@ -29,7 +29,7 @@ pub enum Nearest {
     Ceil,
 }
 
-/// How values between inputs come about.
+/// How values between inputs are interpolated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Interpolation {
@@ -51,7 +51,7 @@ impl Interpolation {
         }
     }
 
-    /// How far a pixel is seen on each side, in pixels.
+    /// Radius of the filter, in pixels.
     #[must_use]
     pub fn reach(self) -> f64 {
         match self {
@@ -67,7 +67,7 @@ impl Interpolation {
 pub struct Axis {
     /// The output size.
     pub output: usize,
-    /// Output over input, as the model gives it.
+    /// Ratio of output to input size, as the model states it.
     pub scale: f64,
     /// The region of interest, as fractions.
     pub roi: (f64, f64),
@@ -76,13 +76,13 @@ pub struct Axis {
 /// What all axes share.
 #[derive(Clone, Copy, Debug)]
 pub struct Resize {
-    /// Between which inputs.
+    /// The interpolation.
     pub interpolation: Interpolation,
-    /// From which coordinate.
+    /// The coordinate transformation.
     pub transform: Transform,
-    /// Whether a shrinking kernel widens to see every input.
+    /// Whether the filter widens when the image shrinks, so that every input counts.
     pub antialias: bool,
-    /// Whether inputs outside weigh nothing instead of repeating the edge.
+    /// Whether inputs outside the image have weight zero; if not, the edge is repeated.
     pub exclude_outside: bool,
     /// The value outside the region of interest.
     pub extrapolation: f64,
@@ -215,7 +215,7 @@ pub fn resize(x: &Tensor, axes: &[Axis], p: &Resize) -> Result<Tensor> {
     Tensor::from_f64s(x.element(), out.shape().to_vec(), &values)
 }
 
-/// What lies outside the image that [`grid_sample`] reads.
+/// The values outside the image that [`grid_sample`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Outside {

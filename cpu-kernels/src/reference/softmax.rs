@@ -5,7 +5,7 @@
 use super::error::{Result, refuse, require};
 use super::{Tensor, index};
 
-/// What becomes of a line.
+/// The kind of softmax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Softmax {
@@ -52,7 +52,7 @@ pub fn softmax(x: &Tensor, axis: usize, f: Softmax) -> Result<Tensor> {
     Tensor::from_f64s(x.element(), x.shape().to_vec(), &v)
 }
 
-/// How single losses become the result.
+/// How single losses are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum LossReduction {

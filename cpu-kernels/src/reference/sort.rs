@@ -54,7 +54,7 @@ pub fn top_k(x: &Tensor, k: usize, axis: usize, largest: bool) -> Result<(Tensor
     Ok((x.select(shape.clone(), &from)?, Tensor::from_i64s(shape, places)?))
 }
 
-/// What [`unique`] finds.
+/// The result of [`unique`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unique {
     /// The different elements (or slices along the axis).

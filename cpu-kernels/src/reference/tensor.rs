@@ -148,7 +148,8 @@ pub fn count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
 }
 
-/// The most elements that a kernel makes: a larger tensor is an error, not an allocation failure.
+/// Maximum number of elements of a result; a larger one is an error instead of an allocation
+/// failure.
 pub const MAX_ELEMENTS: usize = if usize::BITS > 32 { 1 << 31 } else { 1 << 28 };
 
 /// Above this, the system is asked for the memory first.
@@ -578,8 +579,9 @@ impl Tensor {
         )
     }
 
-    /// The tensor with more elements behind its own, in a shape of as many; without a copy of its own where no clone has
-    /// them and its memory has room, which grows by factors.
+    /// Appends elements to the tensor, which gets a new shape of the same total size. Its own
+    /// elements are not copied if no clone shares them and its memory has room; the memory grows
+    /// geometrically.
     ///
     /// # Errors
     /// If the shape holds another number of elements, or they are no numbers of whole bytes.
@@ -661,8 +663,8 @@ impl Tensor {
         Self::new(shape, data)
     }
 
-    /// The elements where they lie, where they lie as [`Tensor::from_bytes`] reads them: those of whole bytes, but no
-    /// complex numbers.
+    /// The elements in place, if they are stored as [`Tensor::from_bytes`] reads them: elements of
+    /// whole bytes, except complex numbers.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         if cfg!(target_endian = "big") {
@@ -686,7 +688,8 @@ impl Tensor {
         }
     }
 
-    /// As [`bytes`](Self::bytes), to write: numbers only, of which every bit pattern is one.
+    /// Like [`bytes`](Self::bytes), writable; only for numbers, since every bit pattern of theirs
+    /// is valid.
     #[must_use]
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         if cfg!(target_endian = "big") {

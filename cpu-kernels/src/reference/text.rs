@@ -112,7 +112,7 @@ pub fn normalise(x: &Tensor, case: Case, sensitive: bool, stop: &[String]) -> Re
     Tensor::new(shape, Storage::String(kept))
 }
 
-/// What [`ngrams`] counts.
+/// The parameters of [`ngrams`].
 #[derive(Clone, Debug)]
 pub struct Ngrams {
     /// The shortest and longest n-gram.
@@ -127,7 +127,7 @@ pub struct Ngrams {
     pub weights: Option<Vec<f64>>,
 }
 
-/// What an output of [`ngrams`] is.
+/// The weighting of the outputs of [`ngrams`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Weighting {

@@ -23,9 +23,9 @@ pub struct Window {
 /// One tap of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tap {
-    /// Which element of the kernel.
+    /// Index of the kernel element.
     pub kernel: usize,
-    /// Which element of the spatial input, if the tap is inside it.
+    /// Index of the spatial input element, if the tap is inside the input.
     pub input: Option<usize>,
     /// Whether the tap is inside the input or its padding.
     pub padded: bool,

@@ -6,7 +6,8 @@ use crate::isa::{Kernel, Simd};
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 
-/// What an axis of an image becomes: each of its new elements is a weighted sum of as many old ones.
+/// The resampling of an axis of an image: each new element is a weighted sum of the same number of
+/// old ones.
 #[derive(Debug, Clone)]
 pub struct AxisPlan {
     /// Elements of the axis.
@@ -18,10 +19,11 @@ pub struct AxisPlan {
 }
 
 impl AxisPlan {
-    /// Of an axis of `from` elements, by the place and weight of each tap of each new element.
+    /// Plans the resampling of an axis of `from` elements, given the position and weight of each
+    /// tap of each new element.
     ///
     /// # Panics
-    /// If a place is outside the axis.
+    /// If a position is outside the axis.
     #[must_use]
     pub fn new(from: usize, lines: &[Vec<(usize, f64)>]) -> Self {
         let each = lines.iter().map(Vec::len).max().unwrap_or(0).max(1);
@@ -57,7 +59,7 @@ impl AxisPlan {
         outer * inner * self.offsets.len()
     }
 
-    /// `y` `[outer, output, inner]` of `x` `[outer, axis, inner]`.
+    /// Computes `y` `[outer, output, inner]` from `x` `[outer, axis, inner]`.
     ///
     /// # Panics
     /// If a length is not that of its shape.

@@ -15,16 +15,16 @@ pub struct ColumnsPlan {
     pub kernel: [usize; 2],
     /// Windows along each side.
     pub windows: [usize; 2],
-    /// Steps of the window.
+    /// Strides of the window.
     pub strides: [usize; 2],
-    /// Steps within it.
+    /// Dilations of the window.
     pub dilations: [usize; 2],
-    /// What is put before the image.
+    /// Padding before the image.
     pub pads: [i64; 2],
 }
 
 impl ColumnsPlan {
-    /// `y` `[planes, h, w]` of columns `[planes, taps, windows]`.
+    /// Computes `y` `[planes, h, w]` from columns `[planes, taps, windows]`.
     ///
     /// # Panics
     /// If a slice is too short.

@@ -1,6 +1,7 @@
 //! AMX: products of bytes by tiles of sixteen rows, sixteen words deep.
 //!
-//! 1. A token exists where the CPU has the tiles, and the system has granted this process their registers.
+//! 1. A token exists only if the CPU has tiles and the system has granted this process their
+//!    registers.
 //! 2. Tiles hold values between [`Amx::begin`] and [`Amx::end`] of one thread, and code of no other kind touches them.
 //! 3. Rows are unsigned and panels signed, as with [`super::Bytes`], whose words these are: sums are the same, exactly.
 //!

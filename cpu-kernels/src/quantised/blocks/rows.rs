@@ -1,10 +1,12 @@
 //! Rows rounded to signed bytes, 32 values at a time, with what their products need beside them.
 //!
 //! 1. A group of a row is one cache line of sixteen words: eight of bytes, then those that the constants below name.
-//! 2. Groups are stored tile by tile (see [`tile_at`]), within it group by group, within it row by row: a tile reads on and on.
+//! 2. Groups are stored tile by tile (see [`tile_at`]), within a tile group by group, and within a
+//!    group row by row, so that a tile reads contiguous memory.
 //! 3. Bytes are `round(x * (127 / max))`, ties to even, and the scale is `max / 127`, where `max` is the group's largest
 //!    magnitude. A group with an infinity or a NaN has a scale of NaN. A group so small that `127 / max` is no number is zero.
-//! 4. Where rows are kept in two pieces, what rounding takes off a row is a row of its own behind it, rounded likewise.
+//! 4. If rows are kept in two pieces, the rounding error of a row is stored as a second row after
+//!    it, rounded in the same way.
 
 use super::layout::GROUP;
 use crate::isa::Simd;

@@ -1,4 +1,5 @@
-//! Some panels times all rows: codes are unpacked once per tile of rows, and meet each row's bytes in integers.
+//! Multiplies some panels with all rows: codes are unpacked once per tile of rows, and multiplied
+//! with each row's bytes in integers.
 //!
 //! A group's sum is exact, then scaled and added in `f32`, group after group along the depth, whatever the tile: a row's
 //! result does not depend on the rows beside it.

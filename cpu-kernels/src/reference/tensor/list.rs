@@ -20,7 +20,7 @@ pub struct List {
     pub tensors: Vec<Arc<Tensor>>,
     /// The bytes that `pack` makes of them.
     pub byte_len: usize,
-    /// What makes their bytes.
+    /// The function that makes their bytes.
     pub pack: Pack,
 }
 
