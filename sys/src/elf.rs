@@ -41,7 +41,7 @@ pub(crate) fn check(head: &[u8]) -> std::result::Result<(), String> {
     ))
 }
 
-/// Bits, little endian or not, machine.
+/// Returns the number of bits, whether the file is little-endian, and the machine.
 fn read(head: &[u8]) -> Option<(u32, bool, u16)> {
     let head: &[u8; 20] = head.get(..20)?.try_into().ok()?;
     if head[..4] != *b"\x7fELF" {

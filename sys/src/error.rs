@@ -105,7 +105,7 @@ impl Error {
         Cause::MissingCall { call }.into()
     }
 
-    /// The error of a library that is on none of the paths searched.
+    /// The error of a library that none of the searched folders holds.
     #[cfg(any(feature = "ascend", feature = "rknn"))]
     pub(crate) fn missing(library: &str, tried: &str, remedy: &str) -> Self {
         Cause::Missing {

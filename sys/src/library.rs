@@ -5,7 +5,7 @@
 //!    reason to search on.
 //! 2. The file's header is read before the loader sees it, so that a library for another processor
 //!    is reported as such.
-//! 3. An opened library is never closed: vendors' libraries keep threads, and stay mapped anyway.
+//! 3. An opened library is never closed, because vendors' libraries keep threads.
 //!
 //! Not here: the paths and names of an SDK, and the contents of its interface.
 
@@ -123,10 +123,9 @@ impl Library {
         }
     }
 
-    /// Opens the same library again, for generated declarations that own their library.
+    /// Opens the same library again, because the generated declarations own their library.
     ///
-    /// # Errors
-    /// The loader refuses it now.
+    /// # Errors The loader refuses it.
     #[cfg(any(feature = "neuron", feature = "nnrt"))]
     pub(crate) fn again(&self) -> Result<libloading::Library> {
         // SAFETY: its initialisers have run already.
@@ -134,7 +133,7 @@ impl Library {
             .map_err(|error| self.wrong_interface(loader_words(&self.path, &error)))
     }
 
-    /// Opens another library of the same set, from the same folder: two releases do not mix.
+    /// Opens another library of the same release, from the same folder.
     ///
     /// # Errors
     /// It is missing or cannot be opened.
@@ -150,7 +149,7 @@ impl Library {
         }
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -208,11 +207,12 @@ impl Library {
     }
 }
 
-/// What plugins ask an opened library with these fields: its functions, its path, and whether it emulates the chip.
+/// Defines the methods of an opened library with these fields: its functions, its path, and whether
+/// it emulates the chip.
 #[cfg(any(feature = "neuron", feature = "nnrt"))]
 macro_rules! accessors {
     ($symbols:ty, $emulates:literal) => {
-        /// The functions. Those that are required are there.
+        /// The functions of the library. All required ones are present.
         #[must_use]
         pub fn symbols(&self) -> &'static $symbols {
             self.symbols
@@ -224,7 +224,8 @@ macro_rules! accessors {
             self.says_it_emulates
         }
 
-        /// Whether it drives no chip: it declares so, or it is built for x86, which is the host build of an SDK.
+        /// Whether the library emulates the chip: it declares so, or it is built for x86, for which
+        /// vendors make only simulators.
         #[must_use]
         pub fn is_emulated(&self) -> bool {
             $crate::library::emulates(self.says_it_emulates, std::env::consts::ARCH)
@@ -241,8 +242,8 @@ macro_rules! accessors {
 #[cfg(any(feature = "neuron", feature = "nnrt"))]
 pub(crate) use accessors;
 
-/// Whether a library emulates a chip that only phones and boards have: it declares so, or it is built for x86, for
-/// which vendors make only simulators.
+/// Whether a library emulates a chip of phones or boards: it declares so, or it is built for x86,
+/// for which vendors make only simulators.
 #[cfg(any(feature = "neuron", feature = "nnrt", feature = "qnn"))]
 pub(crate) fn emulates(says_so: bool, arch: &str) -> bool {
     says_so || matches!(arch, "x86" | "x86_64")
@@ -281,7 +282,7 @@ fn head(path: &Path) -> std::result::Result<Vec<u8>, String> {
     Ok(head)
 }
 
-/// The loader's message without the path, which our message names already.
+/// The loader's message without the path, which our own message contains.
 fn loader_words(path: &Path, error: &libloading::Error) -> String {
     let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     text.trim_start_matches(&*path.display().to_string())

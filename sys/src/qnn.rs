@@ -45,7 +45,7 @@ pub use bindings::{
 };
 pub use library::{LIB_DIR, Qnn, SDK_ROOT};
 
-/// A call out of a library's table, or the error that names the empty slot: `slot!(table, execute)?`.
+/// A call from a library's table, or the error that names the empty slot: `slot!(table, execute)?`.
 #[macro_export]
 macro_rules! slot {
     ($table:expr, $name:ident) => {

@@ -16,11 +16,12 @@ use crate::{Library as File, SearchPath};
 
 /// The library.
 pub const FILE: &str = "libascendcl.so";
-/// The folder of the vendor's toolkit, as its own script `set_env.sh` sets it; the library lies in `lib64` below it.
+/// The variable that the vendor's `set_env.sh` sets to the toolkit's folder. The library is in
+/// `lib64` below it.
 pub const HOME: &str = "ASCEND_HOME_PATH";
 const REMEDY: &str = "install the board's driver and CANN (toolkit or nnrt), then source its set_env.sh, or set the option \
      lib_dir to the folder of libascendcl.so";
-/// A symbol of libraries that emulate: no vendor's has it.
+/// A symbol that only emulated libraries have.
 const EMULATED: &str = "polychip_emulates_ascend";
 
 /// The open library.
@@ -82,11 +83,10 @@ const NEEDED: &[Named] = calls!(
 );
 
 impl Library {
-    /// Opens the library: of `folder` where one is given, else of the toolkit that the environment names as
-    /// `ASCEND_HOME_PATH`, else of the system. It is never closed.
+    /// Opens the library: in `folder` if there is one, else in the toolkit that `ASCEND_HOME_PATH`
+    /// names, else in the system's library path. It is never closed.
     ///
-    /// # Errors
-    /// If the file is not found, cannot be opened, or lacks a required function.
+    /// # Errors The file is not found, cannot be opened, or lacks a required function.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
             Some(folder) => Some(SearchPath::new(folder, "the option lib_dir")),
@@ -130,7 +130,7 @@ impl Library {
         })))
     }
 
-    /// The functions. Those of [`NEEDED`] are there.
+    /// The functions of the library. All functions of [`NEEDED`] are present.
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
@@ -142,7 +142,7 @@ impl Library {
         &self.path
     }
 
-    /// Whether it declares that it emulates a board.
+    /// Whether the library declares that it emulates a board.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.emulated

@@ -35,15 +35,16 @@ struct Handler {
     waiting: *const Waiting,
 }
 
-/// What the handler leaves for the waiting thread.
+/// The result of the handler, for the waiting thread.
 struct Waiting {
     library: &'static Library,
     came: Mutex<Option<(Option<Object>, Option<Object>)>>,
     told: Condvar,
 }
 
-/// Starts a call with a completion handler and waits for it: the object and the error that it was given. `None` where
-/// it is not called in time; a handler that is called later finds its memory still there.
+/// Starts a call with a completion handler, waits for the handler, and returns the object and the
+/// error that it received. `None` if the handler is not called in time. A later call of the handler
+/// is safe, because its memory remains.
 pub(super) fn completed(
     library: &'static Library,
     limit: Duration,

@@ -13,11 +13,11 @@ use super::object::Object;
 /// Core ML's report on a call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Domain of the code, as `com.apple.CoreML`.
+    /// Domain of the code, such as `com.apple.CoreML`.
     pub domain: String,
-    /// Code in its domain; 0 where the system told none.
+    /// Code in its domain; 0 if the system reported none.
     pub code: i64,
-    /// The system's words.
+    /// The system's message.
     pub words: String,
 }
 
@@ -30,7 +30,7 @@ impl std::fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Failure {
-    /// A failure of which the system says nothing, or of our own arguments.
+    /// Makes a failure without a report of the system, or for invalid arguments of ours.
     pub(super) fn unexplained(words: impl Into<String>) -> Failure {
         Failure {
             domain: "polychip".to_owned(),
@@ -39,7 +39,7 @@ impl Failure {
         }
     }
 
-    /// What an `NSError` says.
+    /// Reads an `NSError`.
     pub(super) fn of(library: &'static Library, error: Id, what: &str) -> Failure {
         if error.is_null() {
             return Failure::unexplained(format!("{what} failed, and the system reports no reason"));
@@ -61,7 +61,7 @@ pub(super) fn text(library: &'static Library, value: &str) -> Result<Id, Failure
     Ok(send!(library, class, string(value.as_ptr() => *const c_char) -> Id))
 }
 
-/// The value of a text; `None` of nothing.
+/// The value of a text; `None` for null.
 pub(super) fn read(library: &'static Library, text: Id) -> Option<String> {
     if text.is_null() {
         return None;
@@ -85,7 +85,7 @@ pub(super) fn numbers(library: &'static Library, values: &[usize]) -> Id {
     send!(library, class, array(ids.as_ptr() => *const Id, ids.len() => usize) -> Id)
 }
 
-/// The objects of a list; none of nothing.
+/// The objects of a list; empty for null.
 pub(super) fn items(library: &'static Library, list: Id) -> Vec<Id> {
     if list.is_null() {
         return Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn dictionary(library: &'static Library, pairs: &[(&str, Id)]) -> Res
     ))
 }
 
-/// The address of a file.
+/// Makes the file URL of a path.
 pub(super) fn address(library: &'static Library, path: &Path) -> Result<Id, Failure> {
     let words = || Failure::unexplained(format!("{} is no path in UTF-8", path.display()));
     let path = text(library, path.to_str().ok_or_else(words)?)?;
@@ -116,7 +116,7 @@ pub(super) fn address(library: &'static Library, path: &Path) -> Result<Id, Fail
     Ok(send!(library, class, file_url(path => Id) -> Id))
 }
 
-/// The path of a file's address.
+/// The path of a file URL.
 pub(super) fn path(library: &'static Library, address: Id) -> Option<PathBuf> {
     if address.is_null() {
         return None;
@@ -132,7 +132,7 @@ pub(super) fn new(library: &'static Library, class: Id) -> Result<Object, Failur
 }
 
 impl Library {
-    /// Version of the system, as it writes it.
+    /// Version of the system, in its own format.
     #[must_use]
     pub fn system(&'static self) -> String {
         self.pool(|| {

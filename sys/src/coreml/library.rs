@@ -27,7 +27,7 @@ unsafe impl Send for Sel {}
 // SAFETY: as above.
 unsafe impl Sync for Sel {}
 
-/// Why Core ML is not there, or is none that we can use.
+/// The reason why Core ML cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(#[from] Repr);
@@ -64,7 +64,7 @@ struct Runtime {
     push: unsafe extern "C" fn() -> *mut c_void,
     pop: unsafe extern "C" fn(*mut c_void),
     send: unsafe extern "C" fn(),
-    /// Isa of blocks on a stack.
+    /// The class pointer of a block on the stack.
     block: *const c_void,
     setting:
         Option<unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int>,
@@ -282,11 +282,10 @@ impl Runtime {
 }
 
 impl Library {
-    /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `COREML_LIB_DIR`, else the system's own. It is never closed.
+    /// Opens the library: in `folder` if there is one, else in the folder that `COREML_LIB_DIR`
+    /// names, else the system's own. It is never closed.
     ///
-    /// # Errors
-    /// If it is not there, or older than [`OLDEST`].
+    /// # Errors It is missing, or older than [`OLDEST`].
     pub fn open(folder: Option<&Path>) -> Result<&'static Library, Error> {
         let folder = folder.map(Path::to_owned).or_else(|| {
             std::env::var_os("COREML_LIB_DIR")
@@ -356,7 +355,7 @@ impl Library {
         &self.path
     }
 
-    /// Runs `body` in a pool of its own: what messages autorelease goes with it.
+    /// Runs `body` in an autorelease pool, which releases all objects that messages autoreleased.
     pub fn pool<R>(&self, body: impl FnOnce() -> R) -> R {
         struct Pool<'a>(&'a Runtime, *mut c_void);
         impl Drop for Pool<'_> {
@@ -370,7 +369,7 @@ impl Library {
         body()
     }
 
-    /// A text setting of the system's kernel, as `machdep.cpu.brand_string`.
+    /// A text setting of the system's kernel, such as `machdep.cpu.brand_string`.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<String> {
         let call = self.runtime.setting?;
@@ -399,13 +398,13 @@ impl Library {
         self.runtime.block
     }
 
-    /// One more count of an object.
+    /// Retains an object.
     pub(super) fn retain(&self, object: Id) {
         // SAFETY: a live object; null does nothing.
         unsafe { (self.runtime.retain)(object) };
     }
 
-    /// One count less.
+    /// Releases an object.
     pub(super) fn release(&self, object: Id) {
         // SAFETY: the caller gives up a count that it holds.
         unsafe { (self.runtime.release)(object) };

@@ -24,12 +24,12 @@ pub enum Units {
     Ane = 3,
 }
 
-/// A compute unit beside the processor that the system has.
+/// A compute unit of the system, other than the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// What a model is loaded with to use it.
+    /// The units with which a model is loaded to use it.
     pub units: Units,
-    /// Its cores, where the system tells; 0 where not.
+    /// Number of cores; 0 if the system does not report it.
     pub cores: u32,
 }
 
@@ -45,7 +45,7 @@ pub enum DataType {
     I32 = 131_104,
 }
 
-/// Elements between two of each axis of a dense array.
+/// Strides of a dense array, in elements.
 fn strides_of(dims: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; dims.len()];
     for axis in (1..dims.len()).rev() {
@@ -58,13 +58,12 @@ fn strides_of(dims: &[usize]) -> Vec<usize> {
 pub struct Array(Object);
 
 impl Array {
-    /// An array over memory.
+    /// Makes an array over memory.
     ///
-    /// # Errors
-    /// If Core ML refuses the extents.
+    /// # Errors Core ML refuses the extents.
     ///
-    /// # Safety
-    /// The memory holds a dense array of these extents and stays as long as the array and all that was made of it.
+    /// # Safety The memory holds a dense array of these extents. It remains valid as long as the
+    /// array and everything made from it.
     pub unsafe fn over(
         library: &'static Library,
         address: *mut u8,
@@ -103,7 +102,8 @@ impl Array {
             .cast()
     }
 
-    /// Copies a dense array of this type and these extents, `bytes` bytes, to memory; false where it is no such array.
+    /// Copies the array, `bytes` bytes, to memory. Returns false if it is not a dense array of this
+    /// type and these extents.
     ///
     /// # Safety
     /// `to` is valid for writing `bytes` bytes, which do not overlap the array.
@@ -127,14 +127,13 @@ impl Array {
     }
 }
 
-/// Arrays by name: what a model is run over, or what it gave.
+/// Arrays by name: the inputs or outputs of a model.
 pub struct Features(Object);
 
 impl Features {
-    /// These arrays.
+    /// Makes features of these arrays.
     ///
-    /// # Errors
-    /// If Core ML refuses them.
+    /// # Errors Core ML refuses them.
     pub fn of(library: &'static Library, arrays: &[(&str, &Array)]) -> Result<Features, Failure> {
         library.pool(|| {
             let class = library.classes.feature_value.0;
@@ -168,14 +167,13 @@ impl Features {
     }
 }
 
-/// How a model is run: which memory its outputs are to be written to.
+/// Options of a run: the memory of its outputs.
 pub struct Options(Object);
 
 impl Options {
-    /// Outputs into these arrays.
+    /// Makes options by which Core ML writes the outputs to these arrays.
     ///
-    /// # Errors
-    /// If the objects cannot be made.
+    /// # Errors The objects cannot be made.
     pub fn into(library: &'static Library, backings: &[(&str, &Array)]) -> Result<Options, Failure> {
         library.pool(|| {
             let options = ns::new(library, library.classes.options.0)?;
@@ -194,10 +192,9 @@ impl Options {
 pub struct Model(Object);
 
 impl Model {
-    /// Compiles a package into a folder that the system chooses, and that the caller removes.
+    /// Compiles a package into a folder that the system chooses. The caller removes the folder.
     ///
-    /// # Errors
-    /// Core ML's words on the package.
+    /// # Errors Core ML refuses the package.
     pub fn compile(library: &'static Library, package: &Path) -> Result<PathBuf, Failure> {
         library.pool(|| {
             let address = ns::address(library, package)?;
@@ -210,8 +207,7 @@ impl Model {
 
     /// Loads a compiled model for these units.
     ///
-    /// # Errors
-    /// Core ML's words on it.
+    /// # Errors Core ML refuses the model.
     pub fn load(library: &'static Library, compiled: &Path, units: Units) -> Result<Model, Failure> {
         library.pool(|| {
             let address = ns::address(library, compiled)?;
@@ -230,11 +226,10 @@ impl Model {
 
     /// Runs the model.
     ///
-    /// # Errors
-    /// Core ML's words on the run.
+    /// # Errors The run fails, with Core ML's message.
     ///
-    /// # Safety
-    /// Until this returns, no other code uses the memory of the outputs' backings or writes to that of the inputs.
+    /// # Safety Until this returns, no other code uses the memory of the outputs' backings or
+    /// writes to that of the inputs.
     pub unsafe fn predict(&self, inputs: &Features, options: &Options) -> Result<Features, Failure> {
         let library = self.0.library();
         library.pool(|| {
@@ -250,14 +245,14 @@ impl Model {
     }
 }
 
-/// A configuration for these units.
+/// Makes a configuration for these units.
 pub(super) fn configuration(library: &'static Library, units: Units) -> Result<Object, Failure> {
     let configuration = ns::new(library, library.classes.configuration.0)?;
     send!(library, configuration.id(), set_units(units as isize => isize) -> ());
     Ok(configuration)
 }
 
-/// What a compute device is; `None` of the processor and of kinds that we do not know.
+/// The units of a compute device; `None` for the CPU and for unknown kinds.
 pub(super) fn units_of(library: &'static Library, device: Id) -> Option<Units> {
     if device.is_null() {
         return None;
@@ -273,7 +268,7 @@ pub(super) fn units_of(library: &'static Library, device: Id) -> Option<Units> {
 }
 
 impl Library {
-    /// The compute units beside the processor: the Neural Engine first, each kind once.
+    /// The compute units other than the CPU, each kind once, the Neural Engine first.
     #[must_use]
     pub fn units(&'static self) -> Vec<Found> {
         self.pool(|| {

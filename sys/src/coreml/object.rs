@@ -18,13 +18,13 @@ unsafe impl Send for Object {}
 unsafe impl Sync for Object {}
 
 impl Object {
-    /// Takes over a count that the caller was given (`alloc`, `new`).
+    /// Takes ownership of an object that the caller has retained (`alloc`, `new`).
     pub(super) fn owned(library: &'static Library, id: Id) -> Option<Object> {
         let id = NonNull::new(id)?;
         Some(Object { id, library })
     }
 
-    /// Holds an object that somebody else keeps or that a pool will release.
+    /// Retains an object that other code owns or that a pool will release.
     pub(super) fn held(library: &'static Library, id: Id) -> Option<Object> {
         library.retain(id);
         Object::owned(library, id)

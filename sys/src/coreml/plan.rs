@@ -12,10 +12,10 @@ use super::foundation::{self as ns, Failure};
 use super::library::{Id, Library, send};
 use super::model::{self, Units};
 
-/// How long the system may take to plan a model.
+/// Longest time that the system may take to plan a model.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where an operation is computed.
+/// The unit that computes an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preferred {
     /// The processor, or a unit that we do not know.
@@ -24,26 +24,25 @@ pub enum Preferred {
     Unit(Units),
 }
 
-/// What is intended with one operation.
+/// The plan for one operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// Op of the operation, as `ios17.conv`.
+    /// Op of the operation, such as `ios17.conv`.
     pub op: String,
     /// Name of its first output.
     pub output: String,
-    /// Where it is computed; `None` where that is not said (constants).
+    /// The unit that computes it; `None` if Core ML does not report one, as for constants.
     pub preferred: Option<Preferred>,
     /// Units that could compute it.
     pub supported: Vec<Units>,
-    /// Its share of the time of the whole model, from 0 to 1; `None` where that is not said.
+    /// Its share of the time of the whole model, from 0 to 1; `None` if Core ML does not report it.
     pub weight: Option<f64>,
 }
 
 impl Library {
-    /// What Core ML intends with each operation of a compiled model's `main` function, in order.
+    /// Returns Core ML's plan for each operation of a compiled model's `main` function, in order.
     ///
-    /// # Errors
-    /// Core ML's words, or that it did not answer in time.
+    /// # Errors Core ML fails, or does not answer in time.
     pub fn plan(&'static self, compiled: &Path, units: Units) -> Result<Vec<Planned>, Failure> {
         self.pool(|| {
             let address = ns::address(self, compiled)?;

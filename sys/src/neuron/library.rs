@@ -18,7 +18,8 @@ use crate::{Error, Library as File};
 /// The variable that names the folder.
 pub const LIB_DIR: &str = "NEURON_LIB_DIR";
 
-/// Names of the library, the newest first: phones carry the `.mtk` ones, host compilers the last.
+/// Names of the library, the newest first. Phones have the `.mtk` names; the compilers for
+/// workstations have the last one.
 pub const NAMES: &[&str] = &[
     "libneuronusdk_adapter.10.mtk.so",
     "libneuronusdk_adapter.9.mtk.so",
@@ -84,11 +85,11 @@ required!(
 );
 
 impl Library {
-    /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `NEURON_LIB_DIR`, else of the system, by each of [`NAMES`]. It is never closed.
+    /// Opens the library, by each of [`NAMES`]: in `folder` if there is one, else in the folder
+    /// that `NEURON_LIB_DIR` names, else in the system's library path. It is never closed.
     ///
-    /// # Errors
-    /// None is found, the one found cannot be opened, leaves out a required call, or does not tell its version.
+    /// # Errors No library is found, or the one found cannot be opened, lacks a required call, or
+    /// does not report its version.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let named = folder.map(|folder| (folder.to_owned(), "the option `lib_dir`".to_owned()));
         let named = named.or_else(|| {
@@ -151,7 +152,7 @@ impl Library {
 
     accessors!(Symbols, "polychip_emulates_neuron");
 
-    /// The error of an optional call that the library leaves out.
+    /// The error of an optional call that the library lacks.
     #[must_use]
     pub fn lacks(&self, call: &str) -> Error {
         Cause::WrongInterface {
@@ -162,7 +163,7 @@ impl Library {
         .into()
     }
 
-    /// Version, as `9.0.3`.
+    /// Version, such as `9.0.3`.
     #[must_use]
     pub fn version(&self) -> String {
         let NeuronRuntimeVersion { major, minor, patch } = self.version;

@@ -83,8 +83,8 @@ const NEEDED: &[Named] = calls!(
 );
 
 impl Library {
-    /// Opens the library: of `folder` where one is given, else of the folder that the environment names as `NNRT_LIB_DIR`,
-    /// else of the system. It is never closed.
+    /// Opens the library: in `folder` if there is one, else in the folder that `NNRT_LIB_DIR`
+    /// names, else in the system's library path. It is never closed.
     ///
     /// # Errors
     /// It is not found, cannot be opened, or lacks a required function.

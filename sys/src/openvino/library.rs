@@ -15,14 +15,14 @@ use super::bindings::{self as ov, Symbols};
 
 /// The oldest release whose codes are those of our header.
 pub const OLDEST: &str = "2025.0";
-/// Sonames end in year and release, without a dot: the newest that we try by name.
+/// The newest year that is tried by name. Sonames end in year and release, without a dot.
 const NEWEST_YEAR: u32 = 2027;
 const OLDEST_YEAR: u32 = 2025;
 /// Releases of one year are numbered from 0; patch releases add a digit (`2641` is 2026.4.1).
 const RELEASES: u32 = 6;
 const PATCHES: u32 = 4;
 
-/// Why the library is not there, or is none that we can use.
+/// The reason why the library cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(#[from] Repr);
@@ -113,11 +113,10 @@ required!(
 );
 
 impl Library {
-    /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `OPENVINO_LIB_DIR`, else of the system by its versioned names. It is never closed.
+    /// Opens the library: in `folder` if there is one, else in the folder that `OPENVINO_LIB_DIR`
+    /// names, else in the system's library path, by its versioned names. It is never closed.
     ///
-    /// # Errors
-    /// If none is found, the one found cannot be opened, or it is older than [`OLDEST`].
+    /// # Errors No library is found, or the one found cannot be opened or is older than [`OLDEST`].
     pub fn open(folder: Option<&Path>) -> Result<&'static Library, Error> {
         let folder = folder.map(Path::to_owned).or_else(|| {
             std::env::var_os("OPENVINO_LIB_DIR")
@@ -170,7 +169,7 @@ impl Library {
         })))
     }
 
-    /// The functions. Those that our header marks as required are there.
+    /// The functions of the library. All that our header marks as required are present.
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
@@ -182,7 +181,7 @@ impl Library {
         &self.path
     }
 
-    /// Build number, as `2026.4.1-22208-...`.
+    /// Build number, such as `2026.4.1-22208-...`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -249,7 +248,7 @@ fn in_folder(folder: &Path) -> Result<PathBuf, Error> {
     newest.ok_or_else(|| none(format!("no file named {plain} or {plain}.VERSION")).into())
 }
 
-/// The build number, or words for none.
+/// The build number, or a text that it is unknown.
 fn version(symbols: &Symbols) -> String {
     let unknown = || "of unknown version".to_owned();
     let (Ok(get), Ok(free)) = (&symbols.ov_get_openvino_version, &symbols.ov_version_free) else {
@@ -275,8 +274,8 @@ fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Bytes that the library gives a tensor of three elements with our code for f32: other releases take the
-/// code for another type.
+/// Bytes of a tensor of three elements with our code for f32. In other releases, the code means
+/// another type.
 fn f32_bytes(symbols: &Symbols) -> Option<usize> {
     let create = symbols.ov_tensor_create.as_ref().ok()?;
     let size = symbols.ov_tensor_get_byte_size.as_ref().ok()?;

@@ -38,12 +38,12 @@ const SYSTEM: &str = "libQnnSystem.so";
 const REMEDY: &str = "install Qualcomm's AI Runtime (`cargo xtask vendor qnn` explains how), then set QNN_LIB_DIR to the \
                       folder of libQnnHtp.so or QNN_SDK_ROOT to the SDK's folder";
 
-/// The major number is what the declarations are bound to. Tables of a lower minor number may be shorter than
-/// ours (68 slots, read in the published interface 2.27), and reading behind their end is forbidden.
+/// Major version of the declarations. Tables of an older minor version may be shorter than ours,
+/// which has the 68 slots of the published interface 2.27, and must not be read beyond their end.
 const CORE_MAJOR: u32 = 2;
 const CORE_LEAST_MINOR: u32 = 27;
 const SYSTEM_MAJOR: u32 = 1;
-/// More providers than any library has; a greater count is no count.
+/// Limit on the number of providers, above that of any library. A larger number is an error.
 const MOST_PROVIDERS: u32 = 64;
 
 /// Folders below `lib/` of the SDK for the machine that this is built for.
@@ -79,16 +79,15 @@ unsafe impl Send for Qnn {}
 // SAFETY: as above; nothing here changes after opening.
 unsafe impl Sync for Qnn {}
 
-/// What the process holds. Leaked: the libraries stay mapped whatever one does.
+/// The libraries of this process. Leaked, because they are never unmapped.
 static LOADED: Mutex<Option<&'static Qnn>> = Mutex::new(None);
 
 impl Qnn {
-    /// Opens the libraries, or gives those that the process holds already. A named folder is the only place
-    /// looked in; without one, `QNN_LIB_DIR` and then `QNN_SDK_ROOT` are.
+    /// Opens the libraries, or returns those that the process has already opened. Searches only
+    /// `folder` if there is one, else `QNN_LIB_DIR` and then `QNN_SDK_ROOT`.
     ///
-    /// # Errors
-    /// A library is missing, built for another processor, refused by the loader, or of another version; or
-    /// the process holds those of another folder.
+    /// # Errors A library is missing, built for another processor, refused by the loader, or of
+    /// another version; or the process has opened those of another folder.
     pub fn load(folder: Option<&Path>) -> Result<&'static Self> {
         let mut loaded = LOADED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(held) = *loaded {
@@ -145,13 +144,14 @@ impl Qnn {
         self.says_it_emulates
     }
 
-    /// Whether the HTP library drives no chip: it declares so, or it is built for x86, of which the vendor makes an emulator alone.
+    /// Whether the HTP library emulates the chip: it declares so, or it is built for x86, for which
+    /// the vendor makes only an emulator.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         emulates(self.says_it_emulates, env::consts::ARCH)
     }
 
-    /// The name that the HTP library gives itself.
+    /// The HTP library's name for itself.
     #[must_use]
     pub fn provider_name(&self) -> String {
         if self.provider.name.is_null() {
@@ -214,7 +214,7 @@ fn same(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Where to look. An explicit folder is the only place: who names one does not want another.
+/// The folders to search. If the caller names one, no other is searched.
 fn search_paths(folder: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SearchPath> {
     if let Some(folder) = folder {
         return vec![SearchPath::new(folder, "the plugin's setting")];

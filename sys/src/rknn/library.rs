@@ -20,11 +20,11 @@ use crate::{Library as File, SearchPath};
 pub const BOARD_FILE: &str = "librknnrt.so";
 /// The runtime that forwards calls to `rknn_server` on a board that is connected by USB or network.
 pub const HOST_FILE: &str = "librknn_api.so";
-/// The variable that names the folder where no setting does.
+/// The variable that names the folder, unless a setting does.
 const VARIABLE: &str = "RKNN_LIB_DIR";
 const REMEDY: &str = "on a Rockchip board install the vendor's librknnrt.so and set RKNN_LIB_DIR to its folder; with a \
      board connected, librknn_api.so of the Python package rknn-toolkit2";
-/// A symbol of libraries that emulate: no vendor's has it.
+/// A symbol that only emulated libraries have.
 const EMULATED: &str = "polychip_emulates_rknn";
 
 /// The open library.
@@ -49,9 +49,9 @@ const CORE: &[Named] = calls!(rknn_init, rknn_destroy, rknn_query, rknn_run);
 const COPIES: &[Named] = calls!(rknn_inputs_set, rknn_outputs_get, rknn_outputs_release);
 /// Tensors in memory that the device knows.
 const SHARED: &[Named] = calls!(rknn_create_mem, rknn_destroy_mem, rknn_set_io_mem);
-/// Memory of others that the device comes to know.
+/// Import of memory that the caller allocated.
 const IMPORTS: &[Named] = calls!(rknn_create_mem_from_fd);
-/// Caches that the processor cleans when it is done, not the runtime at each run.
+/// Cache maintenance by the caller, in place of maintenance by the runtime at each run.
 const SYNC: &[Named] = calls!(rknn_mem_sync);
 /// A context per core.
 const LANES: &[Named] = calls!(rknn_dup_context, rknn_set_core_mask);
@@ -64,11 +64,10 @@ fn lacks(symbols: &Symbols, calls: &[Named]) -> Option<&'static str> {
 }
 
 impl Library {
-    /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `RKNN_LIB_DIR`, else of the system. It is never closed.
+    /// Opens the library: in `folder` if there is one, else in the folder that `RKNN_LIB_DIR`
+    /// names, else in the system's library path. It is never closed.
     ///
-    /// # Errors
-    /// If neither file is found, the one found cannot be opened, or it lacks a call that is needed.
+    /// # Errors Neither file is found, or the one found cannot be opened or lacks a required call.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
             Some(folder) => Some(SearchPath::new(folder, "the option lib_dir")),
@@ -139,7 +138,8 @@ impl Library {
         })))
     }
 
-    /// The functions. Those of [`CORE`] are there; others where the questions below say so.
+    /// The functions of the library. Those of [`CORE`] are present; the methods below report which
+    /// others are.
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
@@ -151,7 +151,7 @@ impl Library {
         &self.path
     }
 
-    /// Whether calls go to a board that is connected.
+    /// Whether the library forwards calls to a connected board.
     #[must_use]
     pub fn forwards(&self) -> bool {
         self.path
@@ -160,37 +160,37 @@ impl Library {
             .is_some_and(|name| name.starts_with(HOST_FILE))
     }
 
-    /// Whether it declares that it emulates a chip.
+    /// Whether the library declares that it emulates a chip.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.emulated
     }
 
-    /// Whether it copies tensors in and out.
+    /// Whether the library can copy tensors in and out.
     #[must_use]
     pub fn copies(&self) -> bool {
         lacks(self.symbols, COPIES).is_none()
     }
 
-    /// Whether it computes on memory that the caller gives it.
+    /// Whether the library can compute on memory that it shares with the caller.
     #[must_use]
     pub fn shares(&self) -> bool {
         lacks(self.symbols, SHARED).is_none()
     }
 
-    /// Whether it takes memory of others by its descriptor.
+    /// Whether the library can import memory by its file descriptor.
     #[must_use]
     pub fn imports(&self) -> bool {
         self.shares() && lacks(self.symbols, IMPORTS).is_none()
     }
 
-    /// Whether the processor's caches can be kept right by hand.
+    /// Whether the caller can maintain the caches of shared memory.
     #[must_use]
     pub fn syncs(&self) -> bool {
         self.shares() && lacks(self.symbols, SYNC).is_none()
     }
 
-    /// Whether a part can have a context per core.
+    /// Whether a model can have a context per core.
     #[must_use]
     pub fn has_lanes(&self) -> bool {
         lacks(self.symbols, LANES).is_none()
