@@ -51,8 +51,8 @@ pub(crate) struct Arguments {
     /// Concurrent sessions of the model, each on its own thread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     sessions: u32,
-    /// Runs in flight per session; default: 1, and with `--policy throughput` one more than the devices of each
-    /// replica
+    /// Runs in flight per session; default: 1; with `--policy throughput`, for each replica the
+    /// number of its devices plus one, at most 64 in total
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: Option<u32>,
     /// Write a trace of the first session's parts and the sensors for Perfetto or Chrome; with `--per-op` also each

@@ -55,8 +55,9 @@ pub(crate) struct Arguments {
     /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape)]
     shapes: Vec<(String, Vec<usize>)>,
-    /// Report drift where a layer's largest error exceeds this share of its largest value; default without any of
-    /// these three: 0.001, for 16-bit floats 0.05, for quantised integers 0.2
+    /// Report drift where a layer's largest error exceeds this share of its largest value; default
+    /// if none of these three options is given: 0.001, or 0.05 for 16-bit floats and 0.2 for
+    /// quantised integers
     #[arg(long, value_name = "SHARE", value_parser = limit, help_heading = "Drift")]
     max_error: Option<f64>,
     /// Report drift where the cosine of a layer's values on both sides is below this

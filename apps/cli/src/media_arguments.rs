@@ -12,10 +12,10 @@ pub(crate) struct MediaArguments {
     /// Subtract this from the scaled values of a picture: one number, or one for each channel
     #[arg(long, value_name = "N,N,N", value_delimiter = ',', value_parser = number, allow_hyphen_values = true)]
     pub(crate) mean: Vec<f64>,
-    /// Then divide them by this
+    /// Divide the result by this: one number, or one for each channel
     #[arg(long, value_name = "N,N,N", value_delimiter = ',', value_parser = number)]
     pub(crate) std: Vec<f64>,
-    /// Order of a picture's axes; by default where the input has 1 or 3 channels
+    /// Order of a picture's axes; default: found from the axis of size 1 or 3
     #[arg(long, value_enum)]
     pub(crate) layout: Option<Layout>,
     /// Channels of a picture
@@ -52,12 +52,14 @@ pub(crate) enum Colors {
 /// How a picture or sound gets a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Resize {
-    /// Each side of a picture by itself.
+    /// Scale each side of a picture separately.
     #[value(name = "stretch")]
     Separate,
-    /// The shorter side of a picture, then cut around its middle; cut the end of sound.
+    /// Scale the shorter side of a picture to fit, then cut around the middle; cut the end of
+    /// sound.
     Crop,
-    /// The longer side of a picture, then grey (114) around it; silence behind sound.
+    /// Scale the longer side of a picture to fit, then fill with grey (114); append silence to
+    /// sound.
     Pad,
 }
 

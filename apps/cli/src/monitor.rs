@@ -102,8 +102,8 @@ pub(crate) struct Arguments {
     /// Put energy first
     #[arg(long, requires = "model", help_heading = "Governor")]
     battery_saver: bool,
-    /// As for other commands, except in a governed session: the governor chooses its plans, so
-    /// nothing is tried, and a warning reports it
+    /// As for other commands; a governed session tries no plans, because the governor chooses them,
+    /// and prints a warning
     #[arg(
         long,
         value_name = "no|watch|yes|2%…20%",

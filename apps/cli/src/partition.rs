@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     /// Write the plan to MODEL.plan.lock, for `--locked`
     #[arg(long)]
     lock: bool,
-    /// Exit with code 1 if the model, device support or the options place a node elsewhere than MODEL.plan.lock does;
-    /// part costs come from the lock
+    /// Plan with the costs in MODEL.plan.lock, and exit with code 1 if a change of the model,
+    /// device support or options moves a node
     #[arg(long, conflicts_with = "lock")]
     locked: bool,
     /// Also compute the Pareto front of time and energy, with at most this many plans

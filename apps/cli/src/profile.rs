@@ -39,7 +39,7 @@ enum Command {
     Export(exchange::ExportArguments),
     /// Add a JSON profile to a profile database
     Import(exchange::ImportArguments),
-    /// Add profiles to a profile database database
+    /// Add profiles to a profile database
     Merge(exchange::MergeArguments),
     /// Compare two profiles: which parts became slower or faster
     Diff(exchange::DiffArguments),

@@ -28,8 +28,9 @@ pub(crate) struct RuntimeArguments {
     /// Set a plugin option, such as `qnn.soc=57`; each plugin's page lists its options; repeatable
     #[arg(long, value_name = "PLUGIN.KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<Setting>,
-    /// Run plugins in processes of their own, so that a driver's crash loses its device and not the program: those
-    /// that load a vendor's library, or all but the CPU's; Linux only (docs/isolation.md)
+    /// Run plugins in separate processes, so that a crash of a driver costs a device instead of the
+    /// program: those that load a vendor's library (`vendors`), or all except the CPU plugin
+    /// (`all`); Linux only (docs/isolation.md)
     #[arg(long, value_name = "none|vendors|all", default_value = "none")]
     pub(crate) isolate: Isolate,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing
@@ -82,8 +83,9 @@ pub(crate) struct PlanArguments {
     /// default: the period of the model's earlier sessions in the profile, else back to back
     #[arg(long, value_name = "MS|FPS", value_parser = period)]
     pub(crate) period: Option<Duration>,
-    /// Calibrate devices that have no calibration yet before planning: run small networks on each, for at most 300 ms
-    /// in total, scale the stated times by the measured ones, and store the result in the profile
+    /// Before planning, calibrate devices that have no calibration yet: run small networks on each,
+    /// for at most 300 ms in total, scale the stated times by the measured ones, and store the
+    /// result in the profile
     #[arg(long)]
     pub(crate) calibrate: bool,
     /// Maximum number of CPU threads; default: the plugin's choice

@@ -12,7 +12,7 @@ use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Each line of standard input is a turn; `/clear` begins anew, `/bye` or the end of input ends."
+    after_help = "Each line of standard input is a turn; `/clear` starts a new conversation, `/bye` or the end of input exits."
 )]
 pub(crate) struct Arguments {
     /// System prompt of the conversation

@@ -25,8 +25,8 @@ const KEY: &str = "POLYCHIP_API_KEY";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 paths: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /health, GET /metrics
-environment: POLYCHIP_API_KEY is the key where --api-key gives none
-SIGINT or SIGTERM lets running answers end, a second one gives them up")]
+environment: POLYCHIP_API_KEY sets the key if --api-key is absent
+SIGINT or SIGTERM lets running answers finish; a second signal drops them")]
 pub(crate) struct Arguments {
     /// Print the listening address as JSON
     #[arg(long)]

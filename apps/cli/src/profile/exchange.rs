@@ -51,7 +51,8 @@ pub(crate) struct DiffArguments {
     old: PathBuf,
     /// New profile database or JSON file
     new: PathBuf,
-    /// Exit with code 1 if a part is slower beyond both intervals and by more than PERCENT (default: 0)
+    /// Exit with code 1 if a part is slower by more than PERCENT (default: 0) and the two
+    /// confidence intervals do not overlap
     #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
     fail_on: Option<i64>,
     /// Print JSON
