@@ -13,8 +13,8 @@ pub(crate) struct LimitArguments {
     /// Maximum predicted time of a run in milliseconds (`33` or `33ms`)
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     deadline: Option<Duration>,
-    /// Maximum predicted mean power of consecutive runs in watts (`5` or `5W`); a device without measurements counts with its
-    /// stated maximum draw
+    /// Maximum predicted mean power of consecutive runs in watts (`5` or `5W`); a device without
+    /// measured energy counts with the upper bound of its modelled power
     #[arg(long, value_name = "WATTS", value_parser = watts)]
     max_predicted_power: Option<Milliwatts>,
     /// Maximum predicted steady-state temperature of a device under consecutive runs, in degrees Celsius; needs the device's

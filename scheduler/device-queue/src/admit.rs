@@ -119,7 +119,7 @@ impl Admission {
     }
 }
 
-/// Judges a set.
+/// Tests whether a set of tasks can be admitted.
 ///
 /// # Errors
 /// The set is invalid ([`TaskSet::check`]).

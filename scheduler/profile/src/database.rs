@@ -498,8 +498,8 @@ impl Profile {
         Ok(all)
     }
 
-    /// Adds the rows of another database, all or none. Existing batches are skipped, newer links
-    /// and refusals win, and existing plugin values stay. `source` names the file of origin.
+    /// Adds the rows of another database, all or none. Existing batches, refusals and plugin values
+    /// stay; of two links the newer wins. `source` names the file of origin.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] if the records contradict themselves, or the file cannot be
