@@ -46,6 +46,6 @@ exceptions! {
     CancelledError [Cancelled] "The run was cancelled.";
     DroppedError [Dropped] "The run was dropped because it was late.";
     NotAdmittedError [NotAdmitted] "Admission refused the sessions; `refusal` states the reason.";
-    BadProfileError [BadProfile] "The profile database is foreign, corrupt or cannot be written.";
+    BadProfileError [BadProfile] "The profile database was not written by Polychip, is corrupt or cannot be written.";
     ForkError [] "The process was forked after the runtime was made.";
 }
