@@ -292,7 +292,7 @@ impl AttentionPlan {
         Scratch::len(0, own, pool.threads())
     }
 
-    /// Runs the attention; `mask` is given where the parameters say so.
+    /// Runs the attention. `mask` must be given if the parameters have strides for it.
     ///
     /// # Panics
     /// If an operand is missing, too short for its shape and strides or of another element type, or scratch is too

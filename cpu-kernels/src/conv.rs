@@ -79,8 +79,8 @@ enum Kind {
     /// Few input channels: the input is copied into a padded image once, so that a row of taps is one tap with the
     /// channels of all of them. Packed as [`Kind::Indirect`].
     Merged(Panels),
-    /// As [`Kind::Merged`], of an input whose channels lie one behind the other, as they do in ONNX order: a row of taps
-    /// of one channel is one tap.
+    /// Like [`Kind::Merged`], for an input in ONNX order, whose channels are separate planes: a row
+    /// of taps of one channel is one tap.
     Planar(Panels),
     Depthwise(Depthwise),
     Winograd(Winograd),

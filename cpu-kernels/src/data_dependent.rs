@@ -99,7 +99,7 @@ fn sort(order: &mut [(i64, u32)]) {
     order.sort_unstable();
 }
 
-/// Which boxes of a class are chosen.
+/// The parameters of [`non_max_suppression`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Suppression {
     /// Whether a box is `[x centre, y centre, width, height]` instead of two corners `[y1, x1, y2, x2]`.

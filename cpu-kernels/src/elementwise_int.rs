@@ -79,7 +79,7 @@ pub enum Single {
 pub enum Row<'a, T> {
     /// One value for all of the row.
     One(T),
-    /// As many values as the row has.
+    /// One value per element of the row.
     Many(&'a [T]),
 }
 

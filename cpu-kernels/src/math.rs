@@ -1,6 +1,6 @@
 //! Vector functions: exponential, logarithm, error function, hyperbolic tangent and circular functions, over any instruction set.
 //!
-//! 1. NaN goes in, NaN comes out.
+//! 1. NaN is propagated.
 //! 2. The polynomials are Chebyshev interpolations computed for this crate on the stated intervals;
 //!    the tests measure the largest error of each function against `f64`.
 //!

@@ -133,8 +133,8 @@ impl PoolPlan {
         })
     }
 
-    /// The same pooling of images that are parts of wider ones: `in_stride` and `out_stride` elements lie between two
-    /// pixels.
+    /// The same pooling for images that are parts of wider ones: neighbouring pixels are
+    /// `in_stride` and `out_stride` elements apart.
     ///
     /// # Errors
     /// If a stride is smaller than the channels or a size does not fit the address space.

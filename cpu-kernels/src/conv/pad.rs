@@ -1,4 +1,4 @@
-//! The padded copy of an image of few channels, whose taps then all lie inside.
+//! The padded copy of an image of few channels, in which no tap is outside.
 #![allow(unsafe_code)]
 
 use super::{ConvParams, ConvPlan, Kind, Window};

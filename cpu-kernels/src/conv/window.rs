@@ -1,4 +1,4 @@
-//! Where a window of taps goes over an image, for convolutions and pooling.
+//! The geometry of a window of taps that slides over an image, for convolutions and pooling.
 //!
 //! Invariant: after `check`, no coordinate that a tap computes overflows.
 

@@ -25,12 +25,12 @@ pub enum Unary {
         /// The largest result.
         high: f32,
     },
-    /// `x` where it is not negative, else `alpha * x` (0.5).
+    /// `x` if it is not negative, else `alpha * x` (0.5).
     LeakyRelu {
         /// The factor of negative values.
         alpha: f32,
     },
-    /// `x` where it is larger than `alpha`, else 0 (exact).
+    /// `x` if it is larger than `alpha`, else 0 (exact).
     ThresholdedRelu {
         /// The threshold.
         alpha: f32,
@@ -154,7 +154,7 @@ pub enum Binary {
     Min,
     /// The larger value; NaN if either is.
     Max,
-    /// `a` where it is not negative, else `a * b`.
+    /// `a` if it is not negative, else `a * b`.
     Prelu,
     /// `(a - b)^2`.
     SquaredDifference,

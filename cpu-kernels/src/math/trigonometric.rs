@@ -1,6 +1,6 @@
 //! Circular and hyperbolic functions and their inverses, over any instruction set.
 //!
-//! 1. NaN goes in, NaN comes out; where a function is not defined, it gives NaN.
+//! 1. NaN is propagated; outside its domain, a function gives NaN.
 //! 2. A zero keeps its sign where the function goes through zero.
 //! 3. Sine, cosine and tangent of what lies beyond [`REDUCED`] are the mathematical library's, a vector at a time.
 #![allow(unsafe_code)] // its lanes pass through memory

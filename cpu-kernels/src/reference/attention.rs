@@ -5,7 +5,7 @@
 use super::error::{Result, refuse, require};
 use super::{Tensor, index, softmax};
 
-/// Which scores the fourth output of [`attention`] shows.
+/// The scores in the fourth output of [`attention`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Shown {
@@ -32,7 +32,7 @@ pub struct Attention<'a> {
     pub valid: Option<&'a [i64]>,
     /// Keys before the first query of this call.
     pub past: usize,
-    /// What the fourth output shows.
+    /// The scores in the fourth output.
     pub shown: Shown,
 }
 

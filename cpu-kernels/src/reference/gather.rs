@@ -1,7 +1,7 @@
 //! Reading and writing by index.
 //!
-//! Invariants: a negative index counts from the end; an index outside is an error; writes that meet are
-//! done in row-major order of the indices.
+//! Invariants: a negative index counts from the end; an index outside is an error; several writes
+//! to one element happen in row-major order of the indices.
 
 use super::elementwise::{Binary, binary};
 use super::error::{Result, refuse, require};

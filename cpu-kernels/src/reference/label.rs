@@ -28,7 +28,8 @@ fn keys(x: &Tensor) -> Result<Vec<Key>> {
     })
 }
 
-/// For each element of `x` the value at the place of its key, or the default; in the shape of `x`.
+/// Maps each element of `x` to the value of its key, or to the default; the result has the shape of
+/// `x`.
 ///
 /// # Errors
 /// If there are not as many values as keys, or more defaults than one.

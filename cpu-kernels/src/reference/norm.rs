@@ -5,7 +5,7 @@
 use super::error::{Result, refuse, require};
 use super::{Element, Tensor, index};
 
-/// What a group normalisation leaves behind.
+/// The result of a group normalisation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalised {
     /// The normalised tensor.

@@ -7,7 +7,7 @@ use super::Tensor;
 use super::activation::Activation;
 use super::error::{Result, refuse, require};
 
-/// Which cell.
+/// The kind of cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Cell {

@@ -73,7 +73,7 @@ pub struct Axis {
     pub roi: (f64, f64),
 }
 
-/// What all axes share.
+/// The parameters that all axes share.
 #[derive(Clone, Copy, Debug)]
 pub struct Resize {
     /// The interpolation.
@@ -117,7 +117,7 @@ fn origin(o: usize, n: usize, axis: Axis, transform: Transform) -> f64 {
     }
 }
 
-/// The weighted inputs of output `o`; none where it is extrapolated.
+/// The weighted inputs of output `o`; none if it is extrapolated.
 #[must_use]
 pub fn taps(o: usize, n: usize, axis: Axis, p: &Resize) -> Option<Vec<(usize, f64)>> {
     let x = origin(o, n, axis, p.transform);

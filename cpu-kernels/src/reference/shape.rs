@@ -68,7 +68,7 @@ pub struct Run {
     pub start: i64,
     /// From one index to the next; may be negative.
     pub step: i64,
-    /// How many.
+    /// Number of elements.
     pub len: usize,
 }
 
@@ -129,8 +129,9 @@ fn block(x: &Tensor, runs: &[Run], shape: Vec<usize>) -> Result<Tensor> {
     done.map(|()| out)
 }
 
-/// What the slice `start:end:step` takes from a dim of `dim`: as numpy's, but that a start before the first element is
-/// clamped to it where the step is negative, as ONNX says.
+/// The elements that the slice `start:end:step` takes from a dimension of size `dim`. Follows
+/// NumPy, except that with a negative step, a start before the first element is clamped to it, as
+/// in ONNX.
 ///
 /// # Errors
 /// If the step is zero.

@@ -59,11 +59,11 @@ pub fn top_k(x: &Tensor, k: usize, axis: usize, largest: bool) -> Result<(Tensor
 pub struct Unique {
     /// The different elements (or slices along the axis).
     pub values: Tensor,
-    /// Where each was first seen.
+    /// Index of the first occurrence of each.
     pub first: Tensor,
     /// For each element (or slice) of the input, its index in `values`.
     pub inverse: Tensor,
-    /// How often each was seen.
+    /// Number of occurrences of each.
     pub counts: Tensor,
 }
 

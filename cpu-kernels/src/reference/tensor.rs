@@ -126,7 +126,7 @@ impl Storage {
         }
     }
 
-    /// How many elements there are.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         each_vec!(self, v => v.len())

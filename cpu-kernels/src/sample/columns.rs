@@ -6,7 +6,7 @@ use crate::isa::{Kernel, Simd};
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 
-/// Windows of images of two dimensions whose elements are added back to where they came from.
+/// Windows of two-dimensional images whose elements are added back to their original positions.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnsPlan {
     /// Height and width of an image.

@@ -1,5 +1,5 @@
-//! A unit of many queries, one per lane: all of them use a key at once as it lies, and maxima, sums and masking need
-//! no operation across a vector.
+//! A unit of many queries, one per lane: all of them use the same key at once, read in place, and
+//! maxima, sums and masking need no operation across a vector.
 
 use super::tile::{self, Unit, shares};
 use crate::isa::{Load, MOST_LANES, Simd};

@@ -1,7 +1,7 @@
 //! One unit: the queries that share a head's keys, over a range of positions, tile by tile.
 //!
-//! Few queries meet keys as they lie, and a score is the sum across a vector; many are [`super::many`]'s. A single one is
-//! computed alone, others four at a time.
+//! With few queries, keys are read in place and a score is a sum across a vector; many queries are
+//! computed by [`super::many`]. A single query is computed alone, others four at a time.
 
 use crate::isa::{Kernel, Load, Simd};
 use crate::math;

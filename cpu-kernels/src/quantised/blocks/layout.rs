@@ -23,16 +23,16 @@ pub enum BlockLayout {
     Q8_0,
     /// 256 weights `q * (scale * s) - minimum * m` of 4 bits, `s` and `m` for each 32.
     Q4_K,
-    /// As Q4_K, of 5 bits.
+    /// Like Q4_K, with 5 bits.
     Q5_K,
     /// 256 weights `(q - 32) * (scale * s)` of 6 bits, `s` for each 16.
     Q6_K,
     /// 32 weights `(q - zero) * scale` of 4 bits: a 32-bit scale, an 8-bit zero point, then values 0 to 15 in the low halves
     /// of bytes and 16 to 31 in the high halves.
     U4,
-    /// As U4, of 8 bits.
+    /// Like U4, with 8 bits.
     U8,
-    /// As Q4_1, of 5 bits.
+    /// Like Q4_1, with 5 bits.
     Q5_1,
     /// 256 weights `q * (scale * s) - minimum * m` of 2 bits, `s` and `m` for each 16.
     Q2_K,
