@@ -283,7 +283,8 @@ pub struct DeclaredEpilogue<'a> {
 }
 
 impl DeclaredEpilogue<'_> {
-    /// Columns that lie in one element of the output's binding: 4 where the output's columns divide by four, else 1.
+    /// Columns per element of the output's binding: 4 if the number of output columns is a multiple
+    /// of four, else 1.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.width

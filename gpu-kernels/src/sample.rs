@@ -45,7 +45,7 @@ impl Values {
         bytes
     }
 
-    /// The values of this type in bytes that a kernel wrote, as many as `self` has.
+    /// Reads values of this type from bytes that a kernel wrote, as many as `self` has.
     ///
     /// # Panics
     /// There are fewer bytes.

@@ -69,8 +69,8 @@ pub struct Alternative {
     pub cost: Option<Cost>,
     /// Why the node is not there.
     pub reason: Reason,
-    /// What the plan would cost with the node there; none if no link leads there, or its cost there
-    /// is unknown.
+    /// The cost of the plan with the node there; none if no link leads there, or the node's cost
+    /// there is unknown.
     pub counterfactual: Option<Counterfactual>,
 }
 

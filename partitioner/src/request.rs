@@ -26,7 +26,8 @@ pub struct Request<'a> {
     pub objective: Objective,
     /// Pins, homes and search limits.
     pub options: &'a Options,
-    /// The graph's [`model_fingerprint`](crate::model_fingerprint), if the caller has it; computed where it is missing.
+    /// The graph's [`model_fingerprint`](crate::model_fingerprint), if the caller has it; otherwise
+    /// it is computed.
     pub model: Option<&'a str>,
 }
 

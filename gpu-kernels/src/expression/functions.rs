@@ -1,6 +1,7 @@
 //! The functions that the text of expressions calls.
 //!
-//! Invariant: a function `px_{name}{width}` takes and gives vectors of `width` values (plain ones where it is 1).
+//! Invariant: a function `px_{name}{width}` takes and returns vectors of `width` values (scalars if
+//! `width` is 1).
 
 use std::collections::BTreeSet;
 

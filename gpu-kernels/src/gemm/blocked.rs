@@ -1,6 +1,6 @@
-//! Products through workgroup memory: a's tile lies there as `[k, m]`, b's as `[k, n]`, both in vectors of four,
-//! and a thread multiplies chunks of four rows with chunks of four columns. Chunks of one thread lie apart, so
-//! that neighbouring threads read neighbouring vectors.
+//! Products through workgroup memory: a's tile is stored as `[k, m]`, b's as `[k, n]`, both in
+//! vectors of four, and a thread multiplies chunks of four rows with chunks of four columns. Chunks
+//! of one thread lie apart, so that neighbouring threads read neighbouring vectors.
 //!
 //! There are two tiles of each operand: while one is multiplied, the next is loaded. (An NVIDIA
 //! H200 multiplies f32 at 43 TFLOP/s this way, and at 39 with one tile.)

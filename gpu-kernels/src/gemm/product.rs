@@ -18,7 +18,7 @@ pub enum Right {
     Transposed,
     /// A constant, in the layout of [`pack_b`].
     Packed,
-    /// A constant `[n, k]` in quantised blocks, as they lie in a file. One for all of a batch.
+    /// A constant `[n, k]` in quantised blocks, in the layout of the file; one for the whole batch.
     Quantised(Quants),
 }
 

@@ -1,5 +1,5 @@
-//! Constant weights in quantised blocks, as ggml lays them out: how four neighbours along k are read from the bytes as they
-//! lie in a file (`ggml-common.h`; docs of GGUF).
+//! Constant weights in quantised blocks, in ggml's layout: reads four neighbours along k from the
+//! bytes of the file (`ggml-common.h`; docs of GGUF).
 //!
 //! Invariants:
 //! 1. A row of weights is whole blocks, and rows follow each other.

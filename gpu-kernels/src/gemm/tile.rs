@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Shape of the work of a workgroup and of its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GemmTile {
-    /// No workgroup memory but for the last sums: for small or narrow outputs. `across` times `down` threads
-    /// have 4 columns and `rows` rows each, and `slices` such sets share the sums of k.
+    /// Uses workgroup memory only for the last sums; for small or narrow outputs. `across` times
+    /// `down` threads compute 4 columns and `rows` rows each, and `slices` such sets of threads
+    /// share the sums over k.
     Sliced {
         /// Threads along n.
         across: u32,

@@ -30,7 +30,8 @@ impl Transpose {
         }
     }
 
-    /// `DepthToSpace` of `[n, c, h, w]`; `crd` is the mode in which depth lies outside the block.
+    /// `DepthToSpace` of `[n, c, h, w]`; `crd` selects the mode in which the channel index comes
+    /// before the block indices.
     ///
     /// # Errors
     /// The number of channels is not a multiple of the block's area.

@@ -1,8 +1,9 @@
 //! Device queues: one queue per device orders the ready parts of all sessions.
 //!
-//! The unit is a part: what a device has begun is not interrupted. A [`Queue`] receives ready parts
-//! and selects the next one: the highest [`Class`] first, and within a class the earliest deadline.
-//! A lower class goes first once it has waited for its guaranteed share.
+//! The unit of scheduling is a part: once a device has begun a part, the queue does not interrupt
+//! it. A [`Queue`] receives ready parts and selects the next one: the highest [`Class`] first, and
+//! within a class the earliest deadline. A lower class goes first once it has waited for its
+//! guaranteed share.
 //!
 //! ```
 //! use polychip_device_queue::{Class, Entry, Queue, Settings};

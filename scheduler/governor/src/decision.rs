@@ -55,7 +55,7 @@ pub enum Reason {
     },
     /// A temperature is predicted to exceed its limit.
     Hot {
-        /// Where.
+        /// The location.
         place: SensorLocation,
         /// Measured temperature, or the model's if the sensor is not trusted.
         temperature_mc: i64,

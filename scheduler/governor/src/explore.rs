@@ -131,7 +131,7 @@ pub struct ShadowRun {
     pub is_counted: bool,
 }
 
-/// What trials cost so far.
+/// The total cost of trials so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spent {
     /// Runs of the app.
@@ -287,7 +287,7 @@ impl Explorer {
         self.arms[arm].ratio
     }
 
-    /// What trials cost so far.
+    /// The total cost of trials so far.
     #[must_use]
     pub fn spent(&self) -> Spent {
         self.spent
