@@ -125,7 +125,8 @@ impl Library {
 
     /// Opens the same library again, because the generated declarations own their library.
     ///
-    /// # Errors The loader refuses it.
+    /// # Errors
+    /// The loader refuses it.
     #[cfg(any(feature = "neuron", feature = "nnrt"))]
     pub(crate) fn again(&self) -> Result<libloading::Library> {
         // SAFETY: its initialisers have run already.

@@ -88,7 +88,8 @@ impl Memory {
     /// Maps a dma-buf of at least `bytes` bytes, such as a camera frame. The host announces its CPU
     /// accesses to the kernel.
     ///
-    /// # Errors The dma-buf is smaller, or cannot be mapped.
+    /// # Errors
+    /// The dma-buf is smaller, or cannot be mapped.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn of_dma_buf(dma_buf: std::os::fd::OwnedFd, bytes: u64) -> Result<Memory> {
         let failed =

@@ -97,7 +97,8 @@ impl<'a> GraphView<'a> {
 
     /// Returns a node.
     ///
-    /// # Panics There is no such node.
+    /// # Panics
+    /// There is no such node.
     #[must_use]
     pub fn node(&self, index: usize) -> NodeView<'a> {
         NodeView {
@@ -122,7 +123,8 @@ impl<'a> GraphView<'a> {
 
     /// Returns a tensor.
     ///
-    /// # Panics There is no such tensor.
+    /// # Panics
+    /// There is no such tensor.
     #[must_use]
     pub fn tensor(&self, index: u32) -> TensorView<'a> {
         TensorView {

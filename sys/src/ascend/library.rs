@@ -86,7 +86,8 @@ impl Library {
     /// Opens the library: in `folder` if there is one, else in the toolkit that `ASCEND_HOME_PATH`
     /// names, else in the system's library path. It is never closed.
     ///
-    /// # Errors The file is not found, cannot be opened, or lacks a required function.
+    /// # Errors
+    /// The file is not found, cannot be opened, or lacks a required function.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
             Some(folder) => Some(SearchPath::new(folder, "the option lib_dir")),

@@ -285,7 +285,8 @@ impl Library {
     /// Opens the library: in `folder` if there is one, else in the folder that `COREML_LIB_DIR`
     /// names, else the system's own. It is never closed.
     ///
-    /// # Errors It is missing, or older than [`OLDEST`].
+    /// # Errors
+    /// It is missing, or older than [`OLDEST`].
     pub fn open(folder: Option<&Path>) -> Result<&'static Library, Error> {
         let folder = folder.map(Path::to_owned).or_else(|| {
             std::env::var_os("COREML_LIB_DIR")

@@ -60,10 +60,12 @@ pub struct Array(Object);
 impl Array {
     /// Makes an array over memory.
     ///
-    /// # Errors Core ML refuses the extents.
+    /// # Errors
+    /// Core ML refuses the extents.
     ///
-    /// # Safety The memory holds a dense array of these extents. It remains valid as long as the
-    /// array and everything made from it.
+    /// # Safety
+    /// The memory holds a dense array of these extents. It remains valid as long as the array and
+    /// everything made from it.
     pub unsafe fn over(
         library: &'static Library,
         address: *mut u8,
@@ -133,7 +135,8 @@ pub struct Features(Object);
 impl Features {
     /// Makes features of these arrays.
     ///
-    /// # Errors Core ML refuses them.
+    /// # Errors
+    /// Core ML refuses them.
     pub fn of(library: &'static Library, arrays: &[(&str, &Array)]) -> Result<Features, Failure> {
         library.pool(|| {
             let class = library.classes.feature_value.0;
@@ -173,7 +176,8 @@ pub struct Options(Object);
 impl Options {
     /// Makes options by which Core ML writes the outputs to these arrays.
     ///
-    /// # Errors The objects cannot be made.
+    /// # Errors
+    /// The objects cannot be made.
     pub fn into(library: &'static Library, backings: &[(&str, &Array)]) -> Result<Options, Failure> {
         library.pool(|| {
             let options = ns::new(library, library.classes.options.0)?;
@@ -194,7 +198,8 @@ pub struct Model(Object);
 impl Model {
     /// Compiles a package into a folder that the system chooses. The caller removes the folder.
     ///
-    /// # Errors Core ML refuses the package.
+    /// # Errors
+    /// Core ML refuses the package.
     pub fn compile(library: &'static Library, package: &Path) -> Result<PathBuf, Failure> {
         library.pool(|| {
             let address = ns::address(library, package)?;
@@ -207,7 +212,8 @@ impl Model {
 
     /// Loads a compiled model for these units.
     ///
-    /// # Errors Core ML refuses the model.
+    /// # Errors
+    /// Core ML refuses the model.
     pub fn load(library: &'static Library, compiled: &Path, units: Units) -> Result<Model, Failure> {
         library.pool(|| {
             let address = ns::address(library, compiled)?;
@@ -226,10 +232,12 @@ impl Model {
 
     /// Runs the model.
     ///
-    /// # Errors The run fails, with Core ML's message.
+    /// # Errors
+    /// The run fails, with Core ML's message.
     ///
-    /// # Safety Until this returns, no other code uses the memory of the outputs' backings or
-    /// writes to that of the inputs.
+    /// # Safety
+    /// Until this returns, no other code uses the memory of the outputs' backings or writes to that
+    /// of the inputs.
     pub unsafe fn predict(&self, inputs: &Features, options: &Options) -> Result<Features, Failure> {
         let library = self.0.library();
         library.pool(|| {

@@ -42,7 +42,8 @@ pub struct Planned {
 impl Library {
     /// Returns Core ML's plan for each operation of a compiled model's `main` function, in order.
     ///
-    /// # Errors Core ML fails, or does not answer in time.
+    /// # Errors
+    /// Core ML fails, or does not answer in time.
     pub fn plan(&'static self, compiled: &Path, units: Units) -> Result<Vec<Planned>, Failure> {
         self.pool(|| {
             let address = ns::address(self, compiled)?;

@@ -88,8 +88,9 @@ impl Library {
     /// Opens the library, by each of [`NAMES`]: in `folder` if there is one, else in the folder
     /// that `NEURON_LIB_DIR` names, else in the system's library path. It is never closed.
     ///
-    /// # Errors No library is found, or the one found cannot be opened, lacks a required call, or
-    /// does not report its version.
+    /// # Errors
+    /// No library is found, or the one found cannot be opened, lacks a required call, or does not
+    /// report its version.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let named = folder.map(|folder| (folder.to_owned(), "the option `lib_dir`".to_owned()));
         let named = named.or_else(|| {

@@ -116,7 +116,8 @@ impl Library {
     /// Opens the library: in `folder` if there is one, else in the folder that `OPENVINO_LIB_DIR`
     /// names, else in the system's library path, by its versioned names. It is never closed.
     ///
-    /// # Errors No library is found, or the one found cannot be opened or is older than [`OLDEST`].
+    /// # Errors
+    /// No library is found, or the one found cannot be opened or is older than [`OLDEST`].
     pub fn open(folder: Option<&Path>) -> Result<&'static Library, Error> {
         let folder = folder.map(Path::to_owned).or_else(|| {
             std::env::var_os("OPENVINO_LIB_DIR")

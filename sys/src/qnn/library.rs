@@ -86,8 +86,9 @@ impl Qnn {
     /// Opens the libraries, or returns those that the process has already opened. Searches only
     /// `folder` if there is one, else `QNN_LIB_DIR` and then `QNN_SDK_ROOT`.
     ///
-    /// # Errors A library is missing, built for another processor, refused by the loader, or of
-    /// another version; or the process has opened those of another folder.
+    /// # Errors
+    /// A library is missing, built for another processor, refused by the loader, or of another
+    /// version; or the process has opened those of another folder.
     pub fn load(folder: Option<&Path>) -> Result<&'static Self> {
         let mut loaded = LOADED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(held) = *loaded {

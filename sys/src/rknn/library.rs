@@ -67,7 +67,8 @@ impl Library {
     /// Opens the library: in `folder` if there is one, else in the folder that `RKNN_LIB_DIR`
     /// names, else in the system's library path. It is never closed.
     ///
-    /// # Errors Neither file is found, or the one found cannot be opened or lacks a required call.
+    /// # Errors
+    /// Neither file is found, or the one found cannot be opened or lacks a required call.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
             Some(folder) => Some(SearchPath::new(folder, "the option lib_dir")),

@@ -80,7 +80,8 @@ impl Constant {
     /// If the constant has a file, its bytes are read from there. Read through the mapping, they
     /// would count towards the process's memory, in addition to their packed copy.
     ///
-    /// # Panics `piece` is 0.
+    /// # Panics
+    /// `piece` is 0.
     pub fn pieces(&self, piece: usize, mut each: impl FnMut(&[u8])) {
         assert!(piece > 0, "a piece of no bytes");
         let bytes = self.bytes();

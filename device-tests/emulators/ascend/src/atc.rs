@@ -1,4 +1,4 @@
-//! The emulated compiler: the vendor's command line, codes of its words, and a file of our own form.
+//! The emulated compiler: the vendor's command line and error codes, and files in our own format.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::board::{Description, MAGIC, NEWEST, SOC};
 
 static FAULTS: Faults = Faults::new(&["compile"]);
 
-/// Options that it knows, of the vendor's.
+/// The vendor's options that it supports.
 const OPTIONS: [&str; 8] = [
     "model",
     "framework",
@@ -24,10 +24,10 @@ const OPTIONS: [&str; 8] = [
     "log",
 ];
 
-/// Compiles as the arguments say.
+/// Compiles a model, as the arguments specify.
 ///
 /// # Errors
-/// Words with a code as the vendor's compiler has them; it prints them.
+/// A message with a code, like the vendor's, which the program prints.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     FAULTS.set_from("POLYCHIP_ATC_FAULTS");
     let mut options: BTreeMap<&str, &str> = BTreeMap::new();
@@ -98,7 +98,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     std::fs::write(&to, file).map_err(|error| bad("output", &to.display().to_string(), &error.to_string()))
 }
 
-/// Whether the extents that were stated (`i0:1,3;i1:4`) are those of the model's inputs.
+/// Checks that the stated extents (`i0:1,3;i1:4`) are those of the model's inputs.
 fn shapes(graph: &Graph, stated: &str) -> Result<(), String> {
     let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for input in stated.split(';').filter(|input| !input.is_empty()) {

@@ -1,4 +1,4 @@
-//! The board: its chip, how many there are, what was done, and the faults that are wished for.
+//! The boards: chip, number, counters of work, and injected faults.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -9,13 +9,13 @@ use polychip_emulator_chip::model::Newest;
 use polychip_emulator_chip::table::{Chip, Heat, Spent, Width, Work};
 use serde::{Deserialize, Serialize};
 
-/// The chip's name, as the compiler takes it.
+/// The chip's name for the compiler.
 pub(crate) const SOC: &str = "Ascend310P3";
 /// Bytes of its memory.
 pub(crate) const MEMORY_BYTES: usize = 24 << 30;
-/// What compiled files begin with.
+/// Magic number of compiled files.
 pub(crate) const MAGIC: &Magic = b"IMODEMU1";
-/// What the compiler reads at most: opset 18, as the vendor states for CANN 7.
+/// Newest model format that the compiler reads: opset 18, as the vendor states for CANN 7.
 pub(crate) const NEWEST: Newest = Newest { opset: 18, ir: 9 };
 
 /// The description at the end of a compiled file.
@@ -24,7 +24,8 @@ pub(crate) struct Description {
     pub(crate) soc_version: String,
 }
 
-/// Calls of the library that can be made to fail; `run` is a model on the board, not the call that enqueues it.
+/// Calls at which faults can be injected. `run` is the run of a model on the board, not the call
+/// that enqueues it.
 const CALLS: &[&str] = &[
     "init",
     "create_context",
@@ -48,7 +49,7 @@ static CHIP: LazyLock<Chip> = LazyLock::new(|| {
 });
 static HEAT: Mutex<Heat> = Mutex::new(Heat::cold());
 
-/// What was done since the library was opened.
+/// Work since the library was opened.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) runs: AtomicU64,
@@ -61,18 +62,18 @@ pub(crate) struct Tally {
 
 pub(crate) static COUNTS: LazyLock<Tally> = LazyLock::new(Tally::default);
 
-/// The rules of faults.
+/// The fault rules.
 pub(crate) fn faults() -> &'static Faults {
     &FAULTS
 }
 
-/// How many boards there are.
+/// Number of boards.
 pub(crate) fn boards() -> u32 {
     let said = std::env::var("POLYCHIP_ASCEND_BOARDS");
     said.ok().and_then(|said| said.parse().ok()).unwrap_or(1)
 }
 
-/// What a run costs the chip, which is warmer afterwards.
+/// Time and energy of a run, which heats the chip.
 pub(crate) fn spend(work: Work) -> Spent {
     let mut heat = HEAT.lock().unwrap_or_else(PoisonError::into_inner);
     heat.run(&CHIP, work, Width::Bits16)

@@ -1,8 +1,8 @@
-//! The library's calls by the vendor's names, signatures and codes.
+//! The library's calls, with the vendor's names, signatures and codes.
 //!
 //! Invariants:
 //! 1. No call unwinds into its caller.
-//! 2. A handle is a number of the world's; none is ever read as an address.
+//! 2. A handle is a number that `world` looks up. It is never read as an address.
 
 #![allow(unsafe_code, reason = "the vendor's C interface")]
 #![allow(
@@ -27,7 +27,7 @@ use crate::board::{self, COUNTS, Description, MAGIC, MEMORY_BYTES, NEWEST, SOC};
 use crate::stream;
 use crate::world::{self, Code, Command, Loaded, Stream, World};
 
-/// Where the memory of a run's ports may start.
+/// Required alignment of the memory of a run's ports.
 const ALIGN: usize = 64;
 
 thread_local! {
@@ -55,7 +55,7 @@ fn fault(call: &str) -> Result<(), Code> {
     }
 }
 
-/// Does something in the thread's context.
+/// Calls `act` with the thread's context.
 fn within<T>(act: impl FnOnce(&mut World, usize) -> Result<T, Code>) -> Result<T, Code> {
     let context = CURRENT.get();
     world::with(|world| {
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn aclrtMemcpy(
     })
 }
 
-/// Copies on the board only: others need pinned memory, which is not emulated.
+/// Supports only copies on the board; all others need pinned memory, which is not emulated.
 #[unsafe(no_mangle)]
 pub extern "C" fn aclrtMemcpyAsync(
     to: *mut c_void,
@@ -531,7 +531,7 @@ fn dtype(description: *const acl::aclmdlDesc, output: bool, index: usize) -> c_i
     }
 }
 
-/// The same questions of both sides.
+/// Defines the queries about inputs and outputs.
 macro_rules! sides {
     ($($output:literal: $count:ident, $size:ident, $dims:ident, $dtype:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -701,7 +701,7 @@ pub extern "C" fn aclmdlExecuteAsync(
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulates_ascend() {}
 
-/// What lives in the library, and what was done.
+/// Live objects of the library, and its work so far.
 #[repr(C)]
 pub struct Counts {
     contexts: u64,
@@ -735,10 +735,10 @@ pub unsafe extern "C" fn polychip_ascend_counts(counts: *mut Counts) {
     let _ = unsafe { give(counts, made) };
 }
 
-/// Replaces the rules of faults; how many there are, or -1.
+/// Replaces the fault rules and returns their number, or -1 if one is malformed.
 ///
 /// # Safety
-/// `rules` is null or a text.
+/// `rules` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_ascend_faults(rules: *const c_char) -> c_int {
     if rules.is_null() {

@@ -1,4 +1,4 @@
-//! How what streams were given happens when somebody waits.
+//! Does the work of a stream when a caller waits for it.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use polychip_sys::ascend::bindings as acl;
 use crate::board::{self, COUNTS};
 use crate::world::{self, Code, Command, Loaded, outside};
 
-/// Lets all that a stream was given happen, up to the first failure.
+/// Does all work of a stream, up to the first failure.
 pub(crate) fn synchronize(number: usize) -> Result<(), Code> {
     let (pending, mut now_ns) = world::with(|world| {
         let stream = world.streams.get_mut(&number).ok_or(acl::ACL_RT_OTHER_CONTEXT)?;

@@ -1,7 +1,9 @@
-//! What lives in the library: contexts, streams, events, the board's memory, models, lists of a run's memory.
+//! The live objects of the library: contexts, streams, events, board memory, models, and the memory
+//! lists of runs.
 //!
 //! Invariants:
-//! 1. A number is never used again; a call on what is not alive is an error of the vendor's.
+//! 1. A number is never reused. A call with an object that does not exist returns one of the
+//!    vendor's errors.
 //! 2. The lock is held for lookups and copies, never while a model computes.
 
 use std::collections::BTreeMap;
@@ -14,9 +16,9 @@ use polychip_sys::ascend::bindings as acl;
 
 use crate::board::MEMORY_BYTES;
 
-/// Where the board's memory begins: no process of these machines has memory there.
+/// First address of the board's memory. No process on these machines has memory there.
 const FIRST_ADDRESS: usize = 0x2000_0000_0000;
-/// How memory is aligned.
+/// Alignment of memory, in bytes.
 const GRAIN: usize = 512;
 
 /// A vendor code other than success.
@@ -29,7 +31,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// What the host sees of an input or output.
+    /// Spec of an input or output as the host sees it.
     pub(crate) fn port(&self, output: bool, index: usize) -> Option<Spec> {
         let program = &self.model.program;
         let spec = if output {
@@ -51,7 +53,7 @@ impl Loaded {
     }
 }
 
-/// What a stream was given.
+/// Work on a stream.
 pub(crate) enum Command {
     /// An event.
     Record(usize),
@@ -74,7 +76,8 @@ pub(crate) struct Stream {
     pub(crate) now_ns: u64,
 }
 
-/// 16-bit floats of the cores are f32 at the ports: the compiler puts casts there.
+/// Spec of a tensor at a port: the compiler inserts casts, so the cores' 16-bit floats are f32
+/// there.
 pub(crate) fn outside(spec: &Spec) -> Spec {
     match spec.dtype {
         DType::F16 => Spec::plain(DType::F32, spec.shape.clone()),
@@ -107,7 +110,7 @@ pub(crate) struct World {
 
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
 
-/// Does something with what lives.
+/// Calls `act` with the live objects.
 pub(crate) fn with<T>(act: impl FnOnce(&mut World) -> T) -> T {
     let mut world: MutexGuard<'_, Option<World>> = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
     act(world.get_or_insert_with(World::default))
@@ -130,7 +133,7 @@ impl World {
         self.used_bytes
     }
 
-    /// The board starts anew: all that was made on it is void.
+    /// Restarts the board: everything on it becomes invalid.
     pub(crate) fn lose(&mut self) {
         self.contexts.clear();
         self.streams.clear();
@@ -140,7 +143,7 @@ impl World {
         self.used_bytes = 0;
     }
 
-    /// Ends a context, with what was made of it.
+    /// Destroys a context with everything made in it.
     pub(crate) fn end_context(&mut self, context: usize) -> Option<()> {
         self.contexts.remove(&context)?;
         self.streams.retain(|_, stream| stream.context != context);
@@ -158,7 +161,7 @@ impl World {
         Some(())
     }
 
-    /// Memory of the board; its first bytes are not zero, as those of a board are not.
+    /// Allocates board memory. It is not zeroed, as on a real board.
     pub(crate) fn allocate(&mut self, context: usize, bytes: usize) -> Result<usize, Code> {
         if bytes == 0 {
             return Err(acl::ACL_BAD_PARAMETER);
@@ -175,7 +178,7 @@ impl World {
         Ok(address)
     }
 
-    /// Lets go of memory.
+    /// Frees memory.
     pub(crate) fn free(&mut self, address: usize) -> Option<()> {
         let memory = self.memory.remove(&address)?;
         self.used_bytes -= memory.bytes.len();

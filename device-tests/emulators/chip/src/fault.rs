@@ -1,13 +1,15 @@
-//! Faults on demand: `call:when=effect`, several joined by `;`.
+//! Injected faults. A rule is `call:when=effect`; `;` joins rules.
 //!
-//! `call` is one of the names that the emulator gives. `when` is a number (the n-th call, from 1), `n..` (from the n-th
-//! on), `*` (each) or `op=NAME` (each that concerns this op). `effect` is a code or `error:CODE`; `lost` (the device
-//! restarts: this call fails, and all that it held is void); `hang` (until the rules are replaced) or `hang:200ms`;
-//! `slow:50ms`; `crash` (the process ends); `wrong` (half of each output is written).
+//! - `call` is one of the emulator's call names.
+//! - `when` is a number (the n-th call, from 1), `n..` (the n-th call and all later ones), `*`
+//!   (every call) or `op=NAME` (every call that concerns this op).
+//! - `effect` is a code or `error:CODE`; `lost` (the device restarts: this call fails, and
+//!   everything on the device is lost); `hang` (until the rules are replaced) or `hang:200ms`;
+//!   `slow:50ms`; `crash` (the process ends); `wrong` (half of each output is written).
 //!
 //! Invariants:
-//! 1. Calls are counted from when the rules were set, each rule for itself.
-//! 2. A malformed rule sets nothing.
+//! 1. Each rule counts its calls from the time at which the rules were set.
+//! 2. If a rule is malformed, no rule is set.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +21,7 @@ enum When {
     Op(String),
 }
 
-/// What happens at a call.
+/// Effect of a rule on a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// It fails with this code of the vendor.
@@ -34,12 +36,12 @@ pub enum Effect {
     Wrong,
 }
 
-/// How long a call takes longer.
+/// Additional time of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// This long.
     For(Duration),
-    /// Until the rules are no more those of this version.
+    /// Until the rules of this version are replaced.
     Whole(u64),
 }
 
@@ -54,7 +56,7 @@ struct Rule {
 #[derive(Default)]
 struct Rules {
     list: Vec<Rule>,
-    /// Counts replacements, so that who hangs sees one.
+    /// Number of replacements of the rules, which a hanging call compares.
     version: u64,
 }
 
@@ -66,7 +68,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// No rules yet; `calls` are the names that rules may give.
+    /// No rules. `calls` lists the names that rules may use.
     #[must_use]
     pub const fn new(calls: &'static [&'static str]) -> Faults {
         Faults {
@@ -79,7 +81,8 @@ impl Faults {
         }
     }
 
-    /// Takes the rules of an environment variable; what is malformed is said on stderr and injects nothing.
+    /// Sets the rules from an environment variable. If they are malformed, prints that to stderr
+    /// and sets none.
     pub fn set_from(&self, variable: &str) {
         let text = std::env::var(variable).unwrap_or_default();
         if let Err(rule) = self.set(&text) {
@@ -90,7 +93,7 @@ impl Faults {
     /// Replaces the rules and returns their number.
     ///
     /// # Errors
-    /// The first rule that is malformed; the rules stay as they were.
+    /// Returns the first malformed rule, and leaves the old rules in place.
     pub fn set(&self, text: &str) -> Result<usize, String> {
         let list = text
             .split(';')
@@ -106,11 +109,11 @@ impl Faults {
         Ok(count)
     }
 
-    /// Counts a call and returns its effect: that of the first rule that applies. `concerns` tells whether the call
-    /// involves an op of this name.
+    /// Counts a call and returns the effect of the first rule that applies. `concerns` states
+    /// whether the call involves an op of this name.
     ///
     /// # Panics
-    /// If `call` is not one of the emulator's names.
+    /// `call` is not one of the emulator's names.
     pub fn at(&self, call: &str, concerns: impl Fn(&str) -> bool) -> Option<Effect> {
         assert!(self.calls.contains(&call), "no rule can name {call:?}");
         let mut rules = self.lock();
@@ -134,7 +137,8 @@ impl Faults {
         effect
     }
 
-    /// What happens at a call, once its waiting is over; a call that is to crash does not come back.
+    /// Counts a call, spends its additional time, and returns its effect. For `crash`, ends the
+    /// process.
     pub fn act(&self, call: &str) -> Option<Effect> {
         match self.at(call, |_| false)? {
             Effect::Wait(time) => {

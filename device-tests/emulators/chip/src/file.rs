@@ -1,10 +1,11 @@
-//! Files of emulated compilers: the vendor's mark, the ONNX model, and a description in JSON at the end.
+//! Files of emulated compilers: a magic number, the ONNX model, and a description in JSON.
 //!
-//! Layout: the vendor's four letters, `EMU1`, bytes of the model as u64 (little-endian), the model, the description.
+//! Layout: the vendor's four letters, `EMU1`, number of bytes of the model (u64, little-endian),
+//! the model, the description.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// What a file begins with: a vendor's letters, and that it is emulated.
+/// Magic number of a file: the vendor's letters, then `EMU1`.
 pub type Magic = [u8; 8];
 
 const HEAD: usize = size_of::<Magic>() + size_of::<u64>();
@@ -17,16 +18,16 @@ pub struct Parts<D> {
     pub description: D,
 }
 
-/// A file.
+/// Makes a file.
 ///
 /// # Errors
-/// The description is none that JSON can say.
+/// JSON cannot express the description.
 pub fn write(magic: &Magic, model: &[u8], description: &impl Serialize) -> Result<Vec<u8>, String> {
     let tail = serde_json::to_vec(description).map_err(|error| error.to_string())?;
     Ok([magic, &(model.len() as u64).to_le_bytes()[..], model, &tail].concat())
 }
 
-/// The parts of a file, or none where the file has another format.
+/// Returns the parts of a file; `None` if the file has another format.
 #[must_use]
 pub fn read<D: DeserializeOwned>(wanted: &Magic, bytes: &[u8]) -> Option<Parts<D>> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;

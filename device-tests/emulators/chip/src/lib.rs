@@ -1,9 +1,9 @@
-//! Shared code of emulated vendor libraries: programs computed by the oracle, ONNX models as programs, chip tables,
-//! faults on demand, a file format.
+//! Shared code of emulated vendor libraries: programs, which the scalar reference (the *oracle*)
+//! computes; conversion of ONNX models to programs; chip tables; injected faults; a file format.
 //!
 //! Invariants:
-//! 1. Nothing here is shipped, and its users label all that it computes as emulated.
-//! 2. Right answers come from the scalar reference alone; a table states how long they take.
+//! 1. Nothing here is shipped. Every emulator labels its results as emulated.
+//! 2. The scalar reference computes all outputs; a chip table determines times and energies.
 //!
 //! Not here: any vendor's symbols, layouts or codes (the emulator of that vendor).
 

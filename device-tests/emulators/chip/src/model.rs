@@ -1,9 +1,11 @@
-//! An ONNX model for a vendor's compiler as steps over 16-bit floats, and over integers where fake quantisation in the
-//! model marks tensors as integers.
+//! Converts an ONNX model for a vendor's compiler to steps over 16-bit floats. Tensors with fake
+//! quantisation become integers.
 //!
 //! Invariants:
-//! 1. Every real tensor that a node writes and every real constant is rounded to 16 bits, except dequantised integers.
-//! 2. Dequantised tensors, and tensors that are quantised at once, are rounded by quantisation alone: the chip's sums are wide.
+//! 1. Every float constant, and every float tensor that a node writes, is rounded to 16 bits,
+//!    except dequantised integers.
+//! 2. Dequantised tensors, and tensors that are quantised immediately, are rounded only by the
+//!    quantisation, because the chip's sums are wide.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use polychip_ops::{Attr, AttrValue, DType, Op};
 
 use crate::program::{Builder, Id, Linear, Program, Spec};
 
-/// What a compiler reads at most.
+/// Newest model format that a compiler reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Newest {
     /// The opset of ONNX's own ops.
@@ -29,16 +31,16 @@ pub struct Model {
     pub names: (Vec<String>, Vec<String>),
     /// Text that the compiler was asked to write into the file.
     pub mark: String,
-    /// Bytes of constants and of tensors in between, on the chip.
+    /// Bytes of constants and of intermediate tensors on the chip.
     pub memory: (u32, u32),
-    /// Whether its products are of integers.
+    /// Whether its products are computed in integers.
     pub integers: bool,
 }
 
-/// The graph of a model, with all shapes known.
+/// Reads the graph of a model and infers all shapes.
 ///
 /// # Errors
-/// The bytes are no model, it is of a newer release, or a shape in it cannot be inferred.
+/// The bytes are not a model, the model is of a newer release, or a shape cannot be inferred.
 pub fn graph(bytes: Vec<u8>, newest: Newest) -> Result<Graph, String> {
     let words = |error: polychip_graph::Error| error.to_string();
     let header = onnx::read_header(bytes.clone().into()).map_err(words)?;
@@ -59,7 +61,7 @@ pub fn graph(bytes: Vec<u8>, newest: Newest) -> Result<Graph, String> {
 /// Extents of a tensor.
 ///
 /// # Errors
-/// They are not known.
+/// An extent is unknown.
 pub fn shape(graph: &Graph, id: TensorId) -> Result<Vec<usize>, String> {
     let tensor = graph.tensor(id);
     tensor
@@ -68,7 +70,7 @@ pub fn shape(graph: &Graph, id: TensorId) -> Result<Vec<usize>, String> {
         .ok_or_else(|| format!("the shape of {} is not known", tensor.name))
 }
 
-/// What a tensor is on the chip.
+/// Type, shape and encoding of a tensor on the chip.
 fn spec(graph: &Graph, id: TensorId) -> Result<Spec, String> {
     let dtype = match graph.tensor(id).ty.dtype {
         DType::F32 => DType::F16,
@@ -123,7 +125,8 @@ fn is_product_of_integers(graph: &Graph, node: &Node) -> bool {
     product && node.input(0).is_some_and(|id| is_dequantised(graph, id))
 }
 
-/// Whether a constant is a scale, or a bias of integers, which the chip has as an integer of 32 bits.
+/// Whether a constant is a scale or the bias of an integer product, which the chip stores in 32
+/// bits.
 fn stays_exact(graph: &Graph, id: TensorId) -> bool {
     let exact = |node: &Node| match node.op {
         Op::QuantizeLinear | Op::DequantizeLinear => node.input(1) == Some(id),
@@ -137,7 +140,7 @@ fn stays_exact(graph: &Graph, id: TensorId) -> bool {
     graph.tensor(id).ty.dtype == DType::F32 && readers.peek().is_some() && readers.all(exact)
 }
 
-/// What quantises a tensor that nothing else reads, or makes it of integers.
+/// The encoding of a tensor, if it is dequantised, or if its only reader quantises it.
 ///
 /// # Errors
 /// As [`linear`].
@@ -151,10 +154,10 @@ fn fake(graph: &Graph, id: TensorId) -> Result<Option<(DType, Linear)>, String> 
 }
 
 impl Model {
-    /// Makes a model of a graph.
+    /// Converts a graph.
     ///
     /// # Errors
-    /// A node or tensor that has no steps; it is named.
+    /// Names the node or tensor that cannot be converted.
     pub fn new(graph: &Graph, mark: String) -> Result<Model, String> {
         let mut builder = Builder::default();
         let mut ids: BTreeMap<TensorId, Id> = BTreeMap::new();

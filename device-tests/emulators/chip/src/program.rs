@@ -1,13 +1,16 @@
-//! What an emulated chip computes: steps of the op table over tensors with a vendor's encodings, by the oracle.
+//! A program of an emulated chip: steps, which the scalar reference computes, over tensors with a
+//! vendor's encodings.
 //!
-//! A vendor's graph becomes tensors that hold bytes (ports, constants, and results that the chip rounds to a type) and
-//! values in between that nothing rounds. A step reads reals: a tensor of 8 bits with a scale is `(q - zero_point) * scale`,
-//! a 16-bit float its value; what it writes to a tensor is rounded to that tensor's type and scale.
+//! A vendor's graph becomes *tensors*, which hold bytes of a type (ports, constants, and results
+//! that the chip rounds), and *intermediate values*, which are not rounded. A step reads real
+//! numbers: an 8-bit tensor with a scale yields `(q - zero_point) * scale`. If a step writes to a
+//! tensor, the result is rounded to the tensor's type and scale.
 //!
 //! Invariants:
-//! 1. A program is made of steps in an order in which they can run: an input that nothing has made is an error.
-//! 2. Running changes nothing in the program: any number of threads may.
-//! 3. Values in between are `f32` where they are reals.
+//! 1. The steps are in an order in which they can run; an input that no earlier step makes is an
+//!    error.
+//! 2. A run does not change the program, so several threads may run it.
+//! 3. Intermediate real values are `f32`.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +23,9 @@ use crate::table::Work;
 /// Integers that encode reals: `(q - zero_point) * scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Linear {
-    /// The axis that has a scale for each index; without one there is one scale.
+    /// The axis with a scale for each index; `None` if there is one scale.
     pub axis: Option<usize>,
-    /// Reals per step.
+    /// Scales.
     pub scales: Vec<f32>,
     /// The integer that encodes zero, one for each scale.
     pub zero_points: Vec<i32>,
@@ -40,7 +43,7 @@ impl Linear {
     }
 }
 
-/// What a tensor's bytes mean.
+/// Type, shape and encoding of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// Type of an element.
@@ -52,7 +55,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A tensor whose elements are what they are.
+    /// A tensor without an encoding.
     #[must_use]
     pub fn plain(dtype: DType, shape: impl Into<Vec<usize>>) -> Spec {
         Spec {
@@ -74,15 +77,15 @@ impl Spec {
         (self.elements() * self.dtype.bits().unwrap_or(0)).div_ceil(8)
     }
 
-    /// Whether steps see reals, whatever the bytes are.
+    /// Whether steps read real numbers from it.
     fn is_real(&self) -> bool {
         self.encoding.is_some() || matches!(self.dtype, DType::F16 | DType::BF16 | DType::F32)
     }
 
-    /// The real numbers or integers that the bytes encode.
+    /// Decodes bytes to real numbers or integers.
     ///
     /// # Errors
-    /// The bytes are too many or too few, or the scales do not fit the shape.
+    /// The number of bytes is wrong, or the scales do not fit the shape.
     pub fn load(&self, bytes: &[u8]) -> Result<Tensor, String> {
         if bytes.len() != self.bytes() {
             return Err(format!("{} bytes for a tensor of {}", bytes.len(), self.bytes()));
@@ -100,10 +103,10 @@ impl Spec {
         Tensor::from_f64s(element(DType::F32), self.shape.clone(), &values).map_err(text)
     }
 
-    /// The bytes of a value, rounded to this type and scale: half to even, then clamped.
+    /// Encodes a value: rounds it to this type and scale, half to even, then clamps it.
     ///
     /// # Errors
-    /// The value has another number of elements, or its type cannot become this one.
+    /// The value has another number of elements, or its type cannot be converted.
     pub fn store(&self, value: &Tensor) -> Result<Vec<u8>, String> {
         if value.len() != self.elements() {
             return Err(format!(
@@ -211,7 +214,7 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// A tensor or a value in between.
+/// A tensor or an intermediate value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Id(usize);
 
@@ -221,27 +224,27 @@ struct Step {
     attributes: Attributes,
     inputs: Vec<Option<Id>>,
     outputs: Vec<Id>,
-    /// Not needed after this step.
+    /// Values that no later step reads.
     dead: Vec<Id>,
 }
 
-/// A program in the making.
+/// Builds a program.
 #[derive(Default)]
 pub struct Builder {
-    /// Of a tensor its meaning, of a value in between none.
+    /// For each tensor its spec; `None` for intermediate values.
     specs: Vec<Option<Spec>>,
     constants: BTreeMap<Id, Tensor>,
     steps: Vec<Step>,
 }
 
 impl Builder {
-    /// A tensor: an input, or what a step writes and the chip rounds.
+    /// Adds a tensor: an input, or a result that the chip rounds.
     pub fn tensor(&mut self, spec: Spec) -> Id {
         self.specs.push(Some(spec));
         Id(self.specs.len() - 1)
     }
 
-    /// A tensor that is known.
+    /// Adds a constant tensor.
     ///
     /// # Errors
     /// As [`Spec::load`].
@@ -252,7 +255,7 @@ impl Builder {
         Ok(id)
     }
 
-    /// A known operand of the op table's own: axes, shapes, bounds.
+    /// Adds a constant operand of an ONNX op, such as axes, shapes or bounds.
     ///
     /// # Errors
     /// The literal's bytes do not fit its shape.
@@ -263,13 +266,13 @@ impl Builder {
         Ok(id)
     }
 
-    /// A value in between, which nothing rounds.
+    /// Adds an intermediate value, which is not rounded.
     pub fn between(&mut self) -> Id {
         self.specs.push(None);
         Id(self.specs.len() - 1)
     }
 
-    /// A step that writes these tensors or values.
+    /// Adds a step that writes these tensors or values.
     pub fn step_to(&mut self, op: Op, attributes: Attributes, inputs: &[Option<Id>], outputs: &[Id]) {
         self.steps.push(Step {
             op,
@@ -280,7 +283,7 @@ impl Builder {
         });
     }
 
-    /// A step whose result is a value in between.
+    /// Adds a step whose result is an intermediate value.
     pub fn step(&mut self, op: Op, attributes: Attributes, inputs: &[Id]) -> Id {
         let out = self.between();
         let inputs: Vec<Option<Id>> = inputs.iter().copied().map(Some).collect();
@@ -288,7 +291,7 @@ impl Builder {
         out
     }
 
-    /// The dims of a value in another order.
+    /// Transposes a value.
     pub fn transpose(&mut self, value: Id, perm: &[usize]) -> Id {
         let perm = perm.iter().map(|&axis| axis as i64).collect();
         let attributes = Attributes::new().with(Attr::Perm, AttrValue::Ints(perm));
@@ -310,15 +313,16 @@ impl Builder {
         self.transpose(value, &perm)
     }
 
-    /// A copy of a value in a tensor, which rounds it.
+    /// Copies a value to a tensor, and so rounds it.
     pub fn copy_to(&mut self, value: Id, tensor: Id) {
         self.step_to(Op::Identity, Attributes::new(), &[Some(value)], &[tensor]);
     }
 
-    /// The program.
+    /// Returns the program.
     ///
     /// # Errors
-    /// A step reads what nothing has made, two steps write one tensor, or a port is a value in between.
+    /// A step reads a value that no earlier step makes, two steps write one tensor, or a port is an
+    /// intermediate value.
     pub fn finish(mut self, inputs: &[Id], outputs: &[Id]) -> Result<Program, String> {
         let mut made: Vec<bool> = vec![false; self.specs.len()];
         for &id in inputs.iter().chain(self.constants.keys()) {
@@ -365,7 +369,7 @@ impl Builder {
     }
 }
 
-/// Steps that can be run.
+/// A program, ready to run.
 pub struct Program {
     specs: Vec<Option<Spec>>,
     constants: BTreeMap<Id, Tensor>,
@@ -375,12 +379,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Meanings of the inputs, in order.
+    /// Specs of the inputs, in order.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = &Spec> {
         self.inputs.iter().map(|id| self.spec(*id))
     }
 
-    /// Meanings of the outputs, in order.
+    /// Specs of the outputs, in order.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = &Spec> {
         self.outputs.iter().map(|id| self.spec(*id))
     }
@@ -391,10 +395,10 @@ impl Program {
             .expect("invariant: finish refuses ports without a meaning")
     }
 
-    /// Computes the outputs' bytes of the inputs' bytes, and what work that was.
+    /// Computes the bytes of the outputs from those of the inputs, and the work of the run.
     ///
     /// # Errors
-    /// An input has another size, or a step fails for its values' sake; the step is named.
+    /// An input has another size, or a step cannot compute its values; the error names the step.
     pub fn run(&self, inputs: &[&[u8]]) -> Result<(Vec<Vec<u8>>, Work), String> {
         if inputs.len() != self.inputs.len() {
             return Err(format!("{} inputs for {}", inputs.len(), self.inputs.len()));

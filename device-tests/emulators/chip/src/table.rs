@@ -7,7 +7,7 @@
 
 use serde::Deserialize;
 
-/// What a run did.
+/// Work of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Multiply-adds of products and convolutions.
@@ -16,7 +16,7 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// The width that the chip computes in.
+/// Width of the chip's arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// Integers of 8 bits.
@@ -31,29 +31,30 @@ pub enum Width {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chip {
-    /// The chip's name, for people.
+    /// The chip's display name.
     pub name: String,
-    /// Where the figures come from.
+    /// Origin of the figures.
     pub source: String,
     /// Multiply-adds per nanosecond in 8, 16 and 32 bits, of one core.
     pub macs_per_ns: [f64; 3],
     /// Bytes per nanosecond between chip and memory.
     pub bytes_per_ns: f64,
-    /// From the call to the first instruction, and back.
+    /// Launch time of a run, in nanoseconds: from the call to the first instruction, and back.
     pub launch_ns: u64,
     /// Energy of a multiply-add in 8, 16 and 32 bits.
     pub picojoule_per_mac: [f64; 3],
     /// Energy of a byte to or from memory.
     pub picojoule_per_byte: f64,
-    /// Power while it runs, whatever it does.
+    /// Power while it runs, in milliwatts, in addition to the energies above.
     pub active_mw: f64,
-    /// From the chip to the air.
+    /// Thermal resistance from the chip to the air.
     pub kelvin_per_watt: f64,
-    /// Of the chip.
+    /// Heat capacity of the chip.
     pub joule_per_kelvin: f64,
-    /// Of the air, thousandths of a degree Celsius.
+    /// Temperature of the air, in thousandths of a degree Celsius.
     pub air_mc: f64,
-    /// From here on the chip runs at `throttled` of its speed.
+    /// Temperature above which the chip runs at `throttled` of its speed, in thousandths of a
+    /// degree.
     pub trip_mc: f64,
     /// Share of the speed above the trip point.
     pub throttled: f64,
@@ -72,7 +73,7 @@ impl Chip {
     /// Reads a table.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes the first mistake.
     pub fn parse(text: &str) -> Result<Chip, String> {
         let chip: Chip = toml::from_str(text).map_err(|error| error.to_string())?;
         let figures = chip.macs_per_ns.into_iter().chain(chip.picojoule_per_mac).chain([
@@ -94,7 +95,7 @@ impl Chip {
         Ok(chip)
     }
 
-    /// What work costs the chip at full speed.
+    /// Time and energy of work at full speed.
     #[must_use]
     pub fn spent(&self, work: Work, width: Width) -> Spent {
         let at = width as usize;
@@ -112,26 +113,26 @@ impl Chip {
     }
 }
 
-/// How warm a chip is.
+/// Temperature of a chip.
 #[derive(Clone, Copy, Debug)]
 pub struct Heat {
     above_air: f64,
 }
 
 impl Heat {
-    /// As warm as the air.
+    /// At the temperature of the air.
     #[must_use]
     pub const fn cold() -> Heat {
         Heat { above_air: 0.0 }
     }
 
-    /// Thousandths of a degree Celsius.
+    /// Temperature in thousandths of a degree Celsius.
     #[must_use]
     pub fn mc(&self, chip: &Chip) -> f64 {
         chip.air_mc + self.above_air * 1e3
     }
 
-    /// A run at this heat: longer above the trip point. The chip is warmer afterwards.
+    /// Runs work at this temperature, slower above the trip point, and heats the chip.
     pub fn run(&mut self, chip: &Chip, work: Work, width: Width) -> Spent {
         let mut spent = chip.spent(work, width);
         if self.mc(chip) >= chip.trip_mc {
@@ -141,7 +142,7 @@ impl Heat {
         spent
     }
 
-    /// Time without work: the chip cools.
+    /// Cools the chip for a time without work.
     pub fn rest(&mut self, chip: &Chip, ns: u64) {
         self.pass(chip, ns, 0.0);
     }

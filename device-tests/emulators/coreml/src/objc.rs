@@ -1,9 +1,10 @@
-//! The Objective-C runtime: classes, messages, counts, pools.
+//! The Objective-C runtime: classes, messages, reference counts, autorelease pools.
 //!
-//! An object starts with its class; the rest is ours. A message is looked up by its name among the methods of the
-//! receiver's class; a receiver of null gives zero.
+//! An object starts with a pointer to its class; the rest is our own format. A message is looked up
+//! by its name in the receiver's class. A message to null returns zero.
 //!
-//! Invariant: an object lives as long as its count, which counts every holder, a list that holds it included.
+//! Invariant: an object lives until its reference count is 0. A list holds references to its
+//! elements.
 //!
 //! Start reading at `object`, then `send`, then `classes`.
 

@@ -1,8 +1,8 @@
-//! From a decoded function to what the chip computes.
+//! Converts a decoded function to a program of the chip.
 //!
 //! Invariants:
-//! 1. The type and extents that an operation declares are those that follow from its op; others are refused.
-//! 2. An argument that an op does not have is refused, as is one that it needs and is not given.
+//! 1. An operation must declare the type and extents that follow from its op; others are refused.
+//! 2. Unknown arguments and missing required arguments of an op are refused.
 //!
 //! Not here: how steps are computed (`polychip_emulator_chip::program`).
 
@@ -21,9 +21,10 @@ use maker::Maker;
 pub(crate) struct Stated {
     pub(crate) op: String,
     pub(crate) output: String,
-    /// Its share of the whole, by the chip's table.
+    /// Its share of the model's time, by the chip's table.
     pub(crate) weight: f64,
-    /// Whether it is of 16-bit floats throughout, or of bytes, which is what the Neural Engine computes in.
+    /// Whether all its tensors are 16-bit floats or 8-bit integers, which the Neural Engine
+    /// requires.
     pub(crate) half: bool,
 }
 

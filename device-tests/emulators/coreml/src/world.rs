@@ -8,14 +8,15 @@ use std::sync::atomic::AtomicU64;
 use polychip_emulator_chip::fault::Faults;
 use polychip_emulator_chip::table::Chip;
 
-/// Environment variable whose rules hold from the start.
+/// Environment variable with fault rules that apply from the start.
 const FAULTS_VARIABLE: &str = "POLYCHIP_COREML_FAULTS";
 
-/// Environment variable: a folder for copies of all packages that were compiled, for witnesses to judge.
+/// Environment variable: a folder for copies of all compiled packages, which coremltools then
+/// checks.
 const KEEP_VARIABLE: &str = "POLYCHIP_COREML_KEEP";
 
-/// Calls that can be made to fail. `plan` with an op reports that only the processor computes it; `backing` makes
-/// outputs lie in the system's own memory.
+/// Calls at which faults can be injected. `plan` with an op reports that only the CPU computes it.
+/// `backing` returns outputs in memory of the system instead of the client's.
 static RULES: Faults = Faults::new(&["compile", "load", "predict", "plan", "backing", "devices"]);
 
 /// Counts restarts of the chip: models loaded before one fail.
@@ -25,7 +26,8 @@ static CHIP: LazyLock<Chip> = LazyLock::new(|| {
     Chip::parse(include_str!("../chips/a17_pro.toml")).expect("invariant: the table is checked by a test")
 });
 
-/// Keeps a copy of a package that was compiled, where somebody named a folder for them. Equal packages are kept once.
+/// Copies a compiled package to the folder of [`KEEP_VARIABLE`], if it is set. Equal packages are
+/// copied once.
 pub(crate) fn keep(package: &Path) -> std::io::Result<()> {
     let Some(folder) = std::env::var_os(KEEP_VARIABLE).filter(|folder| !folder.is_empty()) else {
         return Ok(());

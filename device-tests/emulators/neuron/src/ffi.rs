@@ -1,4 +1,4 @@
-//! The C side: each call reads what the client gives, asks the world, and answers with a code.
+//! The C interface: each call reads its arguments, uses the objects of `world`, and returns a code.
 
 #![allow(unsafe_code)]
 #![allow(non_snake_case, reason = "the vendor's own names")]
@@ -15,7 +15,7 @@ use polychip_sys::neuron::bindings as sys;
 use crate::code::{Code, Result};
 use crate::world;
 
-/// The version that the library says it is.
+/// The version that the library reports.
 const VERSION: sys::NeuronRuntimeVersion = sys::NeuronRuntimeVersion {
     major: 9,
     minor: 0,
@@ -44,7 +44,7 @@ unsafe fn give<T>(out: *mut T, value: T) -> Result<()> {
     Ok(())
 }
 
-/// A list of the client's.
+/// Reads a list of the client.
 ///
 /// # Safety
 /// `data` is null or holds `count` elements.
@@ -112,14 +112,14 @@ unsafe extern "C" fn Neuron_getL1MemorySizeKb(size: *mut u32) -> c_int {
     guard(|| unsafe { give(size, 4096) })
 }
 
-/// Which generation the system's service says it is: below 300 is the older one.
+/// Generation of the system's service; a number below 300 means the older one.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn NeuronService_getNeuroPilotMagicNumber(value: *mut i32) -> c_int {
     // SAFETY: as above.
     guard(|| unsafe { give(value, 0) })
 }
 
-/// For tests: how many objects of a kind live (models, compilations, executions, memories).
+/// For tests: number of live objects of a kind (models, compilations, executions, memories).
 #[unsafe(no_mangle)]
 extern "C" fn polychip_neuron_live(kind: u32) -> u64 {
     let count = match kind {
@@ -132,7 +132,7 @@ extern "C" fn polychip_neuron_live(kind: u32) -> u64 {
     count as u64
 }
 
-/// For tests: replaces the faults; how many rules there are, or -1.
+/// For tests: replaces the fault rules and returns their number, or -1 if one is malformed.
 ///
 /// # Safety
 /// The text ends with a zero byte.

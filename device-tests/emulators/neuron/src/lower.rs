@@ -1,8 +1,9 @@
-//! Operations as steps of the op table: images are transposed to channels first and back.
+//! Operations as steps of ONNX ops. Images are transposed to channels first and back.
 //!
 //! Invariants:
-//! 1. What an operation reads and writes has the types, extents and parameters that it may have, or it is refused here.
-//! 2. Results are rounded where an operand of the model holds them; with relaxed floats, to 16 bits too.
+//! 1. An operation with a wrong type, extent or parameter is refused here.
+//! 2. A result is rounded if an operand of the model stores it; with relaxed floats, also to 16
+//!    bits.
 //!
 //! Start reading at [`program`].
 
@@ -20,7 +21,7 @@ use crate::model::{Model, Operand, Operation};
 /// Why an operation is refused, as text for debugging.
 pub(crate) type Outcome<T> = Result<T, String>;
 
-/// A model on its way to a program.
+/// State of the conversion of a model to a program.
 pub(crate) struct Lower<'a> {
     model: &'a Model,
     builder: Builder,
@@ -30,7 +31,7 @@ pub(crate) struct Lower<'a> {
     outputs: &'a [u32],
 }
 
-/// The meaning of an operand's bytes.
+/// Spec of an operand.
 fn spec(operand: &Operand) -> Outcome<Spec> {
     let shape = operand.shape();
     let linear = || Some(Linear::whole(operand.scale, operand.zero));
@@ -65,7 +66,7 @@ fn spec(operand: &Operand) -> Outcome<Spec> {
     })
 }
 
-/// A model as a program.
+/// Converts a model to a program.
 pub(crate) fn program(model: &Model) -> Outcome<Program> {
     let mut lower = Lower {
         model,
@@ -89,7 +90,7 @@ pub(crate) fn program(model: &Model) -> Outcome<Program> {
         .finish(&ports, &outputs.ok_or("an output is made by nothing")?)
 }
 
-/// Whether an operation is one that the chip computes, beside the others of its model.
+/// Whether the chip computes an operation of a model.
 pub(crate) fn supports(model: &Model, operation: &Operation) -> bool {
     // alone, over operands that are fed
     let mut alone = Model {
@@ -127,7 +128,7 @@ impl Lower<'_> {
         &self.model.operands[self.outputs[0] as usize]
     }
 
-    /// A whole number.
+    /// An integer.
     fn int(&self, place: usize) -> Outcome<i64> {
         let operand = self.operand(place)?;
         let value = operand
@@ -144,7 +145,7 @@ impl Lower<'_> {
         usize::try_from(self.int(place)?).map_err(|_| format!("input {place} is below 0"))
     }
 
-    /// A truth value; left out, it is false.
+    /// A boolean; false if it is omitted.
     fn truth(&self, place: usize) -> Outcome<bool> {
         if place >= self.inputs.len() {
             return Ok(false);
@@ -165,7 +166,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A constant list of whole numbers.
+    /// A constant list of integers.
     fn list(&self, place: usize) -> Outcome<Vec<i64>> {
         let operand = self.operand(place)?;
         match (operand.ty, operand.value.as_deref()) {
@@ -180,7 +181,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether an input is boolean, which tells two forms of inputs apart.
+    /// Whether an input is boolean, which distinguishes two signatures.
     fn is_truth(&self, place: usize) -> bool {
         self.operand(place)
             .is_ok_and(|operand| operand.ty == sys::NEURON_BOOL)
@@ -216,7 +217,7 @@ impl Lower<'_> {
         self.builder.step(op, attributes, inputs)
     }
 
-    /// An activation in front of what is stored.
+    /// Applies the activation before the result is stored.
     fn activated(&mut self, value: Id, place: usize) -> Outcome<Id> {
         let code = u32::try_from(self.int(place)?).unwrap_or(u32::MAX);
         self.clamped(value, code)
@@ -255,7 +256,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// That the result has these extents.
+    /// Checks that the result has these extents.
     fn fits(&self, wanted: &[usize]) -> Outcome<()> {
         let own = self.out().shape();
         if own != wanted {
@@ -264,7 +265,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// That the operand's type and encoding are those of the result.
+    /// Checks that the operand has the type and encoding of the result.
     fn alike(&self, place: usize) -> Outcome<()> {
         let (from, to) = (self.operand(place)?, self.out());
         if (from.ty, from.scale, from.zero) != (to.ty, to.scale, to.zero) {
@@ -273,7 +274,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// That a tensor is of floats or encoded integers, and the result too.
+    /// Checks that a tensor and the result hold floats or quantised integers.
     fn reals(&self, place: usize) -> Outcome<()> {
         for operand in [self.operand(place)?, self.out()] {
             if !(is_float(operand) || is_quantised(operand)) {

@@ -1,4 +1,4 @@
-//! Models: operands, operations, ports, and the states that calls lead through.
+//! Models: operands, operations, ports, and the states between calls.
 //!
 //! Invariants:
 //! 1. A finished model never changes.
@@ -10,9 +10,10 @@ use polychip_sys::neuron::bindings as sys;
 
 use crate::code::{Code, Result};
 
-/// The code of the last operation that there is.
+/// The highest operation code.
 const LAST: u32 = 109;
-/// From here on operations are of extensions: they are taken, and none is supported (seen: LiteRT adds 10001).
+/// First code of extension operations. The library accepts them in models and supports none (seen:
+/// LiteRT adds 10001).
 const EXTENSIONS: u32 = 10_000;
 
 /// An operand.
@@ -151,7 +152,7 @@ impl Model {
         Ok(())
     }
 
-    /// Gives an operand its value; none takes it back.
+    /// Sets the value of an operand; `None` removes it.
     pub(crate) fn set_value(&mut self, index: i32, value: Option<&[u8]>) -> Result<()> {
         self.open()?;
         let operand = self.operand_mut(index)?;
@@ -200,7 +201,7 @@ impl Model {
         Ok(())
     }
 
-    /// Ends the building: every operand is made once, before it is read.
+    /// Finishes the model. Every operand must be made once, before it is read.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.open()?;
         if !self.identified {
@@ -238,7 +239,7 @@ impl Model {
     }
 }
 
-/// The bytes in front of a compiled network.
+/// Magic number of a compiled network.
 const MAGIC: &[u8; 16] = b"polychip neuron\x01";
 
 /// A finished model as bytes with their hash.
@@ -247,7 +248,7 @@ pub(crate) fn write(model: &Model) -> Result<Vec<u8>> {
     Ok([MAGIC, blake3::hash(&body).as_bytes().as_slice(), &body].concat())
 }
 
-/// The model of [`write`]'s bytes.
+/// Reads a model that [`write`] wrote.
 pub(crate) fn read(bytes: &[u8]) -> Result<Model> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(Code::BAD_DATA)?;
     let (hash, body) = rest.split_first_chunk::<32>().ok_or(Code::BAD_DATA)?;

@@ -1,8 +1,9 @@
-//! Everything that clients hold handles of, and what is global to the process.
+//! The objects behind the clients' handles, and the state of the process.
 //!
 //! Invariants:
-//! 1. No lock of the world is held while a network runs or a fault waits.
-//! 2. A compilation outlives its model's handle, an execution its compilation's: the library holds them by reference.
+//! 1. No lock is held while a network runs or a fault waits.
+//! 2. A compilation outlives its model's handle, and an execution its compilation's, because each
+//!    holds a reference.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,10 +19,10 @@ use crate::model::Model;
 /// A compilation.
 #[derive(Default)]
 pub(crate) struct Compilation {
-    /// The number that the client knows the model by, for the trace.
+    /// The model's handle, for the trace.
     pub(crate) of: usize,
     pub(crate) model: Model,
-    /// Once it is finished.
+    /// The program, once the compilation is finished.
     pub(crate) program: Option<Arc<Program>>,
     pub(crate) network: Option<Arc<[u8]>>,
 }
@@ -78,7 +79,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Ends a handle; null and unknown ones are nothing.
+    /// Frees a handle. Ignores null and unknown handles.
     pub(crate) fn free(&self, at: usize) {
         // dropped behind the lock: memory is unmapped then
         let object = self.lock().remove(&at);
@@ -95,7 +96,7 @@ pub(crate) static COMPILATIONS: Table<Mutex<Compilation>> = Table::new();
 pub(crate) static EXECUTIONS: Table<Mutex<Execution>> = Table::new();
 pub(crate) static MEMORIES: Table<Memory> = Table::new();
 
-/// Names of calls that faults may name.
+/// Calls at which faults can be injected.
 const CALLS: &[&str] = &["model", "supported", "finish", "restore", "memory", "compute"];
 
 pub(crate) static FAULTS: LazyLock<Faults> = LazyLock::new(|| {
@@ -104,10 +105,11 @@ pub(crate) static FAULTS: LazyLock<Faults> = LazyLock::new(|| {
     faults
 });
 
-/// The service behind the library has died: executions and compilations fail until a network is restored or compiled anew.
+/// Whether the service behind the library has died. Executions and compilations then fail until a
+/// network is restored or compiled again.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// The chip, and how warm it is.
+/// The chip and its temperature.
 pub(crate) static CHIP: LazyLock<Chip> = LazyLock::new(|| {
     Chip::parse(include_str!("../tables/mt6989.toml")).expect("invariant: a test reads the table")
 });
@@ -118,7 +120,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What happens at a call, before it does anything: `true` where it writes half of each output.
+/// Applies an injected fault at the start of a call. Returns `true` if the call must write only
+/// half of each output.
 pub(crate) fn fault(call: &str, model: Option<&Model>) -> Result<bool> {
     let concerns = |name: &str| {
         let has = |model: &Model| {
@@ -145,12 +148,12 @@ pub(crate) fn fault(call: &str, model: Option<&Model>) -> Result<bool> {
     }
 }
 
-/// A new network: the service is there again.
+/// Restores the service, because a network was made.
 pub(crate) fn revive() {
     LOST.store(false, Ordering::Release);
 }
 
-/// That the service has not died.
+/// Fails if the service has died.
 pub(crate) fn alive() -> Result<()> {
     if LOST.load(Ordering::Acquire) {
         Err(Code::DEAD)

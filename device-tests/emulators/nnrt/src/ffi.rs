@@ -1,4 +1,5 @@
-//! The C side: each call reads what the client gives, asks the world, and answers with a code or an object.
+//! The C interface: each call reads its arguments, uses the objects of `world`, and returns a code
+//! or an object.
 
 #![allow(unsafe_code)]
 #![allow(non_snake_case, reason = "the runtime's own names")]
@@ -15,7 +16,7 @@ use polychip_sys::nnrt::bindings as sys;
 use crate::code::{Code, Result};
 use crate::world::{self, DEVICES};
 
-/// Runs the body of a call that gives a code.
+/// Runs the body of a call that returns a code.
 fn guard(body: impl FnOnce() -> Result<()>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => sys::OH_NN_SUCCESS as c_int,
@@ -24,7 +25,7 @@ fn guard(body: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Runs the body of a call that returns an object; null where it fails.
+/// Runs the body of a call that returns an object, or null on failure.
 fn object<T>(body: impl FnOnce() -> Result<usize>) -> *mut T {
     let made = catch_unwind(AssertUnwindSafe(body));
     std::ptr::without_provenance_mut(made.ok().and_then(Result::ok).unwrap_or(0))
@@ -43,7 +44,7 @@ unsafe fn give<T>(out: *mut T, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Ends a handle that lies at a place of the client's, and nulls the place.
+/// Destroys the handle that the client stores at `place`, and sets it to null.
 ///
 /// # Safety
 /// `place` is null or valid for reading and writing.
@@ -60,7 +61,7 @@ unsafe fn end<T>(place: *mut *mut T, by: impl FnOnce(usize)) -> Result<()> {
     Ok(())
 }
 
-/// A list of the client's.
+/// Reads a list of the client.
 ///
 /// # Safety
 /// `data` is null or holds `count` elements.
@@ -114,7 +115,8 @@ unsafe extern "C" fn OH_NNDevice_GetType(id: usize, kind: *mut c_int) -> c_int {
     })
 }
 
-/// For tests: how many objects of a kind live (descriptions, models, compilations, executors, tensors, encodings).
+/// For tests: number of live objects of a kind (descriptions, models, compilations, executors,
+/// tensors, encodings).
 #[unsafe(no_mangle)]
 extern "C" fn polychip_nnrt_live(kind: u32) -> u64 {
     let count = match kind {
@@ -129,7 +131,7 @@ extern "C" fn polychip_nnrt_live(kind: u32) -> u64 {
     count as u64
 }
 
-/// For tests: replaces the faults; how many rules there are, or -1.
+/// For tests: replaces the fault rules and returns their number, or -1 if one is malformed.
 ///
 /// # Safety
 /// The text ends with a zero byte.

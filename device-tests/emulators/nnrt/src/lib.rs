@@ -1,16 +1,21 @@
-//! An emulated `libneural_network_runtime.so`: the runtime's names, types, codes and order of calls, and right answers.
+//! An emulator of `libneural_network_runtime.so`. It has the runtime's names, types, codes and call
+//! order, and computes correct outputs.
 //!
-//! What it computes comes from the scalar reference; how long a chip would take, from a table. Nothing here is
+//! The scalar reference computes the outputs; a table determines the times. Nothing here is
 //! OpenHarmony's or Huawei's.
 //!
-//! - `POLYCHIP_NNRT_FAULTS`: faults on demand (`polychip_emulator_chip::fault`), over `model`, `available`, `build`,
-//!   `export`, `import`, `tensor` and `run`. `available:op=N=error:1` says no to operation N.
+//! - `POLYCHIP_NNRT_FAULTS`: injected faults (`polychip_emulator_chip::fault`) at `model`,
+//!   `available`, `build`, `export`, `import`, `tensor` and `run`. `available:op=N=error:1` refuses
+//!   operation N.
 //!
 //! Invariants:
-//! 1. Nothing here is shipped. The library has the symbol `polychip_emulates_nnrt`, which no vendor's has.
-//! 2. A handle is a number that is never given twice: a destroyed one is unknown, not dangling.
-//! 3. Nothing unwinds into C; every refusal is one of the runtime's codes, or null where a call gives an object.
-//! 4. A parameter must have the type that the runtime's own checks ask for, and be one of its operation.
+//! 1. Nothing here is shipped. The library has the symbol `polychip_emulates_nnrt`, which no
+//!    vendor's library has.
+//! 2. A handle is a number that is never reused, so a destroyed handle is unknown and not dangling.
+//! 3. Nothing unwinds into C; every refusal is one of the runtime's codes, or null from a call that
+//!    returns an object.
+//! 4. A parameter must belong to its operation and have the type that the runtime's own checks
+//!    require.
 //!
 //! Start reading at `model`, then `lower`, then `ffi`.
 

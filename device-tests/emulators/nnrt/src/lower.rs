@@ -1,8 +1,10 @@
-//! Operations as steps of the op table: images are moved to channels first and back.
+//! Operations as steps of ONNX ops. Images are transposed to channels first and back.
 //!
 //! Invariants:
-//! 1. An operation has the parameters that it may have, of the types that the runtime's checks ask for, or it is refused.
-//! 2. Results are rounded where a tensor of the model holds them; with 16-bit floats allowed, to those.
+//! 1. An operation with a wrong parameter, or a parameter of a type that the runtime's checks
+//!    refuse, is refused.
+//! 2. A result is rounded if a tensor of the model stores it; if 16-bit floats are allowed, to 16
+//!    bits.
 //!
 //! Start reading at [`program`].
 
@@ -21,7 +23,7 @@ use params::Params;
 /// Why an operation is refused, as text for debugging.
 pub(crate) type Outcome<T> = std::result::Result<T, String>;
 
-/// A model on its way to a program.
+/// State of the conversion of a model to a program.
 struct Lower<'a> {
     model: &'a Model,
     builder: Builder,
@@ -44,7 +46,7 @@ fn spec(tensor: &Tensor) -> Outcome<Spec> {
     Ok(Spec::plain(dtype, tensor.shape()))
 }
 
-/// Bytes that encode reals: channels are those of the first axis, as in weights.
+/// Spec of a quantised tensor. Scales per channel belong to the first axis, as in weights.
 fn encoded(tensor: &Tensor, quant: &Quant) -> Outcome<Spec> {
     let dtype = match tensor.ty {
         sys::OH_NN_INT8 => DType::I8,
@@ -67,7 +69,7 @@ fn encoded(tensor: &Tensor, quant: &Quant) -> Outcome<Spec> {
     })
 }
 
-/// A model as a program.
+/// Converts a model to a program.
 pub(crate) fn program(model: &Model) -> Outcome<Program> {
     let nothing = Operation {
         code: 0,
@@ -99,7 +101,7 @@ pub(crate) fn program(model: &Model) -> Outcome<Program> {
         .finish(&ports, &outputs.ok_or("an output is made by nothing")?)
 }
 
-/// That an operation has parameters of its own, of their types.
+/// Checks that an operation's parameters belong to it and have the right types.
 pub(crate) fn checked(model: &Model, operation: &Operation) -> Result<()> {
     Params::of(model, operation).map(drop).map_err(|why| {
         eprintln!("emulated libneural_network_runtime: {why}");
@@ -107,7 +109,7 @@ pub(crate) fn checked(model: &Model, operation: &Operation) -> Result<()> {
     })
 }
 
-/// Whether an operation is one that the chip computes, beside the others of its model.
+/// Whether the chip computes an operation of a model.
 pub(crate) fn supports(model: &Model, operation: &Operation) -> bool {
     let mut alone = Model {
         tensors: model.tensors.clone(),
@@ -147,7 +149,7 @@ impl Lower<'_> {
         &self.model.tensors[self.operation.outputs[0] as usize]
     }
 
-    /// That there are so many inputs.
+    /// Checks the number of inputs.
     fn takes(&self, count: usize) -> Outcome<()> {
         if self.operation.inputs.len() == count {
             Ok(())
@@ -202,7 +204,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The bias of a product: beside bytes, integers of 32 bits in the steps of the product.
+    /// The bias of a product. For 8-bit products, it is a 32-bit integer with the scale of the
+    /// product.
     fn bias(&mut self) -> Outcome<Id> {
         let (input, weights, bias) = (self.tensor(0)?, self.tensor(1)?, self.tensor(2)?);
         let (Some(left), Some(right), true) = (&input.quant, &weights.quant, is_encoded(weights)) else {
@@ -234,7 +237,8 @@ impl Lower<'_> {
         self.builder.constant(spec, &bytes)
     }
 
-    /// Between bytes and floats, and between bytes with a sign and without: the two numbers must name both.
+    /// Converts between 8-bit integers and floats, and between signed and unsigned integers. The
+    /// two type numbers must match the tensors.
     fn convert(&mut self) -> Outcome<()> {
         self.takes(1)?;
         let params = self.params()?;
@@ -265,7 +269,7 @@ impl Lower<'_> {
         self.give(value, 0)
     }
 
-    /// That operand and result are of floats of one type.
+    /// Checks that operand and result have the same float type.
     fn floats(&self, place: usize) -> Outcome<()> {
         let (from, to) = (self.tensor(place)?.ty, self.out().ty);
         if from == to && matches!(from, sys::OH_NN_FLOAT32 | sys::OH_NN_FLOAT16) {
@@ -277,7 +281,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What is done to a result: nothing, Relu, Relu6.
+    /// Applies the activation to a result: none, Relu or Relu6.
     fn activated(&mut self, value: Id, activation: Option<u8>) -> Outcome<Id> {
         match u32::from(activation.unwrap_or(0)) {
             sys::OH_NN_FUSED_NONE => Ok(value),
@@ -291,7 +295,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Stores a value as an output; one of other extents fails when it runs.
+    /// Stores a value as an output. If its extents differ, the run fails.
     fn give(&mut self, value: Id, place: usize) -> Outcome<()> {
         let id = self.operation.outputs.get(place).copied();
         let index = id.ok_or_else(|| format!("output {place} is left out"))? as usize;
@@ -342,7 +346,7 @@ impl Lower<'_> {
     }
 }
 
-/// Whether a tensor has signed bytes that encode reals.
+/// Whether a tensor holds quantised signed bytes.
 fn is_encoded(tensor: &Tensor) -> bool {
     tensor.ty == sys::OH_NN_INT8 && tensor.quant.is_some()
 }

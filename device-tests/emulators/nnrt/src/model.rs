@@ -1,4 +1,4 @@
-//! Models: tensors, operations, ports, and the states that calls lead through.
+//! Models: tensors, operations, ports, and the states between calls.
 //!
 //! Invariants:
 //! 1. A finished model never changes.
@@ -21,7 +21,7 @@ pub(crate) fn width(ty: u32) -> Option<usize> {
     })
 }
 
-/// How integers encode reals, once for a tensor or once per channel, and their width in bits.
+/// Quantisation of a tensor, per tensor or per channel, and the width of its integers in bits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Quant {
     pub(crate) scales: Vec<f64>,
@@ -30,7 +30,7 @@ pub(crate) struct Quant {
 }
 
 impl Quant {
-    /// As the runtime: lists of one length, and 8 bits.
+    /// Checks what the runtime checks: lists of equal length, and 8 bits.
     fn checked(self) -> Result<Quant> {
         let lengths = [self.zeros.len(), self.bits.len()];
         let alike = lengths == [self.scales.len(); 2];
@@ -39,7 +39,7 @@ impl Quant {
     }
 }
 
-/// A tensor, and what describes one.
+/// A tensor, or the description of one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tensor {
     pub(crate) ty: u32,
@@ -105,7 +105,7 @@ impl Model {
         Ok(())
     }
 
-    /// Sets how the integers of a tensor encode reals.
+    /// Sets the quantisation of a tensor.
     pub(crate) fn encode(&mut self, id: u32, quant: Quant) -> Result<()> {
         let quant = quant.checked()?;
         self.set(id, |tensor| {
@@ -153,7 +153,7 @@ impl Model {
         Ok(())
     }
 
-    /// Ends the building: every tensor that is read is made once, before.
+    /// Finishes the model. Every tensor must be made once, before it is read.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.open()?;
         if self.inputs.is_empty() {
@@ -185,7 +185,7 @@ impl Model {
     }
 }
 
-/// The bytes in front of a compiled network.
+/// Magic number of a compiled network.
 const MAGIC: &[u8; 16] = b"polychip nnrt\x01\0\0";
 
 /// A built model as bytes, with their hash.
@@ -194,7 +194,7 @@ pub(crate) fn write(model: &Model) -> Result<Vec<u8>> {
     Ok([MAGIC, blake3::hash(&body).as_bytes().as_slice(), &body].concat())
 }
 
-/// The model of [`write`]'s bytes.
+/// Reads a model that [`write`] wrote.
 pub(crate) fn read(bytes: &[u8]) -> Result<Model> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(Code::INVALID)?;
     let (hash, body) = rest.split_first_chunk::<32>().ok_or(Code::INVALID)?;

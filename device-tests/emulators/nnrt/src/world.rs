@@ -1,8 +1,8 @@
-//! Everything that clients hold handles of, and what is global to the process.
+//! The objects behind the clients' handles, and the state of the process.
 //!
 //! Invariants:
-//! 1. No lock of the world is held while a network runs or a fault waits.
-//! 2. What is compiled outlives its model's handle: it has a copy.
+//! 1. No lock is held while a network runs or a fault waits.
+//! 2. A compilation has a copy of its model, so it outlives the model's handle.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::model::{Model, Quant, Tensor};
 /// The NPU's number, and that of a CPU beside it.
 pub(crate) const DEVICES: [usize; 2] = [4_611, 4_612];
 
-/// A model in the making, and the answers that a client reads in place.
+/// A model that is being built, and the answers that a client reads in place.
 #[derive(Default)]
 pub(crate) struct Draft {
     pub(crate) model: Model,
@@ -64,7 +64,7 @@ impl<T> Handles<T> {
         handle
     }
 
-    /// The object of a handle; null and ended ones are invalid parameters.
+    /// The object of a handle. Null and destroyed handles are invalid parameters.
     pub(crate) fn get(&self, handle: usize) -> Result<Arc<T>> {
         lock(&self.0).get(&handle).cloned().ok_or(Code::INVALID)
     }
@@ -87,7 +87,7 @@ pub(crate) static EXECUTORS: Handles<Arc<Built>> = Handles::new();
 pub(crate) static TENSORS: Handles<Mapped> = Handles::new();
 pub(crate) static QUANTS: Handles<Mutex<Quant>> = Handles::new();
 
-/// Names of calls that faults may name.
+/// Calls at which faults can be injected.
 const CALLS: &[&str] = &["model", "available", "build", "export", "import", "tensor", "run"];
 
 pub(crate) static FAULTS: LazyLock<Faults> = LazyLock::new(|| {
@@ -96,10 +96,10 @@ pub(crate) static FAULTS: LazyLock<Faults> = LazyLock::new(|| {
     faults
 });
 
-/// The chip is gone until something is built anew.
+/// Whether the chip is lost. Building a part restores it.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// The chip, and how warm it is.
+/// The chip and its temperature.
 pub(crate) static CHIP: LazyLock<Chip> = LazyLock::new(|| {
     Chip::parse(include_str!("../tables/kirin9010.toml")).expect("invariant: a test reads the table")
 });
@@ -110,8 +110,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What happens at a call that concerns these operations, before it does anything: `true` where it writes half of each
-/// output.
+/// Applies an injected fault at the start of a call that concerns these operations. Returns `true`
+/// if the call must write only half of each output.
 pub(crate) fn fault(call: &str, operations: &[u32]) -> Result<bool> {
     let concerns = |name: &str| operations.iter().any(|code| code.to_string() == name);
     match FAULTS.at(call, concerns) {
@@ -130,12 +130,12 @@ pub(crate) fn fault(call: &str, operations: &[u32]) -> Result<bool> {
     }
 }
 
-/// Something is built: the chip is there again.
+/// Restores a lost chip, because a part was built.
 pub(crate) fn revive() {
     LOST.store(false, Ordering::Release);
 }
 
-/// That the chip is there.
+/// Fails if the chip is lost.
 pub(crate) fn alive() -> Result<()> {
     if LOST.load(Ordering::Acquire) {
         Err(Code::LOST)

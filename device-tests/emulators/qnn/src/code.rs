@@ -1,7 +1,8 @@
 //! The codes that calls return.
 //!
-//! Invariant: a code that the vendor's library was seen to return stands under its measured number; the rest are
-//! numbers of ours within the range of their kind, so that a client can only tell the kind.
+//! Invariant: a code that was observed in the vendor's library has its measured number. All other
+//! codes are our own numbers, in the range of their kind, from which a client can tell only the
+//! kind.
 
 use polychip_sys::qnn as sys;
 
@@ -53,7 +54,7 @@ impl Code {
     /// A context binary that breaks off.
     pub(crate) const MALFORMED_BINARY: Code = Code(sys::POLYCHIP_QNN_ERROR_BINARY_TRUNCATED as u64);
 
-    /// What the code means, for people.
+    /// Message for the code.
     pub(crate) fn message(code: u64) -> &'static std::ffi::CStr {
         match Code(code & 0xffff) {
             Code(0) => c"success",
@@ -83,5 +84,5 @@ impl Code {
     }
 }
 
-/// What a call gives, or its code.
+/// Result of a call, or its error code.
 pub(crate) type Result<T> = std::result::Result<T, Code>;

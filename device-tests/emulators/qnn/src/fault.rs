@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use crate::code::Code;
 
-/// Environment variable whose rules hold from the start.
+/// Environment variable with fault rules that apply from the start.
 const VARIABLE: &str = "POLYCHIP_QNN_FAULTS";
 
-/// A call that can be made to fail.
+/// A call at which faults can be injected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     Execute,
@@ -41,7 +41,7 @@ enum When {
     Op(String),
 }
 
-/// What happens at a call.
+/// Effect of a rule on a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     /// It fails with this code.
@@ -54,12 +54,12 @@ pub(crate) enum Effect {
     WrongSize,
 }
 
-/// How long a call takes longer.
+/// Additional time of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// This long.
     For(Duration),
-    /// Until the rules are no more those of this version.
+    /// Until the rules of this version are replaced.
     Whole(u64),
 }
 
@@ -74,7 +74,7 @@ struct Rule {
 #[derive(Default)]
 struct Rules {
     list: Vec<Rule>,
-    /// Counts replacements, so that who hangs sees one.
+    /// Number of replacements of the rules, which a hanging call compares.
     version: u64,
 }
 
@@ -88,7 +88,7 @@ static RULES: LazyLock<Mutex<Rules>> = LazyLock::new(|| {
 });
 static REPLACED: Condvar = Condvar::new();
 
-/// Replaces the rules; the number of rules, or the one that is malformed.
+/// Replaces the rules and returns their number, or the rule that is malformed.
 pub(crate) fn set(text: &str) -> Result<usize, String> {
     let list = parse(text)?;
     let count = list.len();

@@ -1,11 +1,11 @@
-//! The C side: every call of the table, and the exported symbols.
+//! The C interface: every call of the table, and the exported symbols.
 //!
 //! Invariants:
-//! 1. Nothing unwinds into the client: a panic is a general error.
-//! 2. Outputs are written on success only.
-//! 3. Raw pointers stop here: the rest of the crate sees owned values.
+//! 1. Nothing unwinds into the client: a panic becomes a general error.
+//! 2. Outputs are written only on success.
+//! 3. Only this module uses raw pointers; the rest of the crate uses owned values.
 //!
-//! Not here: what a call means (`world`, `plan`, `support`).
+//! Not here: the effect of a call (`world`, `plan`, `support`).
 
 mod context;
 mod device;

@@ -1,10 +1,11 @@
-//! An emulator of Qualcomm's `libQnnHtp.so`: the vendor's symbols, layouts, codes and quirks, with right answers.
+//! An emulator of Qualcomm's `libQnnHtp.so`. It has the vendor's symbols, layouts, codes and
+//! quirks, and computes correct outputs.
 //!
 //! Invariants:
-//! 1. Nothing here is shipped. The library has the symbol `polychip_emulates_qnn`, which no vendor's has: all that it computes
-//!    is labelled emulated.
+//! 1. Nothing here is shipped. The library has the symbol `polychip_emulates_qnn`, which no
+//!    vendor's library has, so all of its results are labelled emulated.
 //!
-//! Not here: anything that a client may depend on beyond what the vendor's library was seen to do.
+//! Not here: behaviour that was not observed in the vendor's library.
 
 #![deny(unsafe_code)]
 // the name of the vendor's library

@@ -1,11 +1,12 @@
-//! Which recipe computes a QNN op.
+//! The recipes that compute QNN ops.
 //!
 //! Invariants:
-//! 1. Layouts are QNN's: channels last, filters `[kh, kw, in, out]`; the oracle's are ONNX's, so that recipes turn.
-//! 2. An op that has no recipe is unknown to the emulated library.
+//! 1. Layouts are QNN's: channels last, filters `[kh, kw, in, out]`. The scalar reference uses
+//!    ONNX's layouts, so recipes transpose.
+//! 2. An op without a recipe is unknown to the emulated library.
 //!
-//! Not here: which element types an op takes (`support`). Names of ops and parameters are those that ONNX
-//! Runtime's and ExecuTorch's QNN clients use.
+//! Not here: the element types of an op (`support`). Names of ops and parameters are those that
+//! ONNX Runtime's and ExecuTorch's QNN clients use.
 
 mod activation;
 mod conv;

@@ -1,8 +1,9 @@
-//! A graph that is finalized: its nodes in an order in which they can run, each with what computes it.
+//! A finalized graph: its nodes in an order in which they can run, each with its computation.
 //!
 //! Invariants:
-//! 1. A plan is made of a graph whose nodes fit; running it fails only for values, as an index out of range.
-//! 2. Running changes nothing in the plan: any number of threads may.
+//! 1. All nodes of a plan are valid. A run fails only because of values, such as an index out of
+//!    range.
+//! 2. A run does not change the plan, so several threads may run it.
 //!
 //! Not here: memory of the app (`ffi`), which nodes are accepted (`support`).
 
@@ -66,7 +67,7 @@ impl Plan {
     /// Prepares a graph for a SoC.
     ///
     /// # Errors
-    /// What is wrong with which node, and the code.
+    /// Returns the code, and a text that names the node and the mistake.
     pub(crate) fn new(graph: &Graph, soc: Soc) -> std::result::Result<Plan, (Code, String)> {
         let mut ready: BTreeMap<u32, ()> = graph
             .tensors
@@ -159,10 +160,10 @@ impl Plan {
         (self.macs, self.bytes)
     }
 
-    /// Runs all nodes over the values of the inputs; those of the outputs are added.
+    /// Runs all nodes over the values of the inputs, and adds the values of the outputs.
     ///
     /// # Errors
-    /// If a node fails for its values' sake.
+    /// A node cannot compute its values.
     pub(crate) fn run(&self, values: &mut Values) -> Result<()> {
         for step in &self.steps {
             step.run(values).map_err(|_| Code::EXECUTE)?;

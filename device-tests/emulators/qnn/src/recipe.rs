@@ -1,8 +1,9 @@
-//! How a QNN node is computed: a short list of ONNX nodes for the oracle.
+//! The computation of a QNN node: a short list of ONNX nodes, which the scalar reference (the
+//! *oracle*) computes.
 //!
 //! Invariants:
-//! 1. One recipe tells both the shapes and the values of a node, so that they cannot disagree.
-//! 2. A value names an input, a constant or an earlier step.
+//! 1. Shapes and values of a node come from one recipe, so they cannot disagree.
+//! 2. A value is an input, a constant or the output of an earlier step.
 //!
 //! Not here: which recipe a QNN op has (`lower`), fast paths (`fast`).
 

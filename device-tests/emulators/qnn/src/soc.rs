@@ -1,9 +1,9 @@
-//! The SoCs that the vendor's library accepts, and what is known of each.
+//! The SoCs that the vendor's library accepts, and the known facts about each.
 //!
-//! Invariant: accepted means that a device can be created, not that it has an HTP.
+//! Invariant: *accepted* means that a device can be created, not that the SoC has an HTP.
 //!
-//! Not here: which ops a SoC takes (`support`). An SoC whose architecture public clients do not name counts as
-//! v68, the oldest: what is not known is refused rather than promised.
+//! Not here: the ops of a SoC (`support`). If public clients do not name the architecture of a SoC,
+//! it counts as v68, the oldest, so that unknown features are refused.
 
 /// One SoC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Soc {
     pub(crate) arch: u32,
 }
 
-/// What answers where no device was created.
+/// The SoC that validates before a device is created.
 pub(crate) const DEFAULT: Soc = Soc { id: 30, arch: 68 };
 
 /// Ids that `deviceCreate` accepts.

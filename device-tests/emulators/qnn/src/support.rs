@@ -1,9 +1,11 @@
-//! Which nodes the emulated library accepts, per SoC and element type: what `validateOpConfig` answers.
+//! The nodes that the emulated library accepts, per SoC and element type: the answers of
+//! `validateOpConfig`.
 //!
 //! Invariants:
-//! 1. What is accepted here can be finalized and is computed right, but for what the vendor's library was seen to
-//!    accept and then refuse or get wrong: see [`refuses_late`] and `execute`.
-//! 2. An op whose accepted types were not measured takes those of its family.
+//! 1. An accepted node can be finalized and is computed correctly, unless the vendor's library was
+//!    observed to accept it and then to refuse or miscompute it: see [`refuses_late`] and
+//!    `execute`.
+//! 2. An op whose accepted types were not measured accepts those of its family.
 //!
 //! Not here: the process-wide choice of the SoC (`world`).
 
@@ -48,7 +50,7 @@ const COMPARED: Set = Set(&[
 ]);
 const INDEX: Set = Set(&[Int32, Uint32]);
 
-/// What a family asks of the types of its tensors.
+/// Rule of a family for the types of its tensors.
 enum Family {
     /// All inputs and outputs alike.
     Same(Set),
@@ -284,8 +286,8 @@ pub(crate) fn fits(view: &View<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a node is accepted and then fails to finalize: what the vendor's library does on SoC 30, and on SoC 122
-/// with everything that was tried.
+/// Whether a node is accepted and then cannot be finalized. The vendor's library does so on SoC 30,
+/// and on SoC 122 with every node that was tried.
 pub(crate) fn refuses_late(view: &View<'_>, soc: Soc) -> bool {
     let float = view
         .input(0)

@@ -1,11 +1,13 @@
-//! What clients ask for, one JSON line per call: `POLYCHIP_QNN_TRACE=FILE`.
+//! The trace of clients' calls, one line of JSON each: `POLYCHIP_QNN_TRACE=FILE`.
 //!
-//! The trace has `validate`, `addNode`, `finalize` and `getBinary`. A node has its parameters and operands whole, as in
-//! the graph, so that two clients' nodes can be compared without knowing how either numbers its tensors.
+//! The trace has `validate`, `addNode`, `finalize` and `getBinary`. A line for a node contains its
+//! parameters and operands in full. Two clients' nodes can therefore be compared, although the
+//! clients number their tensors differently.
 //!
 //! Invariants:
-//! 1. A line is written at once and whole: a client that crashes leaves what it did until then.
-//! 2. Long constants are replaced by their sum, so that a trained model's trace stays small.
+//! 1. Each line is written at once, so the trace of a client that crashes is complete up to the
+//!    crash.
+//! 2. Long constants are replaced by a checksum, so that the trace of a trained model stays small.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,11 +1,12 @@
-//! Everything that clients hold handles of, and what is global to the process.
+//! The objects behind the clients' handles, and the state of the process.
 //!
 //! Invariants:
-//! 1. A handle is a number that is never given twice: a freed one is unknown, not dangling.
+//! 1. A handle is a number that is never reused, so a freed handle is unknown and not dangling.
 //! 2. No lock is held while a graph runs, a fault waits, or the client's log callback is called.
-//! 3. Freeing a backend or a device while one of its contexts lives succeeds, and the context is dead from
-//!    then on, as in the vendor's library.
-//! 4. The SoC that validation answers for is that of the device created last, even after it is freed.
+//! 3. A client can free a backend or a device that has contexts. The contexts are then invalid, as
+//!    in the vendor's library.
+//! 4. Validation answers for the SoC of the device that was created last, even after that device is
+//!    freed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -25,7 +26,7 @@ pub(crate) const BUILD: &std::ffi::CStr = c"v2.51.0.polychip-emulator";
 pub(crate) struct Device {
     /// What it was created for.
     pub(crate) soc: Soc,
-    /// Its subsystem restarted: it and its contexts are of no use any more.
+    /// Whether its subsystem restarted: the device and its contexts are then invalid.
     pub(crate) lost: Arc<AtomicBool>,
 }
 
@@ -364,7 +365,8 @@ pub(crate) fn free_profile(at: usize) -> Result<()> {
     world().profiles.remove(&at).map(drop).ok_or(Code::PROFILE)
 }
 
-/// What lives, for tests of leaks: backends, devices, contexts, graphs, tensors, profiles, memories; else 0.
+/// Number of live objects of a kind, for tests of leaks: backends, devices, contexts, graphs,
+/// tensors, profiles, memories; 0 for other kinds.
 pub(crate) fn live(kind: u32) -> u64 {
     let world = world();
     match kind {

@@ -1,11 +1,13 @@
-//! The context binary: for which target it was prepared, its graphs, and their weights at the end.
+//! The context binary: its target, its graphs, and their weights.
 //!
-//! Layout, little-endian: magic, `u64` length of all, `u64` length of what describes the graphs, `u64` sum of
-//! that; target and graphs; the values of static tensors, in order.
+//! Layout, little-endian: magic number, `u64` total length, `u64` length of the description, `u64`
+//! checksum of the description; the description (target and graphs); the values of static tensors,
+//! in order.
 //!
 //! Invariants:
-//! 1. What [`Binary::read`] gives, [`Binary::write`] wrote, up to the values of static tensors.
-//! 2. No byte is trusted: lengths are checked before anything is allocated for them.
+//! 1. [`Binary::read`] returns only what [`Binary::write`] wrote, except for the values of static
+//!    tensors.
+//! 2. Lengths are checked before anything is allocated for them.
 
 use crate::bytes::{Reader, Writer};
 use crate::{Encoding, Graph, Kind, Linear, Node, Param, Scalar, Tensor};
@@ -20,12 +22,12 @@ pub const SYSTEM_VERSION: [u32; 3] = [1, 15, 0];
 const MAGIC: [u8; 8] = *b"PCQNNEM1";
 const HEADER: usize = 8 + 3 * 8;
 
-/// For which target a binary was prepared, and by whom.
+/// The target of a binary, and the library that wrote it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// Id of the SoC.
     pub soc: u32,
-    /// Hexagon architecture, as 68.
+    /// Hexagon architecture, such as 68.
     pub arch: u32,
     /// Build id of the library that wrote it.
     pub build: String,
@@ -43,14 +45,14 @@ pub struct Binary {
 /// Why bytes are not a context binary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BinaryError {
-    /// They do not begin like one: code 30001.
+    /// They do not begin with the magic number: code 30001.
     NotABinary,
-    /// They begin like one and break off or do not fit together: code 30010.
+    /// They begin with the magic number, but are truncated or inconsistent: code 30010.
     Malformed,
 }
 
 impl Binary {
-    /// The bytes.
+    /// Writes the binary.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut meta = Writer::default();
@@ -76,10 +78,10 @@ impl Binary {
         out.0
     }
 
-    /// The parts of these bytes.
+    /// Reads a binary.
     ///
     /// # Errors
-    /// If they are not a context binary, or not a whole one.
+    /// The bytes are not a context binary, or not a complete one.
     pub fn read(bytes: &[u8]) -> Result<Binary, BinaryError> {
         if bytes.len() < MAGIC.len() || bytes[..MAGIC.len()] != MAGIC {
             return Err(BinaryError::NotABinary);
@@ -142,7 +144,7 @@ fn statics_mut(graph: &mut Graph) -> impl Iterator<Item = &mut Tensor> {
         .filter(|tensor| tensor.kind == Kind::Static)
 }
 
-/// FNV-1a: enough against accidents, which is all that it is for.
+/// FNV-1a, a checksum against accidental damage.
 #[must_use]
 pub fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {

@@ -1,11 +1,12 @@
-//! What both emulated QNN libraries know: tensors, nodes, graphs, and the bytes of a context binary.
+//! The data that both emulated QNN libraries share: tensors, nodes, graphs, and the bytes of a
+//! context binary.
 //!
 //! Invariants:
-//! 1. Bytes from outside are read with checks: a malformed binary is an error, never a panic.
-//! 2. Weights stand last in a binary and are not guarded by a sum: a flipped byte in them still loads, as with
-//!    the vendor's library.
+//! 1. Every read of a binary is checked: a malformed binary is an error, never a panic.
+//! 2. Weights are last in a binary and have no checksum, so a binary with a flipped byte in them
+//!    still loads, as with the vendor's library.
 //!
-//! Not here: what a node computes, what a device accepts (`qnn`); the C structs (`polychip-sys`).
+//! Not here: the computation and validation of nodes (`qnn`), the C structs (`polychip-sys`).
 //! Start reading at [`Binary`].
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The board: its chip, whether it is there, and the faults that are wished for.
+//! The board: its chip, whether it is present, and injected faults.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 /// The chip that the files are made for.
 pub(crate) const TARGET: &str = "rk3588";
-/// What they begin with.
+/// Magic number of the files.
 pub(crate) const MAGIC: &Magic = b"RKNNEMU1";
-/// What the toolkit reads at most.
+/// Newest model format that the toolkit reads.
 pub(crate) const NEWEST: Newest = Newest { opset: 19, ir: 11 };
 
-/// What was done since the library was opened.
+/// Work since the library was opened.
 pub(crate) struct Tally {
     pub(crate) runs: AtomicU64,
     pub(crate) copied_bytes: AtomicU64,
@@ -41,7 +41,7 @@ pub(crate) struct Description {
     pub(crate) custom_string: String,
 }
 
-/// Calls of the runtime that can be made to fail.
+/// Calls of the runtime at which faults can be injected.
 const CALLS: &[&str] = &[
     "init",
     "dup",
@@ -67,12 +67,12 @@ static CHIP: LazyLock<Chip> = LazyLock::new(|| {
 });
 static HEAT: Mutex<Heat> = Mutex::new(Heat::cold());
 
-/// The rules of faults.
+/// The fault rules.
 pub(crate) fn faults() -> &'static Faults {
     &FAULTS
 }
 
-/// Whether a board is there.
+/// Whether the board is present.
 pub(crate) fn is_there() -> bool {
     std::env::var("POLYCHIP_RKNN_BOARD").as_deref() != Ok("none")
 }
@@ -80,17 +80,17 @@ pub(crate) fn is_there() -> bool {
 static INCOHERENT: LazyLock<AtomicBool> =
     LazyLock::new(|| AtomicBool::new(std::env::var("POLYCHIP_RKNN_INCOHERENT").as_deref() == Ok("1")));
 
-/// Whether the chip sees memory otherwise than the processor.
+/// Whether the chip is incoherent: it has its own view of memory.
 pub(crate) fn is_incoherent() -> bool {
     INCOHERENT.load(Ordering::Relaxed)
 }
 
-/// Changes that, for memory that is made from now on.
+/// Sets whether the chip is incoherent, for memory that is made from now on.
 pub(crate) fn set_incoherent(on: bool) {
     INCOHERENT.store(on, Ordering::Relaxed);
 }
 
-/// What a run costs the chip, which is warmer afterwards.
+/// Time and energy of a run, which heats the chip.
 pub(crate) fn spend(work: Work, integers: bool) -> Spent {
     let mut heat = HEAT.lock().unwrap_or_else(PoisonError::into_inner);
     heat.run(&CHIP, work, width(integers))
@@ -100,13 +100,14 @@ fn width(integers: bool) -> Width {
     if integers { Width::Bits8 } else { Width::Bits16 }
 }
 
-/// What work costs the cold chip: cycles of memory and of arithmetic, at 1 GHz.
+/// Cycles of memory and of arithmetic that work takes on a cold chip, at 1 GHz.
 pub(crate) fn cycles(macs: u64, bytes: u64, integers: bool) -> (u64, u64) {
     let arithmetic = macs as f64 / CHIP.macs_per_ns[width(integers) as usize];
     ((bytes as f64 / CHIP.bytes_per_ns) as u64, arithmetic as u64)
 }
 
-/// What happens at a call, once its waiting is over; a call that is to crash does not come back.
+/// Counts a call, spends its additional time, and returns its effect. For `crash`, ends the
+/// process.
 pub(crate) fn fault(call: &str) -> Option<Effect> {
     faults().act(call)
 }

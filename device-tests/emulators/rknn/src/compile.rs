@@ -1,8 +1,9 @@
-//! The emulated toolkit: reads the request of the plugin's compiler, compiles, prints the table of layers, answers.
+//! The emulated toolkit: reads a request, compiles the model, prints the table of layers, and
+//! writes the answer.
 //!
-//! What the vendor's toolkit does not take, or puts on a processor, follows the noted facts of release 2.5.0: Erf, Exp, Log,
-//! Floor and Mish fall to the processor, but an Erf within a written-out Gelu does not; a normalisation without epsilon is
-//! an exception.
+//! It refuses models, and puts layers on the CPU, as release 2.5.0 of the vendor's toolkit is
+//! documented to: Erf, Exp, Log, Floor and Mish run on the CPU, except an Erf inside a Gelu in
+//! primitive ops. A normalisation without epsilon raises an exception.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -45,10 +46,10 @@ struct Answer<'a> {
     error: &'a str,
 }
 
-/// Serves the request in a file; the log of a compilation.
+/// Serves the request in a file, and returns the log of the compilation.
 ///
 /// # Errors
-/// The request cannot be read or answered; a model that is not taken is an answer.
+/// The request cannot be read or answered. The refusal of a model is an answer, not an error.
 pub fn serve(request: &Path) -> Result<String, String> {
     FAULTS.set_from("POLYCHIP_RKNN_TOOLKIT_FAULTS");
     let words = |error: std::io::Error| error.to_string();

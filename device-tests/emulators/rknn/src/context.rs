@@ -1,4 +1,4 @@
-//! A model in the runtime: what its ports are bound to, and one run.
+//! A model in the runtime: the memory of its ports, and its runs.
 //!
 //! Invariant: a run holds no lock of the registry while it computes.
 
@@ -22,8 +22,8 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// The form of a type and an order, or none where it is not emulated. Integers of the chip cross the interface as
-    /// reals.
+    /// The form of a type and an order; `None` if it is not emulated. The chip's integers cross the
+    /// interface as floats.
     pub(crate) fn of(dtype: i32, order: i32) -> Option<Form> {
         let dtype = match u32::try_from(dtype).ok()? {
             rk::RKNN_TYPE_F32 => DType::F32,
@@ -43,7 +43,7 @@ impl Form {
         spec.elements() * self.dtype.byte_width().unwrap_or(0)
     }
 
-    /// What the chip has of bytes in this form.
+    /// Converts bytes in this form to the chip's.
     pub(crate) fn taken(self, bytes: &[u8], spec: &Spec) -> Result<Vec<u8>, String> {
         let width = self.dtype.byte_width().unwrap_or(1);
         let rows = if self.channels_last {
@@ -57,7 +57,7 @@ impl Form {
         spec.store(&Spec::plain(self.dtype, spec.shape.clone()).load(&rows)?)
     }
 
-    /// Bytes in this form of what the chip has.
+    /// Converts the chip's bytes to this form.
     pub(crate) fn given(self, bytes: &[u8], spec: &Spec) -> Result<Vec<u8>, String> {
         let width = self.dtype.byte_width().unwrap_or(1);
         let rows = if self.dtype == spec.dtype {
@@ -93,7 +93,7 @@ fn reordered(bytes: &[u8], width: usize, shape: &[usize], to_last: bool) -> Vec<
     made
 }
 
-/// What a port is bound to.
+/// Memory that is bound to a port.
 #[derive(Clone, Copy)]
 struct Bound {
     memory: usize,
@@ -108,7 +108,7 @@ struct State {
     /// Outputs of the last run, as the chip has them.
     made: Vec<Vec<u8>>,
     microseconds: i64,
-    /// Text on the layers of the last run, which the caller may read until the next call.
+    /// Report on the layers of the last run, valid until the next call.
     times: Vec<u8>,
 }
 
@@ -133,7 +133,7 @@ impl Context {
         }
     }
 
-    /// Another of the same model, which has nothing bound.
+    /// Makes another context of the same model, without bound memory.
     pub(crate) fn another(&self) -> Context {
         Context::new(Arc::clone(&self.model), self.flags)
     }
@@ -159,7 +159,7 @@ impl Context {
         }
     }
 
-    /// Forgets memory that goes.
+    /// Removes the bindings of memory that is being freed.
     pub(crate) fn unbind(&self, memory: usize) {
         for bound in &mut self.state().bound {
             bound.take_if(|bound| bound.memory == memory);
@@ -178,7 +178,7 @@ impl Context {
         Ok(())
     }
 
-    /// Gives an output of the last run, as f32 or as the chip has it.
+    /// Returns an output of the last run, as f32 or in the chip's type.
     pub(crate) fn output(&self, index: usize, float: bool) -> Result<Vec<u8>, i32> {
         let spec = self.spec(self.inputs() + index).ok_or(rk::RKNN_BAD_OUTPUT)?;
         let state = self.state();
@@ -194,12 +194,12 @@ impl Context {
         Ok(given)
     }
 
-    /// How long the last run took.
+    /// Time of the last run, in microseconds.
     pub(crate) fn microseconds(&self) -> i64 {
         self.state().microseconds
     }
 
-    /// Address and length of the text on the last run; none where it was not to be kept.
+    /// Address and length of the report on the last run; `None` if it was not requested.
     pub(crate) fn times(&self) -> Option<(usize, usize)> {
         let state = self.state();
         let kept = self.flags & rk::RKNN_FLAG_COLLECT_TIMES != 0 && !state.times.is_empty();

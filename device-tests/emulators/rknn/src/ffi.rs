@@ -1,8 +1,8 @@
-//! The runtime's calls by the vendor's names, layouts and codes; the two libraries export them.
+//! The runtime's calls, with the vendor's names, layouts and codes. Two libraries export them.
 //!
 //! Invariants:
 //! 1. No call unwinds into its caller.
-//! 2. A record is read and written whole, and only where the caller said that it is that long.
+//! 2. A record is read or written only as a whole, and only if the caller states at least its size.
 
 #![allow(unsafe_code, reason = "the vendor's C interface")]
 
@@ -309,7 +309,7 @@ pub unsafe fn rknn_inputs_set(number: u64, count: u32, inputs: *mut rk::rknn_inp
     })
 }
 
-/// Lets a context run on some cores.
+/// Restricts a context to some cores.
 ///
 /// # Safety
 /// None.
@@ -381,7 +381,7 @@ pub unsafe fn rknn_outputs_get(
     })
 }
 
-/// Lets go of outputs that the runtime made.
+/// Frees outputs that the runtime made.
 ///
 /// # Safety
 /// `outputs` are those of `rknn_outputs_get`.
@@ -417,7 +417,7 @@ fn record(address: usize, fd: i32, offset: i32, size: u32) -> *mut rk::rknn_tens
     }))
 }
 
-/// Null for what fails, as calls that give an address have no code.
+/// Returns null on failure, because calls that return an address have no code.
 fn pointer(body: impl FnOnce() -> Option<*mut rk::rknn_tensor_mem>) -> *mut rk::rknn_tensor_mem {
     let made = catch_unwind(AssertUnwindSafe(body));
     made.ok().flatten().unwrap_or(std::ptr::null_mut())
@@ -540,7 +540,7 @@ pub unsafe fn rknn_mem_sync(number: u64, memory: *mut rk::rknn_tensor_mem, direc
     })
 }
 
-/// What lives, and what was done: for tests.
+/// Live objects and work so far, for tests.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -554,9 +554,9 @@ pub struct Counts {
     pub copied_bytes: u64,
     /// Calls of `rknn_mem_sync`.
     pub syncs: u64,
-    /// The time of runs by the chip's table, in nanoseconds; emulated.
+    /// Time of all runs by the chip's table, in nanoseconds; emulated.
     pub nanoseconds: u64,
-    /// Nanojoules.
+    /// Energy of all runs, in nanojoules; emulated.
     pub nanojoules: u64,
 }
 
@@ -579,17 +579,17 @@ pub unsafe fn polychip_rknn_counts(out: *mut Counts) {
     unsafe { out.write(told) };
 }
 
-/// Replaces the rules of faults: their number, or -1 where one is malformed.
+/// Replaces the fault rules and returns their number, or -1 if one is malformed.
 ///
 /// # Safety
-/// `rules` is a C text.
+/// `rules` is a C string.
 pub unsafe fn polychip_rknn_faults(rules: *const c_char) -> i32 {
     // SAFETY: as the caller says.
     let rules = unsafe { CStr::from_ptr(rules) }.to_string_lossy();
     board::faults().set(&rules).map_or(-1, |count| count as i32)
 }
 
-/// Whether memory made from now on is seen by the chip otherwise than by the processor; only while none is alive.
+/// Sets whether the chip is incoherent for memory that is made from now on. No memory may be alive.
 ///
 /// # Safety
 /// None.
@@ -619,7 +619,7 @@ macro_rules! export {
     };
 }
 
-/// Exports what both libraries have. The code is that of a board that is not there.
+/// Exports the calls that both libraries have. The code is returned if there is no board.
 #[macro_export]
 macro_rules! export_core {
     ($no_board:expr) => {
@@ -663,7 +663,7 @@ macro_rules! export_core {
     };
 }
 
-/// Exports what a board's library has besides.
+/// Exports the additional calls of a board's library.
 #[macro_export]
 macro_rules! export_shared {
     () => {

@@ -1,19 +1,26 @@
-//! Rockchip's NPU runtime and toolkit, emulated: the vendor's layouts and codes, and right answers in 16-bit floats.
+//! An emulator of Rockchip's NPU runtime and toolkit. It has the vendor's layouts and codes, and
+//! computes correct outputs in 16-bit floats.
 //!
-//! The toolkit is a program (`rknn-toolkit-emulated`) that speaks the plugin's JSON and writes files of its own form behind
-//! the vendor's mark; the runtime reads those, never a vendor's. Its two libraries, which export these calls by the
-//! vendor's names, are `emulators/rknnrt` (a board's) and `emulators/rknn_api` (with a board connected).
+//! The toolkit is a program (`rknn-toolkit-emulated`) that reads the plugin's JSON. Its files have
+//! the vendor's magic number and our own format. The runtime reads only these. Two libraries export
+//! the calls under the vendor's names: `emulators/rknnrt` (on a board) and `emulators/rknn_api`
+//! (with a connected board).
 //!
 //! Invariants:
-//! 1. Nothing here is shipped. Each library has the symbol `polychip_emulates_rknn`, which no vendor's has.
-//! 2. Tensors are rounded to 16-bit floats wherever a node writes one; answers are the oracle's else.
-//! 3. Calls copy what they are given, or use it as long as the vendor's would.
+//! 1. Nothing here is shipped. Each library has the symbol `polychip_emulates_rknn`, which no
+//!    vendor's library has.
+//! 2. Every tensor that a node writes is rounded to 16-bit floats; apart from that, outputs are
+//!    those of the scalar reference.
+//! 3. A call copies its arguments, or uses them as long as the vendor's call would.
 //!
-//! `POLYCHIP_RKNN_FAULTS` and `POLYCHIP_RKNN_TOOLKIT_FAULTS` hold rules of faults; `POLYCHIP_RKNN_INCOHERENT=1` gives the
-//! chip a view of memory of its own, which only `rknn_mem_sync` and the runtime's own maintenance bring together with the
-//! processor's; `POLYCHIP_RKNN_BOARD=none` takes the board away.
+//! Environment variables:
 //!
-//! Not here: how the chip orders channels, integers (the plugin asks for neither).
+//! - `POLYCHIP_RKNN_FAULTS` and `POLYCHIP_RKNN_TOOLKIT_FAULTS` hold fault rules.
+//! - `POLYCHIP_RKNN_INCOHERENT=1` makes the chip incoherent: it has its own view of memory, which
+//!   only `rknn_mem_sync` and the runtime's cache maintenance synchronise with the CPU's.
+//! - `POLYCHIP_RKNN_BOARD=none` removes the board.
+//!
+//! Not here: the chip's order of channels and its integers, which the plugin does not request.
 //! Start reading at [`ffi`] for the runtime, at [`compile`] for the toolkit.
 
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Memory that is alive, by the address of its record.
+//! The live memories, by the address of their record.
 //!
 //! Invariant: the lock is held for lookups and copies, never while a model computes.
 
@@ -88,7 +88,7 @@ pub(crate) fn sync(memory: usize, to_device: bool, from_device: bool) -> bool {
     true
 }
 
-/// Reads as the chip does, after maintenance where that is wanted.
+/// Reads as the chip does; with `flush`, after cache maintenance.
 pub(crate) fn read(memory: usize, flush: bool) -> Option<Vec<u8>> {
     let mut memories = memories();
     let Memories { all, views } = &mut *memories;
@@ -99,7 +99,7 @@ pub(crate) fn read(memory: usize, flush: bool) -> Option<Vec<u8>> {
     Some(memory.read(views))
 }
 
-/// Writes as the chip does, before maintenance where that is wanted.
+/// Writes as the chip does; with `invalidate`, followed by cache maintenance.
 pub(crate) fn write(memory: usize, bytes: &[u8], invalidate: bool) -> bool {
     let mut memories = memories();
     let Memories { all, views } = &mut *memories;

@@ -1,11 +1,13 @@
-//! Memory that the runtime knows, as the processor sees it and as the chip does.
+//! Memory of the runtime, as the CPU and the chip see it.
 //!
-//! On a board that is not coherent the chip's view is a copy, one per file however often it is imported. Only cache
-//! maintenance brings it together with the processor's. A view begins with stale bytes.
+//! On an incoherent board the chip has its own view of memory: a copy, one per file, even if a file
+//! is imported several times. Only cache maintenance synchronises it with the CPU's bytes. A view
+//! begins with stale bytes.
 //!
 //! Invariants:
 //! 1. A view lives as long as any memory of its file.
-//! 2. Ranges were checked when the memory was made; the processor's bytes are valid while the caller's mapping is.
+//! 2. Ranges are checked when the memory is made. The CPU's bytes are valid as long as the caller's
+//!    mapping.
 
 #![allow(unsafe_code, reason = "the caller's mappings are read and written here")]
 
@@ -19,7 +21,7 @@ use crate::board;
 /// The bytes of a view before the first write.
 const STALE: u8 = 0xa5;
 
-/// A file, whatever descriptor leads to it.
+/// Identity of a file, the same for all of its descriptors.
 type Key = (u64, u64);
 
 enum Place {
@@ -153,7 +155,7 @@ impl Memory {
         }
     }
 
-    /// Shows the chip what the processor sees.
+    /// Copies the CPU's bytes to the chip's view.
     pub(crate) fn flush(&mut self, views: &mut Views) {
         let bytes = self.seen();
         if let Some(view) = self.view(views) {
@@ -161,7 +163,7 @@ impl Memory {
         }
     }
 
-    /// Shows the processor what the chip sees.
+    /// Copies the chip's view to the CPU's bytes.
     pub(crate) fn invalidate(&mut self, views: &mut Views) {
         if let Some(view) = self.view(views) {
             let bytes = view.to_vec();

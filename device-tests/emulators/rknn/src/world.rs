@@ -1,7 +1,8 @@
-//! Contexts that are alive, by their numbers, and how many of them and of memories.
+//! The live contexts by their numbers, and the number of live contexts and memories.
 //!
 //! Invariants:
-//! 1. A context's number is never used again. A call on one that is not alive is an error of the vendor's.
+//! 1. A context's number is never reused. A call with a context that does not exist returns one of
+//!    the vendor's errors.
 //! 2. The lock is held for lookups, never while a model computes.
 
 use std::collections::BTreeMap;
@@ -42,13 +43,13 @@ pub(crate) fn context(number: u64) -> Option<Arc<Context>> {
     world().contexts.get(&number).cloned()
 }
 
-/// Ends a context; memory made of it stays until it is let go of.
+/// Destroys a context. Memory that was made in it stays until it is freed.
 pub(crate) fn end(number: u64) -> bool {
     let ended = world().contexts.remove(&number);
     ended.is_some()
 }
 
-/// The chip starts anew: every context is void.
+/// Restarts the chip: every context becomes invalid.
 pub(crate) fn lose() {
     let lost = std::mem::take(&mut world().contexts);
     drop(lost);

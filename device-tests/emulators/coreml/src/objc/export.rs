@@ -128,7 +128,7 @@ unsafe extern "C" fn sysctlbyname(
     0
 }
 
-/// Objects that live: what a client forgot to release stays here.
+/// Number of live objects, including those that a client did not release.
 #[unsafe(no_mangle)]
 extern "C" fn polychip_coreml_live() -> usize {
     LIVE.load(Ordering::Relaxed)
@@ -140,7 +140,7 @@ extern "C" fn polychip_coreml_folders() -> usize {
     model::folders_left()
 }
 
-/// Replaces the rules of faults; -1 where one is malformed.
+/// Replaces the fault rules; returns -1 if one is malformed.
 ///
 /// # Safety
 /// `rules` is a C string.

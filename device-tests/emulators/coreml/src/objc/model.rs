@@ -85,7 +85,7 @@ pub(super) fn folders_left() -> usize {
     folders.iter().filter(|folder| folder.exists()).count()
 }
 
-/// Tells an error, and gives nothing.
+/// Reports an error, and returns null.
 unsafe fn fail(error: *mut Id, code: i64, words: impl Into<String>) -> Id {
     if !error.is_null() {
         // SAFETY: the client gives a place for it.
@@ -381,7 +381,7 @@ unsafe extern "C" fn set_backings(this: Id, _: Sel, dictionary: Id) {
     }
 }
 
-/// What is wrong with an array at a port.
+/// Describes why an array does not fit a port; `None` if it does.
 fn unfit(name: &str, of: &package::Shaped, array: &ArrayBody) -> Option<String> {
     if array.data != data_of(of.ty) {
         return Some(format!(

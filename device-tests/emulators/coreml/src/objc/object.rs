@@ -14,10 +14,10 @@ use crate::program::Ready;
 /// A pointer to an object or a class; null is nothing.
 pub(super) type Id = *mut Object;
 
-/// Objects that live.
+/// Number of live objects.
 pub(super) static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// What an object is.
+/// Content of an object.
 pub(super) enum Body {
     Text(CString),
     Number(i64),
@@ -58,7 +58,7 @@ pub(super) struct Plan {
     pub(super) unit: Unit,
 }
 
-/// What is intended with an operation.
+/// The plan for an operation.
 #[derive(Clone, Copy)]
 pub(super) struct Intended {
     pub(super) unit: Unit,
@@ -117,7 +117,7 @@ impl Object {
     }
 }
 
-/// A count of an object.
+/// A reference to an object.
 pub(super) struct Held(Id);
 
 // SAFETY: contents are immutable or behind locks; addresses of arrays are the client's to keep apart.
@@ -126,7 +126,7 @@ unsafe impl Send for Held {}
 unsafe impl Sync for Held {}
 
 impl Held {
-    /// One more count of an object; nothing of null.
+    /// Retains an object; `None` for null.
     ///
     /// # Safety
     /// `id` is null or a live object.
@@ -149,7 +149,7 @@ impl Held {
         unsafe { (*self.0).body() }
     }
 
-    /// Gives the count to the innermost pool.
+    /// Moves the reference to the innermost autorelease pool.
     pub(super) fn autorelease(self) -> Id {
         let id = self.0;
         std::mem::forget(self);

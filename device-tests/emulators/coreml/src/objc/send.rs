@@ -1,6 +1,6 @@
 //! `objc_msgSend`: every message goes through it, whatever its types.
 //!
-//! It keeps all registers in which arguments may lie, asks for the method, and jumps there.
+//! It saves all registers that may hold arguments, looks up the method, and jumps to it.
 
 #![allow(unsafe_code)]
 #![allow(non_snake_case, reason = "the runtime's own name")]
@@ -8,7 +8,7 @@
 use super::classes::{self, Sel};
 use super::object::Object;
 
-/// What a message to nothing does, and what to jump to.
+/// A function to jump to: a method, or the one for a message to null.
 type Method = unsafe extern "C" fn();
 
 /// Finds the method of a message.

@@ -18,7 +18,7 @@ fn with(at: *const sys::NeuronCompilation, call: impl FnOnce(&mut Compilation) -
     guard(|| call(&mut lock(&*COMPILATIONS.get(number(at))?)))
 }
 
-/// As [`with`], where the compilation must not be finished.
+/// As [`with`]; fails if the compilation is finished.
 fn open(at: *const sys::NeuronCompilation, call: impl FnOnce(&mut Compilation) -> Result<()>) -> c_int {
     with(at, |compilation| match compilation.program {
         Some(_) => Err(Code::BAD_STATE),
@@ -26,7 +26,7 @@ fn open(at: *const sys::NeuronCompilation, call: impl FnOnce(&mut Compilation) -
     })
 }
 
-/// As [`with`], where it must be.
+/// As [`with`]; fails unless the compilation is finished.
 fn closed(at: *const sys::NeuronCompilation, call: impl FnOnce(&mut Compilation) -> Result<()>) -> c_int {
     with(at, |compilation| match compilation.program {
         Some(_) => call(compilation),
@@ -34,7 +34,7 @@ fn closed(at: *const sys::NeuronCompilation, call: impl FnOnce(&mut Compilation)
     })
 }
 
-/// A setting: taken down, and nothing else.
+/// Records a setting in the trace; it has no other effect.
 fn set(at: *const sys::NeuronCompilation, call: &str, value: i64) -> c_int {
     open(at, |_| {
         trace::write(|| json!({"call": call, "value": value}));

@@ -1,6 +1,6 @@
 //! Executions and shared memory as C sees them.
 //!
-//! Invariant: no byte is touched that the client did not give.
+//! Invariant: only memory that the client passed is accessed.
 
 #![allow(unsafe_code)]
 
@@ -49,7 +49,7 @@ unsafe extern "C" fn NeuronExecution_free(at: *mut sys::NeuronExecution) {
     });
 }
 
-/// Binds a port: it must have as many bytes at least as the port's elements.
+/// Binds memory to a port. It must be at least as large as the port's elements.
 fn bind(at: *mut sys::NeuronExecution, output: bool, index: i64, place: Place) -> c_int {
     guard(|| {
         let object = EXECUTIONS.get(number(at))?;

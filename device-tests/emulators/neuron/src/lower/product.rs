@@ -10,12 +10,12 @@ use crate::model::BIAS_PER_CHANNEL;
 /// Rows above and below, columns left and right.
 pub(super) type Pads = [(usize, usize); 2];
 
-/// How a window lies on an image.
+/// A window on an image.
 pub(super) struct Window {
     pub(super) kernel: [usize; 2],
     pub(super) strides: [usize; 2],
     pub(super) dilations: [usize; 2],
-    /// Rows above and below, columns left and right; `None` where the library finds them.
+    /// Rows above and below, columns left and right; `None` if the library computes them.
     pads: Option<Pads>,
     same: bool,
 }
@@ -57,7 +57,7 @@ impl Window {
 }
 
 impl Lower<'_> {
-    /// Pads and steps from a place on, and the place behind them.
+    /// Reads pads and strides from input `at` on. Also returns the index of the next input.
     pub(super) fn window(&self, at: usize, explicit: bool, kernel: [usize; 2]) -> Outcome<(Window, usize)> {
         let (pads, same, next) = if explicit {
             let pads = [
@@ -111,7 +111,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The bias at a place, of so many channels.
+    /// Reads the bias for this number of channels.
     fn bias(&mut self, place: usize, channels: usize, scales: &[f32]) -> Outcome<Id> {
         if self.shape(place)? != [channels] {
             return Err(format!(
@@ -328,7 +328,7 @@ impl Lower<'_> {
         self.give(result, 0)
     }
 
-    /// That a quantised result has the encoding that the library fixes.
+    /// Checks that a quantised result has the fixed encoding that the library requires.
     pub(super) fn fixed(&self, scale: f32, unsigned: i32, signed: i32) -> Outcome<()> {
         let out = self.out();
         let zero = match out.ty {

@@ -1,6 +1,6 @@
 //! Executors and tensors over shared memory as C sees them.
 //!
-//! Invariant: no byte is touched that the client did not give.
+//! Invariant: only memory that the client passed is accessed.
 
 #![allow(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Parameters of an operation: which it may have, and of which type each is.
+//! Parameters of operations, and their types.
 //!
-//! Facts: the checks of the runtime's op builders, as `sys/headers/nnrt.h` notes them.
+//! Source: the checks of the runtime's op builders, recorded in `sys/headers/nnrt.h`.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ fn rules(operation: u32) -> &'static [(u32, (u32, bool))] {
 pub(super) struct Params(BTreeMap<u32, Vec<u8>>);
 
 impl Params {
-    /// Those of an operation.
+    /// The parameters of an operation.
     pub(super) fn of(model: &Model, operation: &Operation) -> Outcome<Params> {
         let mut found = BTreeMap::new();
         for &id in &operation.params {
@@ -163,7 +163,7 @@ impl Params {
         value.ok_or_else(|| format!("parameter {role} is left out"))
     }
 
-    /// A list of so many.
+    /// A list of `count` integers.
     pub(super) fn longs(&self, role: u32, count: usize) -> Outcome<Vec<i64>> {
         let words = self.0.get(&role).map(|bytes| bytes.as_chunks::<8>().0);
         match words {

@@ -5,7 +5,7 @@ use polychip_sys::nnrt::bindings as sys;
 
 use super::{Lower, Outcome, from_front, with_axis};
 
-/// Of one operand of reals; those that bytes have are in [`OF_BYTES`] too.
+/// Operations with one float operand. Those that also accept 8-bit integers are in [`OF_BYTES`].
 const UNARY: &[(u32, Op)] = &[
     (sys::OH_NN_OPS_ABS, Op::Abs),
     (sys::OH_NN_OPS_CEIL, Op::Ceil),
@@ -24,7 +24,7 @@ const UNARY: &[(u32, Op)] = &[
     (sys::OH_NN_OPS_TANH, Op::Tanh),
 ];
 
-/// Operations on bytes that encode reals, besides floats.
+/// Operations that accept quantised 8-bit tensors besides floats.
 const OF_BYTES: &[u32] = &[
     sys::OH_NN_OPS_ADD,
     sys::OH_NN_OPS_SUB,
@@ -35,7 +35,7 @@ const OF_BYTES: &[u32] = &[
     sys::OH_NN_OPS_TANH,
 ];
 
-/// Of two operands of one type; with the role of the activation, where there is one.
+/// Operations with two operands of one type, and the role of the activation, if there is one.
 const BINARY: &[(u32, Op, Option<u32>)] = &[
     (sys::OH_NN_OPS_ADD, Op::Add, Some(sys::OH_NN_ADD_ACTIVATIONTYPE)),
     (sys::OH_NN_OPS_SUB, Op::Sub, Some(sys::OH_NN_SUB_ACTIVATIONTYPE)),
@@ -169,7 +169,7 @@ impl Lower<'_> {
         self.give(out, 0)
     }
 
-    /// What has the declared shape as a list, and the same elements.
+    /// Reshapes the operand to the declared shape.
     pub(super) fn reshape(&mut self) -> Outcome<()> {
         self.takes(2)?;
         let wanted = self.list(1)?;
@@ -227,7 +227,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A box from `begin` to `end` by `steps`.
+    /// Slices the operand from `begin` to `end` by `steps`.
     fn cut(&mut self, begin: &[i64], end: &[i64], steps: &[i64]) -> Outcome<()> {
         let shape = self.shape(0)?;
         let lists = [begin, end, steps];

@@ -1,8 +1,8 @@
-//! Memory that contexts know by its descriptor.
+//! Registered memory: memory that a context knows by its descriptor.
 //!
-//! The vendor's library for x86 has none, in all forms, and so it is here unless `POLYCHIP_QNN_REGISTERS=1` asks for what a
-//! chip's library does. Of the forms that there is one works on the HTP: its own, of shared memory; others are refused here,
-//! where public clients saw a crash.
+//! By default, registration fails, as in the vendor's x86 library. With `POLYCHIP_QNN_REGISTERS=1`
+//! the emulator registers memory, as a chip's library does. It accepts only the HTP's own form of
+//! shared memory; with the other forms, public clients crashed on chips.
 
 #![allow(unsafe_code)]
 
@@ -20,10 +20,10 @@ use crate::world::{self, Known};
 
 static REGISTERS: LazyLock<bool> =
     LazyLock::new(|| std::env::var("POLYCHIP_QNN_REGISTERS").as_deref() == Ok("1"));
-/// Bytes that executes were given by their address, which a chip's library copies.
+/// Number of bytes passed to `execute` by address, which a chip's library copies.
 static ADDRESSED: AtomicU64 = AtomicU64::new(0);
 
-/// How many those were.
+/// Returns that number.
 pub(super) fn addressed() -> u64 {
     ADDRESSED.load(Ordering::Relaxed)
 }

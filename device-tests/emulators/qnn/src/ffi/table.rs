@@ -23,7 +23,7 @@ use crate::trace;
 use crate::view::{Refusal, View};
 use crate::world;
 
-/// Any call that has no meaning here.
+/// Any call that the emulator does not implement.
 unsafe extern "C" fn unsupported() -> sys::Code {
     Code::NOT_SUPPORTED.0
 }
@@ -32,7 +32,7 @@ fn stub() -> *mut c_void {
     unsupported as unsafe extern "C" fn() -> sys::Code as *mut c_void
 }
 
-/// Advisory only: signals and registered memory are claimed and then not there.
+/// Advisory only: it claims signals and registered memory, which then fail.
 unsafe extern "C" fn has_capability(_key: u32) -> sys::Code {
     0
 }
@@ -286,8 +286,8 @@ pub unsafe extern "C" fn QnnInterface_getProviders(
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulates_qnn() {}
 
-/// Replaces the injected faults (`fault.rs` has the grammar; null or empty means none). Returns the number of rules,
-/// or -1 where one is malformed and nothing changed.
+/// Replaces the fault rules (`fault.rs` has the grammar; null or empty means none). Returns the
+/// number of rules, or -1 if one is malformed, in which case nothing changes.
 ///
 /// # Safety
 /// `rules` is null or ends with a zero byte.
@@ -298,19 +298,20 @@ pub unsafe extern "C" fn polychip_emulator_qnn_faults(rules: *const c_char) -> i
     fault::set(&text).map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// How many objects live: 0 backends, 1 devices, 2 contexts, 3 graphs, 4 tensors, 5 profiles, 6 registered memories.
+/// Number of live objects: 0 backends, 1 devices, 2 contexts, 3 graphs, 4 tensors, 5 profiles, 6
+/// registered memories.
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulator_qnn_live(kind: u32) -> u64 {
     world::live(kind)
 }
 
-/// The highest corner of the clock that is voted for; 0 where none is.
+/// The highest clock corner that a client voted for; 0 without a vote.
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulator_qnn_corner() -> u32 {
     device::corner()
 }
 
-/// Bytes that executes were given by their address, which a chip's library copies.
+/// Number of bytes passed to `execute` by address, which a chip's library copies.
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulator_qnn_addressed() -> u64 {
     memory::addressed()
