@@ -1,9 +1,9 @@
-/* The part of AscendCL that we call (libascendcl), Huawei's runtime of Ascend boards: names, layouts and codes, written down as
- * facts in our own words. Everything else of the library is left out. `cargo xtask bindgen` generates the Rust declarations;
- * sys/tests/ascend_facts.rs holds sizes and offsets to the facts.
+/* The part of AscendCL (libascendcl), Huawei's runtime for Ascend boards, that we call. We wrote down
+ * names, layouts and codes as facts, in our own words. `cargo xtask bindgen` generates the Rust
+ * declarations; sys/tests/ascend_facts.rs checks sizes and offsets against the recorded facts.
  *
- * Signatures are those of API 1.x on 64-bit machines. A call returns 0 or one of the positive codes below; handles are
- * opaque. A thread has a current context, which calls that name no device use.
+ * Signatures are those of API 1.x on 64-bit machines. A call returns 0 or one of the positive codes
+ * below. Handles are opaque. Calls without a device argument use the thread's current context.
  */
 #ifndef POLYCHIP_SYS_ASCEND_H
 #define POLYCHIP_SYS_ASCEND_H
@@ -61,7 +61,7 @@ enum {
     ACL_COPY_DEVICE_TO_DEVICE = 3,
 };
 
-/* kinds of memory that aclrtGetMemInfo tells of */
+/* kinds of memory for aclrtGetMemInfo */
 enum {
     ACL_MEMORY_DDR = 0,
     ACL_MEMORY_HBM = 1,
@@ -80,7 +80,7 @@ enum {
 typedef struct {
     char name[ACL_MAX_NAME];
     size_t count;
-    /* -1: known only at the run */
+    /* -1: unknown before the run */
     int64_t extents[ACL_MAX_AXES];
 } aclmdlIODims;
 
@@ -93,11 +93,11 @@ typedef struct aclDataBuffer aclDataBuffer;
 
 /* `configuration` is a path, or null. Once per process. */
 int aclInit(const char *configuration);
-/* Text on the thread's last error; belongs to the library. */
+/* Message of the thread's last error; owned by the library. */
 const char *aclGetRecentErrMsg(void);
 int aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch);
 int aclrtGetDeviceCount(uint32_t *count);
-/* Name of the chip, as atc's --soc_version takes it; null where it is not known. */
+/* Name of the chip, as for atc's --soc_version; null if unknown. */
 const char *aclrtGetSocName(void);
 
 /* Makes a context, which becomes the thread's current one. */

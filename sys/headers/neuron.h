@@ -1,10 +1,10 @@
-/* The part of MediaTek's NeuronAdapter that we call (libneuron_adapter and its successors): names, types and codes, written from
- * facts about the interface, in our own words. Everything else of the library is left out.
- * `cargo xtask bindgen` generates the Rust declarations.
+/* The part of MediaTek's NeuronAdapter (libneuron_adapter and its successors) that we call. We wrote down
+ * names, types and codes as facts, in our own words. `cargo xtask bindgen` generates the Rust
+ * declarations.
  *
- * The interface has the shape of Android's NNAPI: operations, operand types, results and preferences are numbered as there,
- * and the vendor's additions stand behind. Where a fact was seen in a trace of a client that is not ours, the line says
- * "seen"; the others were read.
+ * The interface resembles Android's NNAPI: operations, operand types, results and preferences have
+ * NNAPI's numbers, followed by the vendor's own. "seen" marks a fact that was
+ * observed in a trace of another client's calls; all other facts were read.
  */
 #ifndef POLYCHIP_SYS_NEURON_H
 #define POLYCHIP_SYS_NEURON_H
@@ -21,7 +21,7 @@ typedef struct NeuronMemory NeuronMemory;
 /* Android's own; bytes only (AHARDWAREBUFFER_FORMAT_BLOB) */
 typedef struct AHardwareBuffer AHardwareBuffer;
 
-/* an operand: 24 bytes. A scalar has no extents. scale and zero point count for quantised types alone */
+/* an operand: 24 bytes. A scalar has no extents. Only quantised types use scale and zero point */
 typedef struct {
     int32_t type;
     uint32_t dimensionCount;
@@ -83,7 +83,7 @@ enum {
     NEURON_TENSOR_QUANT8_ASYMM_SIGNED = 14,
 };
 
-/* operations; the numbers between are those that no version offers, or that we do not use */
+/* operations that we use */
 enum {
     NEURON_ADD = 0,
     NEURON_AVERAGE_POOL_2D = 1,
@@ -151,7 +151,7 @@ enum {
     NEURON_BATCH_MATMUL = 102,
 };
 
-/* what an operation does to its result before it is stored */
+/* activations that an operation applies to its result */
 enum {
     NEURON_FUSED_NONE = 0,
     NEURON_FUSED_RELU = 1,
@@ -165,7 +165,7 @@ enum {
     NEURON_PADDING_VALID = 2,
 };
 
-/* what a compilation aims at */
+/* goals of a compilation */
 enum {
     NEURON_PREFER_LOW_POWER = 0,
     NEURON_PREFER_FAST_SINGLE_ANSWER = 1,
@@ -192,13 +192,13 @@ int Neuron_getDeviceCount(uint32_t *numDevices);
 int Neuron_getDevice(uint32_t devIndex, NeuronDevice **device);
 int NeuronDevice_getName(const NeuronDevice *device, const char **name);
 
-/* a model: operands, then values and operations, then which operands are ports (before the operations in a client that was
- * seen), then finish */
+/* A model: add operands, then values and operations, then name the ports (one client names them before
+ * the operations: seen), then finish. */
 int NeuronModel_create(NeuronModel **model);
 void NeuronModel_free(NeuronModel *model);
 int NeuronModel_finish(NeuronModel *model);
 int NeuronModel_addOperand(NeuronModel *model, const NeuronOperandType *type);
-/* values of more than 128 bytes are not copied: they live until NeuronCompilation_finish has returned */
+/* Values of more than 128 bytes are not copied: they must live until NeuronCompilation_finish returns. */
 int NeuronModel_setOperandValue(NeuronModel *model, int32_t index, const void *buffer, size_t length);
 int NeuronModel_setOperandSymmPerChannelQuantParams(NeuronModel *model, int32_t index,
                                                     const NeuronSymmPerChannelQuantParams *channelQuant);
@@ -206,9 +206,9 @@ int NeuronModel_addOperation(NeuronModel *model, int32_t type, uint32_t inputCou
                              uint32_t outputCount, const uint32_t *outputs);
 int NeuronModel_identifyInputsAndOutputs(NeuronModel *model, uint32_t inputCount, const uint32_t *inputs,
                                          uint32_t outputCount, const uint32_t *outputs);
-/* behind finish (seen) */
+/* after finish (seen) */
 int NeuronModel_relaxComputationFloat32toFloat16(NeuronModel *model, bool allow);
-/* both from what NeuronCompilation_storeCompiledNetwork wrote, under the same major version */
+/* Both read what NeuronCompilation_storeCompiledNetwork of the same major version wrote. */
 int NeuronModel_restoreFromCompiledNetwork(NeuronModel **model, NeuronCompilation **compilation, const void *buffer,
                                            size_t size);
 
@@ -220,34 +220,34 @@ int NeuronCompilation_setPreference(NeuronCompilation *compilation, int32_t pref
 int NeuronCompilation_setPriority(NeuronCompilation *compilation, int priority);
 int NeuronCompilation_setOptimizationHint(NeuronCompilation *compilation, uint32_t optimizationCode);
 int NeuronCompilation_setOptimizationString(NeuronCompilation *compilation, const char *optimizationString);
-/* before finish; one truth value per operation, in the order in which they were added */
+/* before finish; one boolean per operation, in the order in which they were added */
 int NeuronCompilation_getSupportedOperations(NeuronCompilation *compilation, uint32_t operationCount, bool *supported);
 int NeuronCompilation_getCompiledNetworkSize(NeuronCompilation *compilation, size_t *size);
 int NeuronCompilation_storeCompiledNetwork(NeuronCompilation *compilation, void *buffer, const size_t size);
-/* how much memory a port takes, which may be more than its elements */
+/* memory that a port needs, which may be more than its elements */
 int NeuronCompilation_getInputPaddedSize(NeuronCompilation *compilation, int32_t index, size_t *size);
 int NeuronCompilation_getOutputPaddedSize(NeuronCompilation *compilation, int32_t index, size_t *size);
 
 int NeuronExecution_create(NeuronCompilation *compilation, NeuronExecution **execution);
 void NeuronExecution_free(NeuronExecution *execution);
-/* a null type leaves the port as the model has it */
+/* a null type keeps the model's type of the port */
 int NeuronExecution_setInput(NeuronExecution *execution, int32_t index, const NeuronOperandType *type, const void *buffer,
                              size_t length);
 int NeuronExecution_setOutput(NeuronExecution *execution, int32_t index, const NeuronOperandType *type, void *buffer,
                               size_t length);
-/* the memory lives until the execution has gone or is bound to another one */
+/* the memory must live until the execution is freed or bound to other memory */
 int NeuronExecution_setInputFromMemory(NeuronExecution *execution, uint32_t index, const NeuronOperandType *type,
                                        const NeuronMemory *memory, size_t offset, size_t length);
 int NeuronExecution_setOutputFromMemory(NeuronExecution *execution, uint32_t index, const NeuronOperandType *type,
                                         const NeuronMemory *memory, size_t offset, size_t length);
 /* 0 to 100 */
 int NeuronExecution_setBoostHint(NeuronExecution *execution, uint8_t boostValue);
-/* waits */
+/* blocks */
 int NeuronExecution_compute(NeuronExecution *execution);
 
 /* protect: PROT_READ 1, PROT_WRITE 2 */
 int NeuronMemory_createFromFd(size_t size, int protect, int fd, size_t offset, NeuronMemory **memory);
-/* refused as a bad state where the system is not Android */
+/* returns a bad state on systems other than Android */
 int NeuronMemory_createFromAHardwareBuffer(const AHardwareBuffer *ahwb, NeuronMemory **memory);
 void NeuronMemory_free(NeuronMemory *memory);
 

@@ -1,8 +1,8 @@
-/* The part of OpenHarmony's Neural Network Runtime that we call (libneural_network_core, libneural_network_runtime; API level 12):
- * names, types and codes, written from facts about the interface, in our own words. Everything else is left out.
+/* The part of OpenHarmony's Neural Network Runtime (libneural_network_core, libneural_network_runtime; API
+ * level 12) that we call. We wrote down names, types and codes as facts, in our own words.
  * `cargo xtask bindgen` generates the Rust declarations.
  *
- * The public declarations are no C11 (an enumeration of bytes), so they could not be read as they are in any case.
+ * The public headers could not be used anyway: they are not C11, because an enumeration has one byte.
  */
 #ifndef POLYCHIP_SYS_NNRT_H
 #define POLYCHIP_SYS_NNRT_H
@@ -18,7 +18,7 @@ typedef struct NN_TensorDesc NN_TensorDesc;
 typedef struct NN_Tensor NN_Tensor;
 typedef struct NN_QuantParam NN_QuantParam;
 
-/* places of tensors in the model: 16 bytes */
+/* indices of tensors in the model: 16 bytes */
 typedef struct {
     uint32_t *data;
     uint32_t size;
@@ -42,7 +42,7 @@ enum {
     OH_NN_UNAVAILABLE_DEVICE = 14,
 };
 
-/* what computes behind a device */
+/* kinds of device */
 enum {
     OH_NN_OTHERS = 0,
     OH_NN_CPU = 1,
@@ -50,7 +50,7 @@ enum {
     OH_NN_ACCELERATOR = 3,
 };
 
-/* activations behind another operation: a parameter of one byte */
+/* activations fused into another operation: a parameter of one byte */
 enum {
     OH_NN_FUSED_NONE = 0,
     OH_NN_FUSED_RELU = 1,
@@ -149,7 +149,8 @@ enum {
     OH_NN_OPS_SPACE_TO_DEPTH = 104,
 };
 
-/* types between which QUANT_DTYPE_CAST leads: the runtime hands both numbers to MindSpore Lite unread, whose codes they are; the names are ours */
+/* Types of QUANT_DTYPE_CAST. The runtime passes both numbers to MindSpore Lite unchecked. The codes are
+ * MindSpore Lite's, the names are ours. */
 enum {
     NN_MINDSPORE_INT8 = 32,
     NN_MINDSPORE_UINT8 = 37,
@@ -157,8 +158,8 @@ enum {
     NN_MINDSPORE_FLOAT32 = 43,
 };
 
-/* roles of tensors: data, or the parameter that they are of an operation. Behind each the type that the runtime's checks ask
- * for: b one truth value, i8, i32, i64 integers, f one float; [n] a list */
+/* Roles of tensors: data, or a parameter of an operation. The comment after a parameter is the type that
+ * the runtime's checks require: b a boolean, i8, i32, i64 an integer, f a float, [n] a list. */
 enum {
     OH_NN_TENSOR = 0,
     OH_NN_ADD_ACTIVATIONTYPE = 1, /* i8 */
@@ -226,12 +227,13 @@ enum {
     OH_NN_REDUCE_SUM_KEEP_DIMS = 157, /* b */
 };
 
-/* devices: the list is the library's, and the place for it must hold null before the call */
+/* Devices. The library owns the list. The pointer must be null before the call. */
 int OH_NNDevice_GetAllDevicesID(const size_t **ids, uint32_t *count);
 int OH_NNDevice_GetName(size_t id, const char **name);
 int OH_NNDevice_GetType(size_t id, int *type);
 
-/* descriptions of tensors. Who makes one ends it; ending calls null the place that they are given */
+/* Descriptions of tensors. The caller that makes one destroys it; the call sets the caller's pointer to
+ * null. */
 NN_TensorDesc *OH_NNTensorDesc_Create(void);
 int OH_NNTensorDesc_Destroy(NN_TensorDesc **desc);
 int OH_NNTensorDesc_SetDataType(NN_TensorDesc *desc, int type);
@@ -239,15 +241,15 @@ int OH_NNTensorDesc_SetShape(NN_TensorDesc *desc, const int32_t *shape, size_t c
 int OH_NNTensorDesc_SetFormat(NN_TensorDesc *desc, int format);
 int OH_NNTensorDesc_GetByteSize(const NN_TensorDesc *desc, size_t *bytes);
 
-/* how integers encode reals: (stored - zero point) x scale, once for a tensor or once per channel. All three lists are as
- * long, and bits are 8: the runtime refuses a tensor with others */
+/* Quantisation: real = (stored - zero point) x scale, per tensor or per channel. All three lists have the
+ * same length. The runtime refuses any number of bits but 8. */
 NN_QuantParam *OH_NNQuantParam_Create(void);
 int OH_NNQuantParam_Destroy(NN_QuantParam **param);
 int OH_NNQuantParam_SetScales(NN_QuantParam *param, const double *scales, size_t count);
 int OH_NNQuantParam_SetZeroPoints(NN_QuantParam *param, const int32_t *zeros, size_t count);
 int OH_NNQuantParam_SetNumBits(NN_QuantParam *param, const uint32_t *bits, size_t count);
 
-/* models: tensors are numbered as they are added, and what is set of one is its description's copy */
+/* Models. Tensors are numbered in the order in which they are added. A model copies the descriptions. */
 OH_NNModel *OH_NNModel_Construct(void);
 void OH_NNModel_Destroy(OH_NNModel **model);
 int OH_NNModel_AddTensorToModel(OH_NNModel *model, const NN_TensorDesc *desc);
@@ -259,10 +261,11 @@ int OH_NNModel_AddOperation(OH_NNModel *model, int operation, const OH_NN_UInt32
 int OH_NNModel_SpecifyInputsAndOutputs(OH_NNModel *model, const OH_NN_UInt32Array *inputs,
                                        const OH_NN_UInt32Array *outputs);
 int OH_NNModel_Finish(OH_NNModel *model);
-/* the list is the model's, one answer per operation; the place for it must hold null before the call */
+/* The model owns the list, which has one answer per operation. The pointer must be null before the call. */
 int OH_NNModel_GetAvailableOperations(OH_NNModel *model, size_t id, const bool **available, uint32_t *count);
 
-/* compilations: of a model, or of the bytes that another exported; those are imported before Build */
+/* Compilations: of a model, or of bytes that another compilation exported, which are imported before
+ * Build. */
 OH_NNCompilation *OH_NNCompilation_Construct(const OH_NNModel *model);
 OH_NNCompilation *OH_NNCompilation_ConstructForCache(void);
 void OH_NNCompilation_Destroy(OH_NNCompilation **compilation);
@@ -271,15 +274,16 @@ int OH_NNCompilation_SetPerformanceMode(OH_NNCompilation *compilation, int mode)
 int OH_NNCompilation_SetPriority(OH_NNCompilation *compilation, int priority);
 int OH_NNCompilation_EnableFloat16(OH_NNCompilation *compilation, bool enable);
 int OH_NNCompilation_Build(OH_NNCompilation *compilation);
-/* bytes are what the place holds; a place too small is an invalid parameter, and the size is not told before */
+/* `bytes` is the size of the buffer. If it is too small, the call returns an invalid parameter; no call
+ * reports the required size. */
 int OH_NNCompilation_ExportCacheToBuffer(OH_NNCompilation *compilation, const void *place, size_t bytes, size_t *used);
 int OH_NNCompilation_ImportCacheFromBuffer(OH_NNCompilation *compilation, const void *data, size_t bytes);
 
-/* tensors over memory of others, which the library maps: a file of so many bytes, in which the elements begin at an offset */
+/* Tensors over a file, which the library maps: the size of the file, and the offset of the elements. */
 NN_Tensor *OH_NNTensor_CreateWithFd(size_t id, NN_TensorDesc *desc, int fd, size_t bytes, size_t offset);
 int OH_NNTensor_Destroy(NN_Tensor **tensor);
 
-/* runs, one at a time per executor; the call waits */
+/* Runs, one at a time per executor. The call blocks. */
 OH_NNExecutor *OH_NNExecutor_Construct(OH_NNCompilation *compilation);
 void OH_NNExecutor_Destroy(OH_NNExecutor **executor);
 int OH_NNExecutor_GetInputCount(const OH_NNExecutor *executor, size_t *count);

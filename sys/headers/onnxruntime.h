@@ -1,10 +1,11 @@
-/* The interface between ONNX Runtime and execution providers in separate libraries: names,
- * layouts and codes, written down as facts in our own words. `cargo xtask bindgen` generates the Rust declarations;
- * bindings/onnxruntime calls them, and its tests hold them to libraries of several releases.
+/* The interface between ONNX Runtime and execution providers in separate libraries. We wrote down names,
+ * layouts and codes as facts, in our own words. `cargo xtask bindgen` generates the Rust declarations.
+ * bindings/onnxruntime calls them; its tests run with libraries of several releases.
  *
- * Layouts are those of release 1.23 on 64-bit machines; later ones only add at the end of a table. A function is null in
- * no table that was asked for by a version which has it. Functions that give an `OrtStatus` give null where all went well;
- * what is given otherwise is the caller's to release. Entries that we do not call are counted, not named.
+ * Layouts are those of release 1.23 on 64-bit machines; later releases only append to a table. A table
+ * of a version contains every function of that version. A function that returns an `OrtStatus` returns
+ * null on success; otherwise the caller releases the status. Gaps stand in place of the entries that we
+ * do not call.
  */
 #ifndef POLYCHIP_SYS_ONNXRUNTIME_H
 #define POLYCHIP_SYS_ONNXRUNTIME_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    /* the version of the tables that is asked for: the first one with providers that compile */
+    /* the version of the tables that we request: the first one with providers that compile */
     ORT_VERSION = 23,
     /* the first one with the two calls at the end of `OrtApi` below */
     ORT_VERSION_SHAPES = 24,
@@ -68,7 +69,7 @@ enum {
     ORT_HARDWARE_NPU = 2,
 };
 
-/* a factory's verdict on a model that was compiled before */
+/* compatibility of a model that was compiled before, as a factory reports it */
 enum {
     ORT_COMPILED_NOT_OURS = 0,
     ORT_COMPILED_BEST = 1,
@@ -76,14 +77,14 @@ enum {
     ORT_COMPILED_REFUSED = 3,
 };
 
-/* paths are in the system's own characters */
+/* paths have the system's character type */
 #ifdef _WIN32
 typedef uint16_t OrtPathChar;
 #else
 typedef char OrtPathChar;
 #endif
 
-/* what only ONNX Runtime looks into */
+/* types that only ONNX Runtime accesses */
 typedef struct OrtStatus OrtStatus;
 typedef struct OrtValue OrtValue;
 typedef struct OrtTypeInfo OrtTypeInfo;
@@ -125,7 +126,7 @@ typedef struct OrtApi {
     OrtStatus *(*GetStringTensorDataLength)(const OrtValue *value, size_t *bytes);
     OrtStatus *(*GetStringTensorContent)(const OrtValue *value, void *text, size_t bytes, size_t *offsets,
         size_t count);
-    /* null where the type is no tensor */
+    /* null if the type is not a tensor */
     OrtStatus *(*CastTypeInfoToTensorInfo)(const OrtTypeInfo *type, const OrtTensorTypeAndShapeInfo **out);
     OrtStatus *(*GetOnnxTypeFromTypeInfo)(const OrtTypeInfo *type, int32_t *out);
     void *unused_57[3];
@@ -138,7 +139,7 @@ typedef struct OrtApi {
     void *unused_66[24];
     /* null where an optional input is not given */
     OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *context, size_t index, const OrtValue **out);
-    /* null where no node reads the output */
+    /* null if no node reads the output */
     OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *context, size_t index, const int64_t *sizes, size_t rank,
         OrtValue **out);
     void *unused_92[1];
@@ -148,14 +149,14 @@ typedef struct OrtApi {
     void *unused_97[2];
     void (*ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo *info);
     void *unused_100[111];
-    /* the data is copied; `length` counts bytes of a string, elements of a list */
+    /* copies the data; `length` is the bytes of a string or the elements of a list */
     OrtStatus *(*CreateOpAttr)(const char *name, const void *data, int length, int32_t type, OrtOpAttr **out);
     void (*ReleaseOpAttr)(OrtOpAttr *attribute);
     void *unused_213[34];
     OrtStatus *(*Logger_LogMessage)(const OrtLogger *logger, int32_t severity, const char *message,
         const OrtPathChar *file, int line, const char *function);
     void *unused_248[24];
-    /* fails where the room is too small, and returns the size needed */
+    /* fails if the buffer is too small, and returns the required size */
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int32_t type, void *data, size_t bytes, size_t *needed);
     void *unused_273[13];
     void (*ReleaseNode)(OrtNode *node);
@@ -176,9 +177,9 @@ typedef struct OrtApi {
     void *unused_308[9];
     const OrtEpApi *(*GetEpApi)(void);
     void *unused_318[8];
-    /* null where there is none */
+    /* null if there is none */
     OrtStatus *(*ValueInfo_GetInitializerValue)(const OrtValueInfo *info, const OrtValue **value);
-    /* null where the value is not in a file beside the model; the caller releases it */
+    /* null if the value is not in a file beside the model; the caller releases it */
     OrtStatus *(*ValueInfo_GetExternalInitializerInfo)(const OrtValueInfo *info, OrtExternalInitializerInfo **out);
     void *unused_328[3];
     OrtStatus *(*ValueInfo_IsConstantInitializer)(const OrtValueInfo *info, bool *out);
@@ -206,7 +207,7 @@ typedef struct OrtApi {
     /* null where an optional input is not given */
     OrtStatus *(*Node_GetInputs)(const OrtNode *node, const OrtValueInfo **inputs, size_t count);
     OrtStatus *(*Node_GetNumOutputs)(const OrtNode *node, size_t *count);
-    /* null where an optional output is not wanted */
+    /* null if an optional output is not requested */
     OrtStatus *(*Node_GetOutputs)(const OrtNode *node, const OrtValueInfo **outputs, size_t count);
     OrtStatus *(*Node_GetNumImplicitInputs)(const OrtNode *node, size_t *count);
     OrtStatus *(*Node_GetImplicitInputs)(const OrtNode *node, const OrtValueInfo **inputs, size_t count);
@@ -242,7 +243,7 @@ typedef struct OrtApiBase {
     const char *(*GetVersionString)(void);
 } OrtApiBase;
 
-/* how nodes are fused */
+/* options for fusing nodes */
 typedef struct OrtNodeFusionOptions {
     uint32_t ort_version_supported;
     bool drop_constant_initializers; /* constants are not inputs of the fused node, and the runtime may release them */
@@ -264,13 +265,13 @@ struct OrtEpApi {
 /* the runtime's functions that make graphs */
 struct OrtModelEditorApi {
     void *unused_0[6];
-    /* attributes are the node's once it is made; the caller releases the node, unless it hands it on */
+    /* the node takes the attributes; the caller releases the node, unless it passes it to a graph */
     OrtStatus *(*CreateNode)(const char *type, const char *domain, const char *name, const char *const *inputs,
         size_t input_count, const char *const *outputs, size_t output_count, OrtOpAttr **attributes,
         size_t attribute_count, OrtNode **out);
 };
 
-/* what computes a fused node; the provider makes it */
+/* the computation of a fused node; the provider makes it */
 typedef struct OrtNodeComputeInfo OrtNodeComputeInfo;
 struct OrtNodeComputeInfo {
     uint32_t ort_version_supported;
@@ -279,7 +280,7 @@ struct OrtNodeComputeInfo {
     void (*ReleaseState)(OrtNodeComputeInfo *self, void *state);
 };
 
-/* a provider of one session; the provider makes it; an entry that may be null is not implemented */
+/* a provider of one session, which our library makes; a null entry is not implemented */
 struct OrtEp {
     uint32_t ort_version_supported;
     const char *(*GetName)(const OrtEp *self);
@@ -299,7 +300,7 @@ struct OrtEp {
     OrtStatus *(*GetKernelRegistry)(OrtEp *self, const OrtKernelRegistry **out); /* from version 24 on */
 };
 
-/* what makes providers; the library makes it */
+/* the factory of providers, which the library makes */
 struct OrtEpFactory {
     uint32_t ort_version_supported;
     const char *(*GetName)(const OrtEpFactory *self);

@@ -1,8 +1,8 @@
-/* The part of Intel's OpenVINO C library that we call (libopenvino_c): names, types and codes, written from its public
- * documentation. Everything else of the library is left out. `cargo xtask bindgen` generates the Rust declarations.
+/* The part of Intel's OpenVINO C library (libopenvino_c) that we call: names, types and codes from its
+ * public documentation. `cargo xtask bindgen` generates the Rust declarations.
  *
- * Codes are those of releases 2025.0 and later: older ones number element types differently, which the loader
- * notices (sys/src/openvino/library.rs).
+ * Codes are those of releases 2025.0 and later. Older releases have other numbers for element types,
+ * which the loader detects (sys/src/openvino/library.rs).
  */
 #ifndef POLYCHIP_SYS_OPENVINO_H
 #define POLYCHIP_SYS_OPENVINO_H
@@ -99,7 +99,7 @@ typedef struct ov_callback {
     void *args;
 } ov_callback_t;
 
-/* how a layer ended, in ov_profiling_info_t */
+/* status of a layer, in ov_profiling_info_t */
 typedef enum {
     OV_PROFILING_NOT_RUN = 0,
     OV_PROFILING_OPTIMIZED_OUT = 1,
@@ -124,7 +124,7 @@ typedef struct ov_profiling_info_list {
 ov_status_e ov_get_openvino_version(ov_version_t *version);
 void ov_version_free(ov_version_t *version);
 const char *ov_get_error_info(ov_status_e status);
-/* of the last call that failed, of any thread; free with ov_free */
+/* message of the last failed call of any thread; free with ov_free */
 const char *ov_get_last_err_msg(void);
 void ov_free(const char *content);
 
@@ -135,15 +135,15 @@ void ov_available_devices_free(ov_available_devices_t *devices);
 ov_status_e ov_core_get_versions_by_device_name(const ov_core_t *core, const char *device_name,
                                                 ov_core_version_list_t *versions);
 void ov_core_versions_free(ov_core_version_list_t *versions);
-/* pairs of key and value, both char pointers, follow */
+/* followed by pairs of key and value, both char pointers */
 ov_status_e ov_core_set_property(const ov_core_t *core, const char *device_name, ...);
 /* the value is text; free with ov_free */
 ov_status_e ov_core_get_property(const ov_core_t *core, const char *device_name, const char *property_key,
                                  char **property_value);
-/* weights may be null, and are not read for ONNX */
+/* weights may be null; they are not read for ONNX models */
 ov_status_e ov_core_read_model_from_memory_buffer(const ov_core_t *core, const char *model_str, const size_t str_len,
                                                   const ov_tensor_t *weights, ov_model_t **model);
-/* property_args_size counts the arguments that follow, a key before each value, all char pointers */
+/* property_args_size is the number of the following arguments: alternating keys and values, all char pointers */
 ov_status_e ov_core_compile_model(const ov_core_t *core, const ov_model_t *model, const char *device_name,
                                   const size_t property_args_size, ov_compiled_model_t **compiled_model, ...);
 ov_status_e ov_core_import_model(const ov_core_t *core, const char *content, const size_t content_size,
@@ -173,7 +173,7 @@ void ov_compiled_model_free(ov_compiled_model_t *compiled_model);
 ov_status_e ov_port_get_element_type(const ov_output_const_port_t *port, ov_element_type_e *tensor_type);
 /* the text is freed with ov_free */
 ov_status_e ov_port_get_any_name(const ov_output_const_port_t *port, char **tensor_name);
-/* fails where the shape is not known; the shape is freed with ov_shape_free */
+/* fails if the shape is unknown; free the shape with ov_shape_free */
 ov_status_e ov_const_port_get_shape(const ov_output_const_port_t *port, ov_shape_t *tensor_shape);
 void ov_output_const_port_free(ov_output_const_port_t *port);
 

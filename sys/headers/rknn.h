@@ -1,8 +1,9 @@
-/* The part of Rockchip's NPU runtime that we call (librknnrt, and librknn_api where a board is connected): names, layouts and
- * codes, written down as facts in our own words. Everything else of the libraries is left out. `cargo xtask bindgen`
- * generates the Rust declarations; sys/tests/rknn_facts.rs holds sizes and offsets to the facts.
+/* The part of Rockchip's NPU runtime (librknnrt on a board, librknn_api for a connected board) that we call.
+ * We wrote down names, layouts and codes as facts, in our own words. `cargo xtask bindgen` generates the
+ * Rust declarations; sys/tests/rknn_facts.rs checks sizes and offsets against the recorded facts.
  *
- * Layouts are those of release 2.3.2 on 64-bit machines. A call returns 0 or one of the negative codes below.
+ * Layouts are those of release 2.3.2 on 64-bit machines. A call returns 0 or one of the negative codes
+ * below.
  */
 #ifndef POLYCHIP_SYS_RKNN_H
 #define POLYCHIP_SYS_RKNN_H
@@ -39,7 +40,7 @@ enum {
     RKNN_FLAG_NO_OUTPUT_INVALIDATE = 0x8000,
 };
 
-/* what query asks for, and the record that it fills */
+/* queries, each with the record that it fills */
 enum {
     RKNN_ASK_COUNTS = 0,        /* rknn_counts */
     RKNN_ASK_INPUT = 1,         /* rknn_tensor_attr, whose index the caller sets */
@@ -73,14 +74,14 @@ enum {
     RKNN_ORDER_UNDEFINED = 3,
 };
 
-/* how integers encode reals: qnt_type */
+/* quantisation of a tensor: qnt_type */
 enum {
     RKNN_QUANT_NONE = 0,
     RKNN_QUANT_DFP = 1,
     RKNN_QUANT_AFFINE = 2,
 };
 
-/* cores of set_core_mask: their sum */
+/* cores for set_core_mask; add the values */
 enum {
     RKNN_CORE_AUTO = 0,
     RKNN_CORE_0 = 1,
@@ -96,7 +97,7 @@ enum {
 
 typedef uint64_t rknn_context;
 
-/* what is known of an input or output */
+/* description of an input or output */
 typedef struct {
     uint32_t index;
     uint32_t n_dims;
@@ -116,7 +117,7 @@ typedef struct {
     uint32_t h_stride;
 } rknn_tensor_attr;
 
-/* memory that the device knows */
+/* memory of a context */
 typedef struct {
     void *virt_addr;
     uint64_t phys_addr;
@@ -198,9 +199,9 @@ typedef struct {
     char text[1024];
 } rknn_custom_string;
 
-/* `size` 0: `model` is a path. */
+/* If `size` is 0, `model` is a path. */
 int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flags, rknn_init_extend *extend);
-/* Another context of the same model, which shares its weights. */
+/* Makes another context of the same model, which shares the weights. */
 int rknn_dup_context(rknn_context *context, rknn_context *out);
 int rknn_destroy(rknn_context context);
 int rknn_query(rknn_context context, int32_t command, void *info, uint32_t size);
@@ -210,7 +211,7 @@ int rknn_run(rknn_context context, rknn_run_extend *extend);
 int rknn_outputs_get(rknn_context context, uint32_t count, rknn_output *outputs, rknn_output_extend *extend);
 int rknn_outputs_release(rknn_context context, uint32_t count, rknn_output *outputs);
 rknn_tensor_mem *rknn_create_mem(rknn_context context, uint32_t size);
-/* `virt` and the descriptor begin at the same byte; the memory is `size` bytes from `offset` on. */
+/* `virt` is the address of the file's first byte. The memory is `size` bytes from `offset` on. */
 rknn_tensor_mem *rknn_create_mem_from_fd(rknn_context context, int32_t fd, void *virt, uint32_t size, int32_t offset);
 int rknn_destroy_mem(rknn_context context, rknn_tensor_mem *memory);
 int rknn_set_io_mem(rknn_context context, rknn_tensor_mem *memory, rknn_tensor_attr *attr);
