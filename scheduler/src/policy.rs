@@ -268,8 +268,8 @@ impl Policy {
     /// picks the one that draws least and reports the excess. If a device's energy is not measured, its upper
     /// bound counts, and a warning states how to measure it.
     ///
-    /// [`Policy::max_power`] limits measured power while runs execute, and a governor holds it by switching
-    /// plans. The governor ignores this limit, which applies to the first plan.
+    /// [`Policy::max_power`] limits measured power instead. A governor holds only that limit; the
+    /// predicted limit applies to the first plan.
     #[must_use]
     pub fn max_predicted_power(mut self, limit: Milliwatts) -> Self {
         self.max_predicted_power = Some(limit);
@@ -280,8 +280,8 @@ impl Policy {
     /// within the limit. If no plan is, picks the coolest and reports the excess. It applies to devices
     /// with a thermal model ([`Policy::heat`]).
     ///
-    /// [`Policy::max_temperature`] limits measured temperatures, and a governor holds it by switching plans.
-    /// The governor ignores this limit, which applies to the first plan.
+    /// [`Policy::max_temperature`] limits measured temperatures instead. A governor holds only that
+    /// limit; the predicted limit applies to the first plan.
     #[must_use]
     pub fn max_predicted_temperature(mut self, limit: MilliCelsius) -> Self {
         self.max_predicted_temperature = Some(limit);

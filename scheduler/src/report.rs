@@ -59,7 +59,7 @@ pub struct Report {
     pub deadline_ns: Option<u64>,
     /// Runs that took longer than their deadline.
     pub late: u64,
-    /// Runs dropped before all of their parts were with their devices; `runs` does not include
+    /// Runs dropped before all of their parts were submitted to devices; `runs` does not include
     /// them.
     pub dropped: u64,
     /// Latency percentiles; none before the first run.

@@ -256,9 +256,9 @@ impl Runtime {
     }
 
     /// Plans, checks, compiles and loads a model, ready to run. If the model has open sizes, this
-    /// optimizes the model as far as that is possible for any sizes; the first [`Session::submit`]
-    /// or [`Session::prepare`] with new input sizes does the rest for these sizes. The results are
-    /// cached ([`Policy::specialization_cache_bytes`]).
+    /// call only does what holds for all sizes. The first [`Session::submit`] or
+    /// [`Session::prepare`] with new input sizes does the rest, and the session caches the results
+    /// ([`Policy::specialization_cache_bytes`]).
     ///
     /// # Errors
     /// As for [`Runtime::plan`], or a device refused its part. For a model with open sizes: the

@@ -506,8 +506,9 @@ impl Session {
         self.0.states.reset(&self.0.inputs)
     }
 
-    /// Saves the state of an input as shape and bytes, for [`Session::set_state`] of this session or another
-    /// one, even after an app restart. It has no elements before the first run of a model with open sizes.
+    /// Saves the state of an input as shape and bytes, for [`Session::set_state`] of this session
+    /// or another one, even after an app restart. If the model has open sizes, the state has no
+    /// elements before the first run.
     ///
     /// # Errors
     /// The input is not a state, or a run is in flight.

@@ -76,8 +76,8 @@ pub(crate) struct External {
 }
 
 impl Gguf {
-    /// Maps a file and validates it. The file must not change while it is in use. Of a model that is
-    /// split (`NAME-00001-of-00003.gguf`), `path` is the first file, and all are mapped.
+    /// Maps a file and validates it. The file must not change while it is in use. For a split model
+    /// (`NAME-00001-of-00003.gguf`), `path` names the first file, and all files are mapped.
     ///
     /// # Errors
     /// The file cannot be mapped or is malformed; or the model is split and this is not its first

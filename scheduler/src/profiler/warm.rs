@@ -51,8 +51,8 @@ fn shows_clock(device: &Device) -> bool {
 }
 
 impl Planned {
-    /// How long the clocks of the plan's devices may still reflect an earlier load when runs begin at a
-    /// period; zero means back to back.
+    /// How long the clocks of the plan's devices may still reflect an earlier load, after runs have
+    /// begun to come at this period (zero: back to back).
     #[must_use]
     pub fn clock_hold(&self, period: Duration) -> Duration {
         let used = self.used_devices().into_iter();
@@ -72,7 +72,7 @@ pub enum Warmth {
     Unsteady,
 }
 
-/// Detects when the times of run rounds have become steady.
+/// Detects when the times of repeated rounds of runs have become steady.
 ///
 /// ```
 /// use polychip::{WarmUp, Warmth};

@@ -131,11 +131,11 @@ pub struct Sample {
     pub battery: Option<Battery>,
     /// The system's thermal status.
     pub heat: Heat,
-    /// Temperature of the surface that a hand touches, in thousandths of a degree Celsius; of the
-    /// hottest sensor.
+    /// Temperature of the surface that a hand touches, by the hottest sensor, in thousandths of a
+    /// degree Celsius.
     pub surface_mc: Figure,
-    /// Temperature of the chip package or the board near it, in thousandths of a degree Celsius; of
-    /// the hottest sensor.
+    /// Temperature of the chip package or the board near it, by the hottest sensor, in thousandths
+    /// of a degree Celsius.
     pub package_mc: Figure,
 }
 

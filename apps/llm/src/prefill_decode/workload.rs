@@ -22,8 +22,8 @@ pub struct Workload {
 pub struct PhaseLimits {
     /// Maximum sum of the bytes that a plan's devices keep.
     pub memory_bytes: Option<u64>,
-    /// Seconds that the objective trades for one joule; 0 minimizes time alone. A device of unknown power is charged the
-    /// highest known power.
+    /// Seconds that the objective trades for one joule; 0 minimizes time alone. A device of unknown
+    /// power is charged the highest known power.
     pub seconds_per_joule: f64,
     /// Most tokens of a chunk, for callers that wait between chunks.
     pub largest_chunk: Option<usize>,
