@@ -236,7 +236,7 @@ impl Admitted {
     /// last clone is dropped.
     ///
     /// # Errors
-    /// A device refused a part. None of them is admitted then.
+    /// A device refused a part. Then no session is admitted.
     pub fn sessions(self) -> Result<Vec<Session>> {
         registry::make(&self.runtime.1, &self.runtime.0, self.reserved)
     }
