@@ -4,7 +4,7 @@
 //! 1. Time goes forward in steps of constant power; the same steps give the same figures.
 //! 2. Power is `dynamic × f/f₀ × (V/V₀)²` while busy, plus `static × V/V₀ × (1 + leak × (T − 50°))`; a unit that
 //!    nothing uses is gated and leaks a tenth.
-//! 3. Throttling looks at true temperatures, as a kernel's sensors beside the units do.
+//! 3. Throttling uses true temperatures, as the kernel does with sensors beside the units.
 
 use crate::heat::{Network, PACKAGE, PLACES, Places, SKIN, Step};
 use crate::table::{MOST_UNITS, Table};
@@ -12,7 +12,7 @@ use crate::table::{MOST_UNITS, Table};
 /// An idle unit's share of its leakage.
 const GATED: f64 = 0.1;
 
-/// How busy the chip is over a step.
+/// Load of the chip during a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Load {
     /// Share of the step that each unit is busy, 0 to 1.
@@ -21,7 +21,7 @@ pub struct Load {
     pub bytes_per_s: f64,
     /// Charging.
     pub charging: bool,
-    /// The air, in degrees.
+    /// Temperature of the air, in degrees.
     pub air: f64,
 }
 
@@ -30,7 +30,7 @@ pub struct Load {
 pub struct Chip {
     units: Vec<UnitState>,
     degrees: Places,
-    /// Levels that the surface takes from every unit.
+    /// Number of levels that the surface's temperature removes from every unit.
     skin_level: usize,
     to_unit_look_ns: u64,
     to_skin_look_ns: u64,
@@ -54,15 +54,15 @@ struct UnitState {
     leak: f64,
     trip: f64,
     critical: f64,
-    /// Levels that its own heat takes.
+    /// Number of levels that the unit's own temperature removes.
     own_level: usize,
-    /// The level that is asked for: no higher clock than that one's.
+    /// The requested level: the clock is not higher than that level's.
     asked_level: usize,
     watts: f64,
 }
 
 impl Chip {
-    /// A chip at rest in air of so many degrees.
+    /// A chip at rest, at the temperature of the air, in degrees.
     #[must_use]
     pub fn new(table: &Table, air: f64) -> Self {
         let network = Network::new(table);
@@ -110,25 +110,26 @@ impl Chip {
         }
     }
 
-    /// The level in use of a unit: what heat allows or what is asked for, whichever is lower.
+    /// The current level of a unit: the lower of the allowed and the requested one.
     #[must_use]
     pub fn level(&self, unit: usize) -> usize {
         self.level_at(unit, self.units[unit].asked_level)
     }
 
-    /// The level in use of a unit, were another one asked for.
+    /// The level that a unit would have if `asked` were requested.
     #[must_use]
     pub fn level_at(&self, unit: usize, asked: usize) -> usize {
         let lowest = self.units[unit].levels.len() - 1;
         self.allowed_level(unit).max(asked).min(lowest)
     }
 
-    /// Asks for a level of a unit from now on.
+    /// Requests a level of a unit from now on.
     pub fn ask(&mut self, unit: usize, level: usize) {
         self.units[unit].asked_level = level;
     }
 
-    /// The level that heat allows a unit: its own or the surface's, whichever is lower.
+    /// The level that temperature allows a unit: the lower of the limits by its own and the
+    /// surface's.
     #[must_use]
     pub fn allowed_level(&self, unit: usize) -> usize {
         let state = &self.units[unit];
@@ -137,7 +138,7 @@ impl Chip {
         state.own_level.max(self.skin_level).min(lowest)
     }
 
-    /// The speed of a unit against its first level.
+    /// The speed of a unit, relative to its first level.
     #[must_use]
     pub fn speed(&self, unit: usize) -> f64 {
         self.speed_at(unit, self.level(unit))
@@ -150,13 +151,13 @@ impl Chip {
         levels[level.min(levels.len() - 1)][0]
     }
 
-    /// Watts of a unit while it is busy, as hot as it is.
+    /// Power of a busy unit at its current temperature and level, in watts.
     #[must_use]
     pub fn busy_watts(&self, unit: usize) -> f64 {
         self.busy_watts_at(unit, self.level(unit))
     }
 
-    /// Watts of a unit while it is busy at a level, as hot as it is.
+    /// Power of a busy unit at its current temperature and this level, in watts.
     #[must_use]
     pub fn busy_watts_at(&self, unit: usize, level: usize) -> f64 {
         let [_, dynamic, leaking] = self.units[unit].levels[level];
@@ -167,25 +168,25 @@ impl Chip {
         (1.0 + self.units[unit].leak * (self.degrees[unit] - 50.0)).max(0.2)
     }
 
-    /// Watts of a unit over the last step.
+    /// Power of a unit during the last step, in watts.
     #[must_use]
     pub fn watts(&self, unit: usize) -> f64 {
         self.units[unit].watts
     }
 
-    /// Degrees of a unit.
+    /// Temperature of a unit, in degrees.
     #[must_use]
     pub fn degrees(&self, unit: usize) -> f64 {
         self.degrees[unit]
     }
 
-    /// Degrees of the package.
+    /// Temperature of the package, in degrees.
     #[must_use]
     pub fn package_degrees(&self) -> f64 {
         self.degrees[PACKAGE]
     }
 
-    /// Degrees of the surface.
+    /// Temperature of the surface, in degrees.
     #[must_use]
     pub fn skin_degrees(&self) -> f64 {
         self.degrees[SKIN]
@@ -198,7 +199,8 @@ impl Chip {
         units.any(|(unit, degrees)| degrees >= unit.critical)
     }
 
-    /// Lets a time pass under a constant load; watts of the chip and joules are those of the step.
+    /// Advances time under a constant load. The chip's power and energy are then those of this
+    /// step.
     pub fn pass(&mut self, ns: u64, load: &Load) {
         if ns == 0 {
             return;

@@ -1,11 +1,14 @@
-//! The state behind the devices and the sensors of an emulated phone: the chip, what happens around it, the runs on it.
+//! The state behind the devices and sensors of an emulated phone: the chip, its surroundings, and
+//! the runs on it.
 //!
 //! Invariants:
-//! 1. Time goes forward in steps of [`STEP_NS`] from [`Emulated::begin`] on, however often callers ask.
-//! 2. A run is priced by what holds when it is asked for; its heat follows when the time has passed.
-//! 3. Sensors say what the chip was at the end of the last step, or what the scenario has them say.
+//! 1. Time advances in steps of [`STEP_NS`] from [`Emulated::begin`] on, however often callers
+//!    query it.
+//! 2. The cost of a run depends on the state when the run is requested. Its heat follows as time
+//!    passes.
+//! 3. Sensors show the chip at the end of the last step, or the fault that the scenario injects.
 //!
-//! Not here: heat and power (`chip`), how it is shown (`plugin`, `tree`).
+//! Not here: heat and power (`chip`), the devices (`plugin`) and sensor files (`tree`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,16 +27,16 @@ pub const PERIOD_NS: u64 = 33_333_333;
 pub const STEP_NS: u64 = PERIOD_NS / 3;
 /// Sensors are read this often: every sixth frame.
 pub const READ_NS: u64 = 6 * PERIOD_NS;
-/// What a late sensor lags.
+/// Delay of a late sensor, in steps.
 const LAG_STEPS: usize = (2_000_000_000 / STEP_NS) as usize;
-/// A lost unit can be reset so long after its fault is over.
+/// A lost unit can be reset once this time has passed since the end of its fault.
 const RESET_NS: u64 = 1_000_000_000;
 /// Share of a unit's time below which its other users do not request its first level.
 const NO_USER: f64 = 0.1;
-/// How far a frame's time is from its mean at most.
+/// Largest relative deviation of a frame's time from its mean.
 const NOISE: f64 = 0.02;
 
-/// What sensors show; a false field cannot be read.
+/// The sensors that can be read. A sensor whose field is false cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
     /// Temperature of the surface, in the tree of files.
@@ -48,9 +51,9 @@ pub struct Shown {
     pub load: bool,
     /// Whether units slow themselves down; by the plugin.
     pub throttling: bool,
-    /// What runs on units that are no CPU take in energy; by the plugin.
+    /// Energy of runs on units other than CPUs; from the plugin.
     pub accelerators_energy: bool,
-    /// Instead of temperatures, how much of the way to severe slowing down is used up; by the app.
+    /// In place of temperatures, the share of the way to severe throttling; from the app.
     pub headroom: bool,
 }
 
@@ -66,7 +69,7 @@ impl Shown {
         }
     }
 
-    /// The tree of files, as a phone shows it; a plugin that says nothing.
+    /// The sensor files of a phone, and a plugin without sensors.
     #[must_use]
     pub const fn files() -> Self {
         Self {
@@ -86,7 +89,7 @@ impl Shown {
 #[derive(Debug)]
 pub struct Emulated {
     pub(crate) table: Table,
-    /// The network whose nodes have prices of their own, and how often a frame runs it.
+    /// The network with a cost for each node, and the number of its runs in a frame.
     pub(crate) network: Option<(Arc<Network>, usize)>,
     pub(crate) shown: Shown,
     /// Units offer their levels as operating points.
@@ -95,7 +98,7 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// A phone with a network of the corpus, in a scenario's surroundings.
+    /// A phone with a network of the corpus, in a scenario.
     #[must_use]
     pub fn new(
         table: Table,
@@ -113,7 +116,8 @@ impl Emulated {
         }
     }
 
-    /// A phone without other users, in air of so many degrees, for any model; its plugin reports everything.
+    /// A phone for any model, without other users, at an air temperature in degrees. Its plugin
+    /// reports all sensors.
     #[must_use]
     pub fn alone(table: Table, air: f64) -> Self {
         Self {
@@ -134,7 +138,7 @@ impl Emulated {
         }
     }
 
-    /// Asks for a level of each unit, as an app does by operating points.
+    /// Requests a level of each unit, as an app does with operating points.
     pub(crate) fn ask(&self, levels: &[usize]) {
         let mut state = self.state();
         for (unit, &level) in levels.iter().enumerate() {
@@ -226,12 +230,13 @@ struct UnitState {
     looked: (u64, f64),
 }
 
-/// What happened on a phone since it began.
+/// Record of a phone since it began.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// Energy of our runs, in joules.
     pub joules: f64,
-    /// Highest temperature above its limit, in kelvin, over the surface and all units; negative where all held.
+    /// Highest temperature above its limit, in kelvin, over the surface and all units; negative if
+    /// all limits were kept.
     pub above_limit: f64,
     /// Degrees of the surface at the end of each minute.
     pub surface: Vec<f64>,
@@ -279,12 +284,12 @@ pub(crate) struct Part {
     pub(crate) after: Vec<usize>,
 }
 
-/// What a part takes.
+/// Cost of a part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Priced {
-    /// How long the unit is taken, as its fence sees it.
+    /// Time for which the unit is occupied, until the fence signals.
     pub(crate) busy_ns: f64,
-    /// How long it works, without what others take in between.
+    /// Time for which the unit works on the part, without other users' time.
     pub(crate) work_ns: f64,
     pub(crate) bytes: f64,
     pub(crate) joules: f64,
@@ -469,7 +474,7 @@ impl State {
         }
     }
 
-    /// What a part takes of a unit as things are.
+    /// Cost of a part on a unit in the current state.
     pub(crate) fn price(&self, unit: usize, work: &RunWork, asked: usize) -> Priced {
         let around = self.around();
         let level = self.chip.level_at(unit, self.level_for(unit, asked));

@@ -1,9 +1,9 @@
-//! A plan that runs by itself, whatever happens: a competitor of the governor.
+//! A fixed plan: a competitor of the governor, which never switches.
 //!
-//! It is a plan of a session, priced part by part on the phone that a session runs on, without the session's calls. A test
-//! holds it to a session that keeps this plan.
+//! It is a plan of a session, whose parts are simulated on the phone without the session's calls. A
+//! test compares it with a session that keeps this plan.
 //!
-//! Invariant: parts start when all that they read is there and their unit is free, in the plan's order.
+//! Invariant: a part starts when its inputs are ready and its unit is free, in the plan's order.
 
 use anyhow::{Context, Result};
 use polychip::ReadyPlan;
@@ -28,16 +28,16 @@ pub struct Fixed {
     pub frame_ms: f64,
     /// Predicted energy of a frame, in millijoules.
     pub frame_mj: f64,
-    /// By unit, the level that it asks for.
+    /// The requested level of each unit.
     pub(crate) levels: [usize; MOST_UNITS],
     pub(crate) parts: Vec<Part>,
 }
 
 impl Fixed {
-    /// A session's plan for frames of so many inferences of a network.
+    /// A session's plan for frames with this number of inferences of a network.
     ///
     /// # Errors
-    /// A plan of another network, or for other devices.
+    /// The plan is for another network or for other devices.
     pub fn new(ready: &ReadyPlan, table: &Table, network: &Network, inferences: usize) -> Result<Self> {
         let planned = &ready.planned;
         let (plan, graph) = (planned.plan(), planned.graph());
@@ -85,7 +85,7 @@ impl Fixed {
         })
     }
 
-    /// Runs it alone on a phone, for so long.
+    /// Runs it alone on a phone, until this time.
     #[must_use]
     pub fn run(&self, phone: &Emulated, until_ns: u64) -> Outcome {
         phone.begin(0);

@@ -1,13 +1,19 @@
 //! An emulated SoC of the phone class: CPU clusters, a GPU and an NPU on one package, on virtual time.
 //!
-//! A [`table`] describes units, board and throttling, with the origin of each figure. [`chip`] is the physics: levels
-//! of clock and voltage, power, heat, the SoC's own throttling. [`emulated`] puts it into a [`scenario`]'s surroundings,
-//! [`plugin`] shows it as devices and [`tree`] as the files of sensors. [`live`] is an app with a governed session on that,
-//! frame by frame; [`fixed`] are the session's plans run by themselves. Everything it says is emulated.
+//! - [`table`] describes units, board and throttling, with the origin of each figure.
+//! - [`chip`] is the physics: levels of clock and voltage, power, heat, the SoC's own throttling.
+//! - [`emulated`] places the chip in the surroundings of a [`scenario`].
+//! - [`plugin`] offers its units as devices, and [`tree`] its sensors as files.
+//! - [`live`] is an app with a governed session, frame by frame.
+//! - [`fixed`] runs a plan of the session without a governor.
+//!
+//! All figures are emulated.
 //!
 //! Invariants:
-//! 1. Virtual time: no clock is read, and the same table, seed and options give the same figures.
-//! 2. What decides is the session that apps use, which sees what fences, errors and sensors say, never the chip.
+//! 1. Time is virtual: no clock is read, and the same table, seed and options give the same
+//!    figures.
+//! 2. The session is the one that apps use. It sees only fences, errors and sensors, never the
+//!    chip.
 //!
 //! Not here: plans, sensors' reading, the governor (`scheduler`).
 //! Start reading at [`table`], then [`chip`], [`emulated`], [`live`].

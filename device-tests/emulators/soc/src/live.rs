@@ -1,11 +1,12 @@
 //! A governed session on an emulated phone: frames of an app for some minutes of virtual time.
 //!
-//! The session is the one that apps use. This is the app: it submits a frame each period, where the session takes it and
-//! the last one is done. On virtual time it also calls what the session's own thread calls on real time: the look at the
-//! sensors, and the governor after a late run.
+//! The session is the one that apps use; this is the app. In each period it submits a frame, if the
+//! session accepts it and the last frame is done. A session on real time has a thread that reads
+//! the sensors, and calls the governor after a late run. On virtual time, the app makes these
+//! calls.
 //!
-//! Invariants: a session sees what sensors, fences and errors say, never the phone; the same setting and scenario give the
-//! same run.
+//! Invariants: the session sees only sensors, fences and errors, never the phone; the same setting
+//! and scenario give the same run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,40 +28,41 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Longer than any frame.
 const LONG: Duration = Duration::from_secs(600);
 
-/// What the app and the battery say.
+/// State of the app and the battery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stance {
-    /// In front of a person, on battery.
+    /// In the foreground, on battery.
     Battery,
-    /// In front of a person, on the mains.
+    /// In the foreground, on mains power.
     Plugged,
-    /// Not in front of a person, on the mains.
+    /// In the background, on mains power.
     Background,
-    /// In front of a person, battery nearly empty.
+    /// In the foreground, with the battery nearly empty.
     Low,
 }
 
-/// How a session is run.
+/// Options of a session.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// What the app and the battery say.
+    /// State of the app and the battery.
     pub stance: Stance,
-    /// What sensors show.
+    /// The sensors that can be read.
     pub shown: Shown,
-    /// The session knows the deadline of frames, and so which are late.
+    /// Whether the session knows the deadline of frames.
     pub deadline: bool,
-    /// Another limit of the surface than the table's, in thousandths of a degree.
+    /// Limit of the surface in place of the table's, in thousandths of a degree.
     pub surface_limit: Option<i64>,
     /// The session can set the units' clocks.
     pub points: bool,
     /// Sensors are read from files on disk, not in this program.
     pub on_disk: bool,
-    /// No governor: the session keeps this one of the plans that a governed one has ready.
+    /// Without a governor: the index of the plan that the session keeps, among those of a governed
+    /// session.
     pub keep: Option<usize>,
 }
 
 impl Options {
-    /// All that a session can be told, at a stance.
+    /// All information for the session, in this state.
     #[must_use]
     pub fn at(stance: Stance) -> Self {
         Self {
@@ -101,10 +103,10 @@ pub struct Live {
 }
 
 impl Live {
-    /// Plans, and makes everything ready.
+    /// Makes the plans and the session.
     ///
     /// # Errors
-    /// A session that cannot be made.
+    /// The session cannot be created.
     pub fn new(setting: &Setting, scenario: &Scenario, options: &Options) -> Result<Self> {
         let phone = setting.phone(scenario, options.shown);
         let phone = Arc::new(if options.points {
@@ -193,10 +195,10 @@ impl Live {
         &self.session
     }
 
-    /// Runs for so long.
+    /// Runs until this time.
     ///
     /// # Errors
-    /// The tree of sensors cannot be written.
+    /// The sensor files cannot be written.
     pub fn run(&mut self, until_ns: u64) -> Result<Outcome> {
         let mut out = Outcome::of(until_ns);
         let begun = self.clock.now_ns();
@@ -263,7 +265,7 @@ impl Live {
         Ok(out)
     }
 
-    /// What the session's own thread does on real time.
+    /// Does the work of the session's own thread.
     fn look(&mut self, now_ns: u64) -> Result<()> {
         self.phone.state().pass(now_ns);
         if let Some((tree, folder)) = &self.disk {

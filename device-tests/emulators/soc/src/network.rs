@@ -1,6 +1,7 @@
-//! The model that a frame runs: a graph of PlacementBench's corpus, with the work that each node asks of a unit.
+//! The model of a frame: a graph of PlacementBench's corpus, with the work of each node.
 //!
-//! Invariant: a node's price is the table's, made of its multiply-adds, its other operations and its bytes.
+//! Invariant: the cost of a node follows from its multiply-adds, other operations and bytes, by the
+//! table.
 
 use anyhow::{Context, Result};
 use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
@@ -15,7 +16,7 @@ const YOLO: &str = include_str!("../../../../partitioner/benches/corpus/yolov8n.
 /// MobileNetV2, likewise.
 const MOBILENET: &str = include_str!("../../../../partitioner/benches/corpus/mobilenet_v2.json");
 
-/// What a node asks of a unit.
+/// Work of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Work {
     /// Multiply-adds of convolutions and matrix products.
@@ -42,7 +43,7 @@ pub struct Network {
 pub struct Times {
     /// Scales with the clock.
     pub compute_ns: f64,
-    /// Scales with what memory others leave.
+    /// Scales with the share of memory that others leave.
     pub memory_ns: f64,
     /// Bytes to and from memory.
     pub bytes: f64,

@@ -1,20 +1,21 @@
-//! What a run of some minutes came to: frames in time and late, switches, limits, joules.
+//! Outcome of a run of some minutes: frames in time and late, switches, limits, energy.
 //!
-//! A frame starts at each period unless the one before is still running: then it is dropped. It is in time where its
-//! outputs are there within one period.
+//! A frame starts in each period. If the previous one is still running, the frame is dropped. It is
+//! in time if its outputs are ready within one period.
 //!
-//! Invariant: counts are of frames from [`SUSTAINED_FROM_NS`] on, where not said otherwise.
+//! Invariant: counts cover frames from [`SUSTAINED_FROM_NS`] on, unless their comment states
+//! otherwise.
 
 use crate::emulated::{PERIOD_NS, Seen};
 
-/// What counts as sustained: all after this.
+/// Start of the sustained phase.
 pub const SUSTAINED_FROM_NS: u64 = 10 * 60 * 1_000_000_000;
 /// A late frame within this time of a switch is the switch's: 30 frames.
 pub(crate) const AFTER_SWITCH_NS: u64 = 30 * PERIOD_NS;
-/// What was possible is looked at in one of so many frames.
+/// The possible outcome is computed for one in this number of frames.
 pub(crate) const SAMPLED: u64 = 30;
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// In time.
@@ -48,9 +49,9 @@ pub struct Outcome {
     pub possible: u64,
     /// Those of them from [`SUSTAINED_FROM_NS`] on.
     pub possible_sustained: u64,
-    /// What the least of those candidates would have spent on these frames, in joules.
+    /// Energy that the most frugal of those candidates would have used for these frames, in joules.
     pub least_joules: f64,
-    /// What was spent on frames that were in time, in joules.
+    /// Energy used for frames in time, in joules.
     pub joules_in_time: f64,
     /// Losses of a unit that the session saw.
     pub losses: u64,
@@ -58,14 +59,14 @@ pub struct Outcome {
     pub on_lost: u64,
 }
 
-/// A switch, and what came of it.
+/// A switch, and its consequences.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// When, from the start of the run on.
     pub time_ns: u64,
     /// The plan from then on.
     pub to: String,
-    /// Why, in the session's words.
+    /// The reason, as the session reports it.
     pub words: String,
     /// The late frames that count as its own (see [`Outcome::late_after_switch`]).
     pub late: u64,
@@ -74,7 +75,7 @@ pub struct Change {
 }
 
 impl Outcome {
-    /// Of a run of so long, before its first frame.
+    /// The outcome of a run of this length, before its first frame.
     #[must_use]
     pub fn of(until_ns: u64) -> Self {
         let all = until_ns / PERIOD_NS;

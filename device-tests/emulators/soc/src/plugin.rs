@@ -1,11 +1,14 @@
-//! An emulated phone behind real devices: a plugin whose devices are the units of its chip, so that sessions run on it.
+//! A plugin whose devices are the units of an emulated phone, so that sessions can run on it.
 //!
-//! Devices are those of the null plugin, on the host's clock. Configuration `table` holds a table's text (left out: the
-//! shipped one), `air_mc` the air's temperature (left out: 25 degrees): then answers are right and there are no other users.
-//! Configuration `phone` names one that was lent ([`lend`]), in whose scenario nothing is computed: time, heat and energy
-//! only.
+//! The devices are those of the null plugin, on the host's clock.
 //!
-//! Invariant: runs of all units are priced by one chip, so they share heat and memory.
+//! - By default they compute correct outputs, and there are no other users. The setting `table`
+//!   holds a table's text (default: the shipped one), `air_mc` the temperature of the air (default:
+//!   25 degrees).
+//! - The setting `phone` names a phone that was lent ([`lend`]). In its scenario there are only
+//!   times, heat and energies; nothing is computed.
+//!
+//! Invariant: one chip determines the costs of runs on all units, so they share heat and memory.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +34,7 @@ static LENT: Mutex<BTreeMap<String, Arc<Emulated>>> = Mutex::new(BTreeMap::new()
 pub struct Lent(String);
 
 impl Lent {
-    /// What configuration `phone` is to be.
+    /// Value for the setting `phone`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0

@@ -1,10 +1,11 @@
-//! What happens around an app in 30 minutes: other apps' bursts, the air, the charger, sensors that lie, devices lost.
+//! Surroundings of an app for 30 minutes: bursts of other apps, the air, the charger, faulty
+//! sensors, lost devices.
 //!
-//! Time is cut into phases. In each, others keep the NPU, the GPU, both or none of them busy; which phase comes when
-//! and how long it lasts is drawn, so that over a run each of them is busy with
-//! others' work for about a third of the time, and neither is favoured.
+//! Time is divided into phases. In each, other apps keep the NPU, the GPU, both or neither busy.
+//! The order and length of phases is random; over a run, other apps use each of the two for about a
+//! third of the time.
 //!
-//! Invariants: the same seed gives the same scenario; phases follow each other without a gap.
+//! Invariants: the same seed gives the same scenario; there are no gaps between phases.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -13,7 +14,8 @@ use crate::table::{MOST_UNITS, Table};
 
 /// Length of a run.
 pub const RUN_NS: u64 = 30 * 60 * 1_000_000_000;
-/// Power of others' work against that of a unit that is busy with ours: they wait for memory, too.
+/// Power of other apps' work, relative to that of a unit that is busy with ours. They also wait for
+/// memory.
 pub const OTHERS_POWER: f64 = 0.5;
 
 /// Losses of a run with losses.
@@ -21,7 +23,7 @@ pub const LOSSES: usize = 10;
 /// How long a session waits for a unit that hangs.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Some time in which nothing changes.
+/// A time in which nothing changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Phase {
     /// When it starts.
@@ -36,18 +38,18 @@ pub struct Phase {
     pub charging: bool,
 }
 
-/// What a sensor does wrong.
+/// Fault of a sensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
     /// It reports the same as when the fault began.
     Stuck,
     /// It reports nothing.
     Missing,
-    /// It reports what no chip survives.
+    /// It reports a temperature that no chip survives.
     Absurd,
     /// It reports the value of two seconds ago.
     Late,
-    /// It is off by so many thousandths of a degree, up and down in turn.
+    /// Its error alternates between plus and minus this many thousandths of a degree.
     Jumping(i64),
 }
 
@@ -58,11 +60,11 @@ pub struct Fault {
     pub start_ns: u64,
     /// Until when.
     pub end_ns: u64,
-    /// What it strikes: a unit, or the place after the last unit (package), or the one after that (surface).
+    /// Index of a unit; the next indices after the last unit mean the package and the surface.
     pub place: usize,
-    /// A lying sensor; none: the unit is lost.
+    /// The fault of a sensor; `None`: the unit is lost.
     pub lie: Option<Lie>,
-    /// A lost unit's frame ends with an error only after so long: it hangs.
+    /// Time for which a lost unit hangs before its frame ends with an error.
     pub silent_ns: u64,
 }
 
@@ -151,7 +153,7 @@ impl Scenario {
         Self { phases, faults }
     }
 
-    /// No other users, in air of so many degrees.
+    /// No other users, and an air temperature in degrees.
     #[must_use]
     pub fn quiet(air: f64) -> Self {
         Self {

@@ -1,11 +1,12 @@
 //! The figures: a governed session against every plan that it keeps ready, run by itself, on the same scenarios.
 //!
-//! *Sustained throughput* is the number of frames in time (outputs there within one period of 33.3 ms) per second over
-//! the last 20 of 30 minutes. A *competitor* is a plan of the session's portfolio that runs alone, under the SoC's own
-//! throttling. The *best static plan* is the best of them in that very run, known only afterwards. What is *possible* is a
-//! frame that some candidate would have had in time just then, as hot as the chip was in the governed run: what a choice
-//! that knows everything and switches for nothing would reach there. The *ablation* leaves out one fact that a session is
-//! given.
+//! - *Sustained throughput* is the number of frames in time (outputs ready within one period of
+//!   33.3 ms) per second over the last 20 of 30 minutes.
+//! - A *competitor* is a plan of the session that runs alone, under the SoC's own throttling.
+//! - The *best static plan* is the best competitor in the same run, which is known only afterwards.
+//! - A frame is *possible* if some plan would have had it in time, at the temperatures of the
+//!   governed run. An omniscient choice with free switches would reach this bound.
+//! - The *ablation* leaves out one fact that a session receives.
 //!
 //! Invariant: the same table and seeds give the same figures.
 
@@ -29,7 +30,7 @@ fn possible(outcome: &Outcome) -> f64 {
     outcome.possible_sustained as f64 / (outcome.frames as f64 * PERIOD_NS as f64 / 1e9)
 }
 
-/// The gain that is asked for.
+/// The required gain.
 const GAIN: f64 = 1.3;
 
 /// Percentiles of a figure over seeds.
@@ -37,11 +38,11 @@ const GAIN: f64 = 1.3;
 pub struct Spread {
     /// Least.
     pub least: f64,
-    /// A twentieth is below.
+    /// 5th percentile.
     pub p5: f64,
-    /// Half is below.
+    /// Median.
     pub p50: f64,
-    /// A twentieth is above.
+    /// 95th percentile.
     pub p95: f64,
     /// Greatest.
     pub greatest: f64,
@@ -99,7 +100,7 @@ pub struct Figures {
     pub in_time_per_s: Spread,
     /// Frames completed per second, governed, late ones too.
     pub completed_per_s: Spread,
-    /// Governed against the best static plan of each very run.
+    /// Governed throughput relative to the best static plan of the same run.
     pub gain: Spread,
     /// The same in frames completed, in time or not, against the static plan that completes most.
     pub gain_completed: Spread,
@@ -131,7 +132,8 @@ pub struct Figures {
     pub competitors: Vec<Competitor>,
 }
 
-/// Something of each seed, in their order, on as many threads as the machine has.
+/// Calls `one` for each seed, on all threads of the machine, and returns the results in the order
+/// of seeds.
 fn in_threads<T: Send>(first: u64, count: u64, one: impl Fn(u64) -> Result<T> + Sync) -> Result<Vec<T>> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let share = count.div_ceil(threads).max(1);
@@ -269,7 +271,7 @@ pub struct Saving {
     pub in_time_mj: Spread,
     /// The least that a candidate in time would have spent at each moment, per inference, as hot as the chip was.
     pub least_mj: Spread,
-    /// What that would have saved.
+    /// Share that this would have saved.
     pub saved_bound: Spread,
 }
 
@@ -337,7 +339,7 @@ pub fn savings(
         .collect()
 }
 
-/// What a governor does where units are lost and come back.
+/// Results of a governor when units are lost and return.
 #[derive(Debug, Clone, Serialize)]
 pub struct Losses {
     /// Everything here is.
@@ -382,7 +384,7 @@ pub fn losses(setting: &Setting, first: u64, count: u64) -> Result<Losses> {
     })
 }
 
-/// Results of a session that is given less.
+/// Results of sessions that receive less information.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ablation {
     /// Everything here is.
@@ -391,18 +393,18 @@ pub struct Ablation {
     pub table: String,
     /// Runs.
     pub seeds: u64,
-    /// What is left out, and what comes of it.
+    /// The omitted facts, with their results.
     pub rows: Vec<AblationRow>,
 }
 
-/// One thing left out.
+/// The results without one fact.
 #[derive(Debug, Clone, Serialize)]
 pub struct AblationRow {
     /// What.
     pub without: &'static str,
     /// Frames in time per second.
     pub in_time_per_s: Spread,
-    /// Against the best static plan of each very run.
+    /// Throughput relative to the best static plan of the same run.
     pub gain: Spread,
     /// Highest temperature above its limit, in kelvin.
     pub above_limit_k: Spread,

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::Deserialize;
 
-/// Most units of a table: the physics is made for so many and two more places.
+/// Largest number of units of a table. The physics has this many places, and two more.
 pub const MOST_UNITS: usize = 6;
 
 /// The shipped table.
@@ -21,7 +21,7 @@ pub const SEEDS: &str = include_str!("../tables/seeds.toml");
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Name for people.
+    /// Display name.
     pub name: String,
     /// What it is.
     pub about: String,
@@ -58,9 +58,9 @@ pub struct Board {
     pub base_mw: f64,
     /// Heat of charging.
     pub charge_mw: f64,
-    /// The policy's limit of the surface, which a static plan knows nothing of.
+    /// The policy's limit of the surface, which a static plan ignores.
     pub skin_limit_mc: f64,
-    /// What the first run of a plan takes longer.
+    /// Additional time of the first run of a plan.
     pub switch_ns: u64,
     /// Where the figures come from.
     pub source: String,
@@ -72,13 +72,13 @@ pub struct Board {
 pub struct Throttle {
     /// Time between two looks at a unit.
     pub unit_poll_ms: u64,
-    /// A unit gets a level back so far below its trip point.
+    /// A unit gets a level back when it is this far below its trip point.
     pub unit_hysteresis_mc: f64,
-    /// From here on every unit loses a level.
+    /// Temperature from which every unit loses a level.
     pub skin_trip_mc: f64,
-    /// And another one every so much above it.
+    /// Every unit loses another level for each multiple of this above it.
     pub skin_step_mc: f64,
-    /// Levels come back so far below it.
+    /// Levels return when the surface is this far below it.
     pub skin_hysteresis_mc: f64,
     /// Time between two looks at the surface.
     pub skin_poll_ms: u64,
@@ -92,7 +92,7 @@ pub struct Throttle {
 pub struct Memory {
     /// Energy of a byte, spent in the package.
     pub pj_per_byte: f64,
-    /// Traffic of a node against the bytes of its tensors.
+    /// Memory traffic of a node, relative to the bytes of its tensors.
     pub traffic_permille: f64,
     /// Where the figures come from.
     pub source: String,
@@ -102,7 +102,7 @@ pub struct Memory {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unit {
-    /// Name for people.
+    /// Display name.
     pub name: String,
     /// `cpu`, `gpu` or `npu`.
     pub kind: String,
@@ -134,7 +134,7 @@ pub struct Unit {
     pub ps_per_byte: f64,
     /// Ops that it does not run.
     pub refused_ops: Vec<String>,
-    /// Whether an app can read how busy others keep it.
+    /// Whether an app can read the load by other users.
     pub load_is_read: bool,
     /// Where the figures come from.
     pub source: String,
@@ -164,11 +164,11 @@ pub struct Fit {
     pub name: String,
     /// The unit that ran.
     pub unit: String,
-    /// Its power against the table's.
+    /// Its power, relative to the table's.
     pub power_permille: f64,
     /// Time of a frame at the start.
     pub first_ms: f64,
-    /// Between these it must end.
+    /// Range of the time of a frame at the end.
     pub last_ms: [f64; 2],
     /// Where the figures come from, and what was fitted.
     pub source: String,
@@ -184,7 +184,7 @@ pub struct Seeds {
     pub count: u64,
     /// Seeds of the drawn tables.
     pub tables: Vec<u64>,
-    /// How far their figures lie from the shipped table's.
+    /// Largest deviation of their figures from the shipped table's, in thousandths.
     pub spread_permille: u64,
     /// The network of a frame.
     pub network: String,
@@ -246,7 +246,8 @@ impl Table {
         self.units.iter().position(|unit| unit.name == name)
     }
 
-    /// A table whose times, powers and thermal figures each lie within so many thousandths of this one's.
+    /// A table whose times, powers and thermal figures each deviate from this one's by at most this
+    /// many thousandths.
     #[must_use]
     pub fn drawn(&self, seed: u64, spread_permille: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);

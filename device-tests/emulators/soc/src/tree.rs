@@ -1,10 +1,14 @@
 //! The sensors of an emulated phone as files, in the places and units in which Linux shows them on one.
 //!
-//! Thermal zones of the units (`cpuss`, `gpuss` and the like on a phone; here the table's names), of the board beside the
-//! package and of the case; the clocks that CPUs (`cpufreq`) and other units (`devfreq`) are allowed; the battery. What a
-//! phone's files do not say is not here: others' load of a GPU or NPU, watts of a unit.
+//! - thermal zones of the units (a phone has `cpuss`, `gpuss` and so on; here they have the table's
+//!   names), of the board beside the package, and of the case
+//! - the allowed clocks of CPUs (`cpufreq`) and other units (`devfreq`)
+//! - the battery
 //!
-//! Invariant: a file holds what its sensor says at the end of the chip's last step.
+//! As on a phone, there are no files for the load of a GPU or NPU by other apps, nor for the power
+//! of a unit.
+//!
+//! Invariant: a file holds the reading of its sensor at the end of the chip's last step.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +20,7 @@ use polychip::telemetry::{Rules, SensorFiles, Sensors, Subject};
 use crate::emulated::Emulated;
 use crate::network::name;
 
-/// Tells the scheduler which zone and clock is whose.
+/// Maps thermal zones and clocks to units, for the scheduler.
 fn rules(phone: &Emulated) -> Rules {
     let units = phone.table.units.iter().enumerate();
     units.fold(Rules::default(), |rules, (index, unit)| {
@@ -28,7 +32,7 @@ fn rules(phone: &Emulated) -> Rules {
     })
 }
 
-/// What the battery says.
+/// State of the battery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Battery {
     /// Charge in hundredths.
@@ -37,7 +41,7 @@ pub struct Battery {
     pub charging: bool,
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, Clone)]
 enum Content {
     Text(String),
@@ -56,7 +60,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// What a phone shows.
+    /// The files of a phone.
     #[must_use]
     pub fn new(phone: Arc<Emulated>, battery: Battery) -> Self {
         let mut tree = Self {
@@ -138,7 +142,8 @@ impl Tree {
         Sensors::at(root, &rules(&self.phone))
     }
 
-    /// Writes all files into a folder, as they are now; what cannot be read is not there.
+    /// Writes all files in their current state into a folder. Sensors that cannot be read have no
+    /// file.
     ///
     /// # Errors
     /// The folder cannot be written.
