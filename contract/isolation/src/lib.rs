@@ -9,7 +9,7 @@
 //! 1. The death, a hang or a malformed record of the plugin's process ends every open call and run
 //!    as `DEVICE_LOST`, never this process.
 //! 2. Every record of the other process is copied, then decoded with its lengths checked, then
-//!    compared with what was asked. No index, size or address of it is used unchecked.
+//!    compared with the request. No index, size or address in it is used unchecked.
 //! 3. Memory that both processes map is sealed against shrinking, so that neither can end the other
 //!    by truncating it.
 //! 4. Copies between the plugin's own memory and shared memory are counted as copied bytes of the

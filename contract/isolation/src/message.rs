@@ -15,7 +15,7 @@ pub(crate) const VERSION: u32 = 1;
 
 /// A record that one process receives from the other.
 pub(crate) trait Received: DeserializeOwned {
-    /// Largest accepted record, in bytes: what an honest sender may need.
+    /// Largest accepted record, in bytes: the most that a correct sender may need.
     const MOST_BYTES: u64;
 }
 
@@ -422,7 +422,7 @@ pub(crate) enum Served {
     Failed(u32),
 }
 
-/// Appends a record to `buffer`. Allocates only where the buffer is too small.
+/// Appends a record to `buffer`. Allocates only if the buffer is too small.
 pub(crate) fn encode<T: Serialize>(record: &T, buffer: &mut Vec<u8>) -> Result<()> {
     let taken = std::mem::take(buffer);
     *buffer = postcard::to_extend(record, taken).map_err(|error| {

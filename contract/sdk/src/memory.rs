@@ -81,7 +81,7 @@ enum Hold {
     Owned(#[allow(dead_code, reason = "held for its drop")] AlignedBytes),
     /// Owned by the host.
     Host,
-    /// A mapping of a file, with the file where it is ours.
+    /// A mapping of a file, with the file if the buffer owns it.
     #[cfg(unix)]
     Mapped {
         #[allow(dead_code, reason = "held for its drop")]
@@ -95,10 +95,10 @@ enum Hold {
         map: memmap2::MmapRaw,
         fd: std::os::fd::OwnedFd,
         offset: u64,
-        /// What the open access does; 0 where none is open.
+        /// Flags of the open access; 0 if none is open.
         open: std::sync::atomic::AtomicU64,
     },
-    /// A hardware buffer, and where it starts there.
+    /// A hardware buffer, and the offset of the memory in it.
     #[cfg(target_os = "android")]
     Hardware {
         buffer: crate::hardware_buffer::HardwareBuffer,

@@ -94,7 +94,7 @@ impl<T> Clone for Rows<'_, T> {
 impl<T> Copy for Rows<'_, T> {}
 
 impl<'a, T: Fields + abi::Sized> Rows<'a, T> {
-    /// Checks what can be checked of an array without reading it.
+    /// Checks address, count and stride of an array, without reading it.
     pub(crate) fn new(first: *const T, count: u64, stride: u64) -> Result<Self> {
         let bad = |what: &str| {
             Error::bad_argument(format!(

@@ -107,7 +107,7 @@ impl ProxyBuffer {
         Ok(buffer)
     }
 
-    /// The buffer's number in the process, where it is made if it is not there yet.
+    /// The buffer's number in the process. Makes the buffer there if it does not exist yet.
     pub(super) fn place_in(&self, process: &Arc<Process>) -> Result<u64> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let is_again = place.is_some();

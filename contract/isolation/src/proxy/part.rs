@@ -38,7 +38,7 @@ impl ProxyBlob {
         }
     }
 
-    /// What to load, and the file of its bytes where it is no blob of the process.
+    /// The source to load. If it is not a blob of the process, also the file with its bytes.
     pub(super) fn source(
         process: &Arc<Process>,
         from: &LoadedFrom<ProxyBlob>,

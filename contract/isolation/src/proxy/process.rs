@@ -86,7 +86,8 @@ pub(crate) struct Process {
     verdict: Mutex<Option<String>>,
     /// Readable once there is a verdict.
     judged: OwnedFd,
-    /// Set where the process is ended for a reset that the plugin does not offer, which is no death.
+    /// Whether this side ends the process in place of a reset that the plugin does not offer. Such
+    /// an end does not count as a death.
     is_reset: AtomicBool,
     /// Set while the instance is being destroyed, so that the end is no death.
     closing: AtomicBool,
@@ -302,7 +303,7 @@ impl Process {
         Error::new(ErrorKind::DeviceLost, words)
     }
 
-    /// Ends the process because of what it sent, and returns the error for the caller.
+    /// Ends the process because it sent a wrong message, and returns the error for the caller.
     pub(super) fn lied(&self, words: impl std::fmt::Display) -> Error {
         self.end(format!(
             "the plugin's process was ended because it broke the protocol: {words}"

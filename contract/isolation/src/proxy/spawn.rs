@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. The child gets three descriptors only: its end of the control socket as standard input, and a
 //!    pipe as standard output and error.
-//! 2. A child that is not waited for is killed, and reaped even where it takes long to end.
+//! 2. A child that is dropped without a wait is killed, and is reaped however long it takes to end.
 //! 3. The child is in a process group of its own: signals of the terminal are for the app.
 
 use std::os::fd::OwnedFd;
@@ -42,8 +42,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Reads what has been printed, up to twice what a pipe holds; does not wait. A child that prints without end
-    /// does not hold up its caller.
+    /// Reads the printed output, at most twice the capacity of a pipe, without waiting. A child
+    /// that prints without end therefore does not block the caller.
     pub(super) fn read(&mut self) {
         let mut block = [0; 4096];
         for _ in 0..32 {
@@ -193,7 +193,8 @@ impl Spawned {
         }
     }
 
-    /// Waits for the greeting, and reads meanwhile what the child prints: a full pipe would stop it.
+    /// Waits for the greeting. Meanwhile reads the child's output, because a full pipe would block
+    /// the child.
     fn await_greeting(&mut self, limit: Duration) -> std::result::Result<(), Broken> {
         let begun = Instant::now();
         loop {

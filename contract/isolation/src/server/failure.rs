@@ -4,7 +4,7 @@ use polychip_abi as abi;
 
 use crate::message::FailureRecord;
 
-/// The failure of a request that names nothing that exists.
+/// The failure of a request that names an unknown object.
 pub(super) fn unknown(what: &str, number: u64) -> FailureRecord {
     failure(
         abi::POLYCHIP_STATUS_BAD_ARGUMENT,

@@ -110,7 +110,7 @@ pub(super) struct Device {
     pub(super) import_alignment: u32,
 }
 
-/// A loaded part with what it may point to.
+/// A loaded part, with the memory that it may point to.
 pub(super) struct Executable {
     pub(super) raw: Handle<abi::polychip_executable>,
     pub(super) destroy: Option<unsafe extern "C" fn(*mut abi::polychip_executable)>,

@@ -46,7 +46,7 @@ pub fn restrict() -> Result<(), String> {
     Ok(())
 }
 
-/// Closes what the app did not mark as closed on `exec`.
+/// Closes all descriptors that the app did not mark as closed on `exec`.
 fn close_inherited() {
     // SAFETY: the call takes three numbers; this process has opened nothing itself yet.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, FIRST, u32::MAX, 0) };

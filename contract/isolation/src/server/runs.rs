@@ -118,7 +118,7 @@ impl Server {
         }
     }
 
-    /// Waits for a run, and tells its end where it has ended.
+    /// Waits for a run, and reports its end if it has ended.
     pub(super) fn wait(&self, fence: &Fence, timeout_ns: u64) -> Result<()> {
         let call = self.table.fence_wait.expect(CHECKED);
         // SAFETY: a live fence.

@@ -1,5 +1,5 @@
-//! Tests of the graph views: what a graph says comes back, builds of other sizes are read, and broken
-//! graphs are refused without reading what is not there.
+//! Tests of the graph views: a view returns the content of its graph, structs of other sizes are
+//! read, and broken graphs are refused without reads out of bounds.
 
 use proptest::prelude::*;
 

@@ -213,7 +213,7 @@ impl<'a> Writer<'a, '_> {
             .map_or(name.to_owned(), |_| format!("{name}.q"))
     }
 
-    /// The name of a tensor's stored elements; writes the constant where it is one.
+    /// The name of a tensor's stored elements. Writes the tensor if it is a constant.
     fn stored(&mut self, wire: &mut Wire, scope: &mut Scope<'_, 'a>, tensor: u32) -> Result<String> {
         let name = scope.name(tensor);
         let view = scope.graph.tensor(tensor);
@@ -230,7 +230,7 @@ impl<'a> Writer<'a, '_> {
         Ok(name)
     }
 
-    /// The name of a tensor's real values: dequantised where it has an encoding.
+    /// The name of a tensor's real values, which are dequantised if it has an encoding.
     fn real(&mut self, wire: &mut Wire, scope: &mut Scope<'_, 'a>, tensor: u32) -> Result<String> {
         let stored = self.stored(wire, scope, tensor)?;
         let view = scope.graph.tensor(tensor);
@@ -326,7 +326,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    /// Quantises `NAME.exact` to `NAME` where the tensor has an encoding.
+    /// Quantises `NAME.exact` to `NAME` if the tensor has an encoding.
     fn quantised(&mut self, wire: &mut Wire, scope: &mut Scope<'_, 'a>, tensor: u32) -> Result<()> {
         let view = scope.graph.tensor(tensor);
         let Some(encoding) = view.encoding() else {
@@ -548,7 +548,8 @@ fn defaults(node: &NodeView<'_>) -> Vec<(Attr, AttrValue)> {
         .collect()
 }
 
-/// An input or output with its type; one that is no tensor is refused where the type is `needed`.
+/// Writes an input or output with its type. If the type is `needed`, refuses one that is not a
+/// tensor.
 fn value(
     wire: &mut Wire,
     at: u32,
