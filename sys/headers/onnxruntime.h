@@ -4,8 +4,7 @@
  *
  * Layouts are those of release 1.23 on 64-bit machines; later releases only append to a table. A table
  * of a version contains every function of that version. A function that returns an `OrtStatus` returns
- * null on success; otherwise the caller releases the status. Gaps stand in place of the entries that we
- * do not call.
+ * null on success; otherwise the caller releases the status. The entries that we do not call are gaps.
  */
 #ifndef POLYCHIP_SYS_ONNXRUNTIME_H
 #define POLYCHIP_SYS_ONNXRUNTIME_H

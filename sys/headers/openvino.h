@@ -143,7 +143,7 @@ ov_status_e ov_core_get_property(const ov_core_t *core, const char *device_name,
 /* weights may be null; they are not read for ONNX models */
 ov_status_e ov_core_read_model_from_memory_buffer(const ov_core_t *core, const char *model_str, const size_t str_len,
                                                   const ov_tensor_t *weights, ov_model_t **model);
-/* property_args_size is the number of the following arguments: alternating keys and values, all char pointers */
+/* property_args_size is the number of the following arguments: a key before each value, all char pointers */
 ov_status_e ov_core_compile_model(const ov_core_t *core, const ov_model_t *model, const char *device_name,
                                   const size_t property_args_size, ov_compiled_model_t **compiled_model, ...);
 ov_status_e ov_core_import_model(const ov_core_t *core, const char *content, const size_t content_size,
