@@ -640,7 +640,7 @@ pub extern "C" fn aclmdlDestroyDataset(dataset: *const acl::aclmdlDataset) -> c_
     })
 }
 
-/// Addresses of a list of memory, where it is what a side of the model needs.
+/// Addresses of a memory list, if it fits the inputs or outputs of the model.
 fn bound(
     world: &mut World,
     dataset: *const acl::aclmdlDataset,

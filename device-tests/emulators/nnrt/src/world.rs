@@ -35,7 +35,7 @@ pub(crate) struct Compilation {
     pub(crate) built: Option<Arc<Built>>,
 }
 
-/// What was built.
+/// A built part.
 pub(crate) struct Built {
     pub(crate) model: Model,
     pub(crate) program: Program,

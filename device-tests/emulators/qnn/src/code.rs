@@ -17,7 +17,8 @@ impl Code {
     pub(crate) const ARGUMENT: Code = Code(1003);
     /// Also: a graph that cannot be finalized.
     pub(crate) const MEMORY: Code = Code(sys::POLYCHIP_QNN_ERROR_MEMORY as u64);
-    /// The subsystem restarted: what public clients check for after an execute. The number is uncertain.
+    /// The subsystem restarted. Public clients check for this code after an execute. The number is
+    /// uncertain.
     pub(crate) const RESTARTED: Code = Code(1007);
     /// Execute of a graph that was left out when its context was created.
     pub(crate) const GENERAL: Code = Code(sys::POLYCHIP_QNN_ERROR_GRAPH_NOT_ENABLED as u64);

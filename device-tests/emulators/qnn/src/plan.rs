@@ -340,7 +340,7 @@ fn compute(view: &View<'_>, written: &[Spec], half: bool) -> std::result::Result
     })
 }
 
-/// Every answer of a node that computes each element by itself, where there are at most 65,536.
+/// All results of an elementwise node with one input, if there are at most 65,536.
 fn table(view: &View<'_>, written: &[Spec], recipe: &Recipe, half: bool) -> Option<Compute> {
     let (x, y) = (view.input(0).ok()?, written.first()?);
     let (dtype, y_type) = (x.known_dtype()?, y.known_dtype()?);

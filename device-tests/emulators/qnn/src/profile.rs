@@ -71,7 +71,7 @@ impl Profile {
             .collect();
     }
 
-    /// What an execute took on this host, as cycles of a clock of 1 GHz.
+    /// Adds the time of an execute on this host, in cycles of a 1 GHz clock.
     pub(crate) fn executed(&self, took: Duration) {
         let cycles = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.replace([(
@@ -82,7 +82,7 @@ impl Profile {
         )]);
     }
 
-    /// What a finalize says: estimates on some SoCs.
+    /// Adds the events of a finalize: estimates, on some SoCs.
     pub(crate) fn finalized(&self, took: Duration, soc: Soc, (macs, bytes): (u64, u64)) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let mut events = vec![(FINALIZE_TIME, UNIT_MICROSECONDS, micros, c"QNN (finalize) time")];

@@ -1,4 +1,4 @@
-//! Between the bytes of QNN tensors and the oracle's tensors of real numbers.
+//! Conversion between the bytes of QNN tensors and tensors of the scalar reference (the *oracle*).
 //!
 //! Invariants:
 //! 1. `real = (q + offset) * scale`, computed in `f64`; back: divide, round half away from zero, clamp.
@@ -12,7 +12,7 @@ use polychip_emulator_qnn_format::{Dtype, Encoding, Linear, Tensor as Spec};
 use polychip_ops::DType;
 use polychip_reference::Tensor;
 
-/// Why bytes and a tensor's description do not fit.
+/// Reason why bytes do not fit a tensor's description.
 pub(crate) type Refused = String;
 
 const RAW: Linear = Linear {

@@ -146,10 +146,10 @@ impl Recipe {
         self
     }
 
-    /// The shapes of the outputs; `None` where values decide.
+    /// The shapes of the outputs; `None` if they depend on values.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The inputs do not fit the recipe.
     pub(crate) fn shapes(&self, inputs: &[Option<TensorType>]) -> Result<Vec<Option<Vec<usize>>>, String> {
         let constants: Vec<Inferred> = self
             .constants
@@ -197,7 +197,7 @@ impl Recipe {
     /// The values of the outputs.
     ///
     /// # Errors
-    /// What the oracle says.
+    /// The scalar reference fails.
     pub(crate) fn run(&self, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
         let constants = self
             .constants

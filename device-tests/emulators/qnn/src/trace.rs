@@ -123,7 +123,7 @@ fn tensor(tensor: &Tensor) -> Value {
     value
 }
 
-/// The values of a constant as they are stored, or their sum where there are many.
+/// The stored values of a constant, or their checksum if there are many.
 fn values(tensor: &Tensor) -> Value {
     let few = tensor.elements().is_some_and(|count| count <= MOST_VALUES);
     if few

@@ -19,12 +19,13 @@ use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::soc::{DEFAULT, Soc};
 
-/// Build id of the emulated library: the version whose facts it follows, and what it is.
+/// Build id of the emulated library: the version whose behaviour it reproduces, and a mark that it
+/// is emulated.
 pub(crate) const BUILD: &std::ffi::CStr = c"v2.51.0.polychip-emulator";
 
 /// A device.
 pub(crate) struct Device {
-    /// What it was created for.
+    /// The SoC that it was created for.
     pub(crate) soc: Soc,
     /// Whether its subsystem restarted: the device and its contexts are then invalid.
     pub(crate) lost: Arc<AtomicBool>,
@@ -43,7 +44,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// That its backend and device are there and its subsystem has not restarted.
+    /// Fails unless its backend and device exist and its subsystem has not restarted.
     pub(crate) fn usable(&self) -> Result<()> {
         if !self.alive.load(Ordering::Acquire) {
             return Err(Code::CONTEXT);
@@ -143,7 +144,7 @@ pub(crate) fn create_backend() -> usize {
     at
 }
 
-/// That there is such a backend.
+/// Fails if the backend does not exist.
 pub(crate) fn backend(at: usize) -> Result<()> {
     world().backends.get(&at).copied().ok_or(Code::BACKEND)
 }
@@ -177,7 +178,7 @@ pub(crate) fn create_device(soc: Soc) -> usize {
     at
 }
 
-/// That there is such a device and its subsystem has not restarted.
+/// Fails if the device does not exist or its subsystem has restarted.
 pub(crate) fn device(at: usize) -> Result<()> {
     let world = world();
     let device = world.devices.get(&at).ok_or(Code::DEVICE)?;
@@ -200,7 +201,7 @@ pub(crate) fn selected() -> Soc {
     world().selected.unwrap_or(DEFAULT)
 }
 
-/// A new context; without a device, for the default SoC. `soc` is what a binary was prepared for.
+/// Creates a context; without a device, for the default SoC. `soc` is the target of a binary.
 pub(crate) fn create_context(
     backend_at: usize,
     device_at: usize,

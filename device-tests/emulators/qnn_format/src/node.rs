@@ -46,7 +46,7 @@ impl Scalar {
 pub enum Param {
     /// A single value.
     Scalar(Scalar),
-    /// A static tensor, with its values where the client gave them.
+    /// A static tensor, with its values if the client set them.
     Tensor(Tensor),
 }
 
@@ -76,7 +76,7 @@ pub struct Graph {
     pub tensors: Vec<Tensor>,
     /// Nodes in the order in which they were added.
     pub nodes: Vec<Node>,
-    /// Floats are computed with 16 bits where the SoC would take 32.
+    /// Floats are computed in 16 bits, even on a SoC that has 32.
     pub half: bool,
 }
 

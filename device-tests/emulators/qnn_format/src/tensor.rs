@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{Dtype, Encoding};
 
-/// What a tensor is to its graph, by its code in the C API.
+/// Role of a tensor in its graph, by its code in the C API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Kind {
@@ -60,7 +60,7 @@ pub struct Tensor {
     pub id: u32,
     /// The client's name.
     pub name: String,
-    /// What it is to its graph.
+    /// Its role in the graph.
     pub kind: Kind,
     /// The memory layout's code; only kept.
     pub format: u32,

@@ -28,7 +28,7 @@ pub(crate) fn alive() -> u64 {
     memories().all.len() as u64
 }
 
-/// Ends memory of a context; false where the context has no such memory.
+/// Frees memory of a context; false if the context has no such memory.
 pub(crate) fn end(context: u64, memory: usize) -> bool {
     let mut memories = memories();
     let Memories { all, views } = &mut *memories;
@@ -71,7 +71,7 @@ pub(crate) fn size(memory: usize) -> Option<usize> {
     memories().all.get(&memory).map(|memory| memory.size)
 }
 
-/// Maintenance by hand.
+/// Explicit cache maintenance.
 pub(crate) fn sync(memory: usize, to_device: bool, from_device: bool) -> bool {
     COUNTS.syncs.fetch_add(1, Ordering::Relaxed);
     let mut memories = memories();

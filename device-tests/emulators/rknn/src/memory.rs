@@ -66,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// A range of a file; none where the descriptor is invalid.
+    /// A range of a file; `None` if the descriptor is invalid.
     pub(crate) fn of_file(
         context: u64,
         fd: i32,
@@ -141,7 +141,7 @@ impl Memory {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len().min(self.size)) };
     }
 
-    /// The chip's bytes, where they are others.
+    /// The chip's view, if it is separate.
     fn view<'a>(&'a mut self, views: &'a mut Views) -> Option<&'a mut [u8]> {
         if !board::is_incoherent() {
             return None;

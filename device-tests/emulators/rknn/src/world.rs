@@ -55,7 +55,7 @@ pub(crate) fn lose() {
     drop(lost);
 }
 
-/// Releases memory of a context; false where the context has no such memory.
+/// Frees memory of a context; false if the context has no such memory.
 pub(crate) fn end_memory(context: u64, memory: usize) -> bool {
     let ended = memories::end(context, memory);
     if ended && let Some(context) = self::context(context) {

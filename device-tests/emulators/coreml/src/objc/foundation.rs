@@ -52,7 +52,7 @@ pub(super) fn table() -> Vec<(&'static str, Methods, Methods)> {
     ]
 }
 
-/// What the receiver of a message is.
+/// The content of a message's receiver.
 ///
 /// # Safety
 /// `this` is a live object.
@@ -143,7 +143,8 @@ unsafe extern "C" fn long_long(this: Id, _: Sel) -> i64 {
     }
 }
 
-/// Counts of the objects in an array of the client's; it ends the process where one is null, as the real one does.
+/// Retains the objects in a client's array. Ends the process if one is null, as the real Core ML
+/// does.
 unsafe fn holds(objects: *const Id, count: usize) -> Vec<Held> {
     let hold = |index| {
         // SAFETY: the client gives `count` pointers.

@@ -142,7 +142,7 @@ unsafe extern "C" fn compile(_: Id, _: Sel, address: Id, error: *mut Id) -> Id {
     }
 }
 
-/// Copies what is loaded later to a folder of its own.
+/// Copies the files that `load` needs to a new folder.
 fn keep(from: &Path) -> Result<PathBuf, String> {
     let text = |error: std::io::Error| error.to_string();
     let folder = tempfile::Builder::new()

@@ -205,7 +205,7 @@ thread_local! {
     static POOLS: RefCell<Pools> = RefCell::default();
 }
 
-/// Opens a pool, and gives what closes it.
+/// Opens a pool, and returns the mark that closes it.
 pub(super) fn push() -> usize {
     POOLS.with_borrow_mut(|pools| {
         pools.open += 1;
@@ -213,7 +213,7 @@ pub(super) fn push() -> usize {
     })
 }
 
-/// Closes a pool, and all that were opened after it.
+/// Closes a pool, and all pools that were opened after it.
 pub(super) fn pop(mark: usize) {
     let objects = POOLS.with_borrow_mut(|pools| {
         pools.open = pools.open.saturating_sub(1);

@@ -217,7 +217,7 @@ unsafe extern "C" fn name(this: Id, _: Sel) -> Id {
     }
 }
 
-/// The plan and what it knows of an operation.
+/// The plan, and its entry for an operation.
 unsafe fn stated<'a>(this: Id, operation: Id) -> Option<(&'a Plan, &'a Stated)> {
     // SAFETY: receiver and operation are live objects.
     let (body, (_, output)) = unsafe { ((*this).body()?, named(operation)?) };

@@ -79,7 +79,7 @@ impl<'a> Message<'a> {
         std::str::from_utf8(bytes).map_err(|_| format!("field {number} is no text"))
     }
 
-    /// A number; 0 where it is left out.
+    /// A number; 0 if it is omitted.
     pub(super) fn number(&self, number: u64) -> u64 {
         let found = self.0.iter().rev().find_map(|(field, content)| match content {
             Field::Number(value) if *field == number => Some(*value),

@@ -1,11 +1,11 @@
-//! What an operation was given, by name.
+//! The arguments of operations, by name.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::package::{Constant, Content, Function, Operation, Type};
 
-/// The arguments of one operation; what is asked for is noted.
+/// The arguments of one operation. Records which of them were read.
 pub(super) struct Args<'a> {
     operation: &'a Operation,
     main: &'a Function,
@@ -21,7 +21,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Values bound to a name; none where it is not given.
+    /// Values bound to a name; empty if the argument is absent.
     pub(super) fn names(&self, name: &'static str) -> &'a [String] {
         self.asked.borrow_mut().insert(name);
         self.operation.inputs.get(name).map_or(&[], Vec::as_slice)
@@ -39,7 +39,7 @@ impl<'a> Args<'a> {
         constant.ok_or_else(|| format!("{name} is no constant"))
     }
 
-    /// Refuses an argument that is no constant, nor made of constants before a run.
+    /// Refuses an argument that is neither a constant nor computed from constants before a run.
     pub(super) fn known(&self, name: &'static str) -> Result<(), String> {
         let made = |operation: &Operation| {
             let outputs = operation.outputs.iter().map(|(output, _)| output);
@@ -108,7 +108,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// That everything that was given was asked for.
+    /// Refuses arguments that were not read.
     pub(super) fn finish(&self) -> Result<(), String> {
         let asked = self.asked.borrow();
         match self

@@ -1,4 +1,4 @@
-//! Steps in the making, each with the type that follows for its result.
+//! Builds the steps of a program, and infers the type of each result.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::package::{Content, Function, Operation};
 
 use super::args::Args;
 
-/// A value: what it is called in the chip's program, and what is known of it.
+/// A value: its id in the chip's program, its type and its shape.
 #[derive(Clone)]
 pub(super) struct Known {
     id: Id,
@@ -19,7 +19,7 @@ pub(super) struct Known {
     value: Option<Value>,
 }
 
-/// A program in the making.
+/// Builds a program.
 pub(super) struct Maker<'a> {
     pub(super) main: &'a Function,
     pub(super) builder: Builder,
@@ -104,7 +104,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Whole numbers that the op table wants as an operand.
+    /// Integers as an operand of an ONNX op.
     pub(super) fn numbers(&mut self, values: &[i64]) -> Result<Known, String> {
         let literal = Literal::i64s(values);
         Ok(Known {
@@ -115,7 +115,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// Reals that the op table wants as an operand: a scalar of one, else a list.
+    /// Floats as an operand of an ONNX op: one as a scalar, several as a list.
     pub(super) fn reals(&mut self, values: &[f32], scalar: bool) -> Result<Known, String> {
         let literal = if scalar {
             Literal::scalar_f32(values[0])
@@ -154,7 +154,7 @@ impl<'a> Maker<'a> {
         Ok(inferred.into_iter().map(|inferred| inferred.ty).collect())
     }
 
-    /// A step between others.
+    /// Adds a step whose result is an intermediate value.
     pub(super) fn step(
         &mut self,
         op: Op,
@@ -178,7 +178,8 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// The last step of an operation: it writes the operation's outputs, which have to be what follows.
+    /// Adds the last step of an operation, which writes the operation's outputs. Their declared
+    /// types must be the inferred ones.
     pub(super) fn finish(
         &mut self,
         op: Op,
@@ -220,7 +221,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Notes what an operation costs.
+    /// Records the work of an operation.
     fn count(&mut self, op: Op, inputs: &[Option<&Known>], outputs: &[Shaped]) {
         let elements = |dims: &[usize]| dims.iter().product::<usize>() as u64;
         let out: u64 = outputs.iter().map(|(_, of)| elements(&of.dims)).sum();

@@ -1,4 +1,4 @@
-//! The ops of a program, each by the op table's own.
+//! The ops of a program, as ONNX ops.
 //!
 //! Names, arguments and meanings are those of the Model Intermediate Language as Apple documents it.
 
@@ -282,7 +282,7 @@ fn cast(maker: &mut Maker<'_>, operation: &Operation, x: &Known, to: DType) -> R
     maker.finish(Op::Cast, attributes, &[Some(x)], operation)
 }
 
-/// Pads before and after each axis as the op table wants them: all before, then all after.
+/// Pads in ONNX order: before each axis, then after each.
 fn pads(args: &Args<'_>, axes: usize) -> Result<Vec<i64>, String> {
     if args.text("pad_type")? != "custom" {
         return Err("a pad_type that is not executed here".to_owned());

@@ -6,7 +6,7 @@ use polychip_sys::neuron::bindings as sys;
 use super::{Lower, Outcome, is_float, is_quantised};
 use crate::model::Operand;
 
-/// What an operation computes on.
+/// Operand types of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
     Floats,

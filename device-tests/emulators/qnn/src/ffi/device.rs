@@ -23,7 +23,7 @@ use crate::fault::Call;
 use crate::soc::{DEFAULT, Soc};
 use crate::world;
 
-/// Environment variable: where the union of the HTP device configuration begins, 4 or 8.
+/// Environment variable: offset of the union in the HTP device configuration, 4 or 8.
 const OFFSET: &str = "POLYCHIP_QNN_UNION_OFFSET";
 
 /// The HTP library's options of a device configuration. The numbers but for the first are uncertain.
@@ -174,14 +174,14 @@ pub(super) unsafe extern "C" fn device_info(
     })
 }
 
-/// Who may vote, and for which corner of the core's clock.
+/// The voting clients, and the clock corner for which each voted.
 static VOTES: Mutex<BTreeMap<u32, u32>> = Mutex::new(BTreeMap::new());
 
 fn votes() -> MutexGuard<'static, BTreeMap<u32, u32>> {
     VOTES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The highest corner that is voted for; 0 where none is.
+/// The highest clock corner that a client voted for; 0 without a vote.
 pub(super) fn corner() -> u32 {
     votes().values().copied().max().unwrap_or(0)
 }
@@ -221,7 +221,7 @@ struct Infrastructure(sys::HtpInfrastructure);
 // SAFETY: constant function pointers.
 unsafe impl Sync for Infrastructure {}
 
-/// Votes are kept and counted, and change no time.
+/// Votes are stored; they do not change times.
 static INFRASTRUCTURE: Infrastructure = Infrastructure(sys::HtpInfrastructure {
     kind: sys::POLYCHIP_QNN_HTP_INFRASTRUCTURE_PERF,
     create_power_config: Some(create_power_config),

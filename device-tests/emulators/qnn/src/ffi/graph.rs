@@ -50,7 +50,7 @@ pub(super) unsafe extern "C" fn create(
     })
 }
 
-/// Whether a graph configuration asks for floats of 16 bits; what is not known is ignored.
+/// Whether a graph configuration requests 16-bit floats. Ignores unknown options.
 ///
 /// # Safety
 /// The list ends with null; custom entries point to HTP graph configurations.

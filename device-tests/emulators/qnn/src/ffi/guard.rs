@@ -1,4 +1,5 @@
-//! What every call of the C side does: no unwinding, outputs on success only, handles as numbers, injected faults.
+//! Common code of all C calls: no unwinding, outputs only on success, handles as numbers, injected
+//! faults.
 
 #![allow(unsafe_code)]
 

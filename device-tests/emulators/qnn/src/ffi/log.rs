@@ -1,4 +1,5 @@
-//! The clients' log callbacks, and a `va_list` made by hand, for stable Rust cannot make one.
+//! The clients' log callbacks. Stable Rust cannot make a `va_list`, so this module lays one out
+//! itself.
 //!
 //! Invariant: every argument list holds one text, for the format `%s`.
 

@@ -1,10 +1,10 @@
-//! The client's C structs as ours.
+//! Converts the client's C structs to our own.
 //!
 //! Invariants:
-//! 1. A null pointer is an error or an absent thing, never followed; counts are bounded before anything is
-//!    allocated for them.
-//! 2. A client's buffer is read up to its stated size and no further, and what it lacks is zero: it is the vendor's
-//!    library that reads on.
+//! 1. A null pointer is an error or an absent object; it is never dereferenced. Counts are bounded
+//!    before anything is allocated for them.
+//! 2. A client's buffer is read only up to its stated size; missing bytes are zero. (The vendor's
+//!    library reads beyond the buffer.)
 
 #![allow(unsafe_code)]
 
@@ -35,7 +35,7 @@ pub(super) unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// `count` elements at a pointer; none where it is null.
+/// `count` elements at a pointer; empty if it is null.
 ///
 /// # Safety
 /// `data` is null or holds `count` elements for as long as the result is used.
@@ -71,20 +71,20 @@ pub(super) fn buffer(v1: &sys::TensorV1) -> Result<(*mut c_void, usize)> {
     Ok((buffer.data, buffer.size as usize))
 }
 
-/// `wanted` bytes of a client's buffer; what it lacks is zero.
+/// `wanted` bytes of a client's buffer; missing bytes are zero.
 ///
 /// # Safety
-/// The buffer of `v1` holds the bytes that it says.
+/// The buffer of `v1` has the size that it states.
 pub(super) unsafe fn contents(v1: &sys::TensorV1, wanted: usize) -> Result<Vec<u8>> {
     let (data, size) = buffer(v1)?;
     // SAFETY: as the caller vouches.
     Ok(unsafe { bytes((data.cast(), size), wanted) })
 }
 
-/// `wanted` of the bytes at a place; what it lacks is zero.
+/// `wanted` bytes at an address; missing bytes are zero.
 ///
 /// # Safety
-/// The place is null or holds the bytes that it says.
+/// The address is null or holds as many bytes as stated.
 pub(super) unsafe fn bytes((data, size): (*mut u8, usize), wanted: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(wanted);
     if !data.is_null() {
@@ -96,10 +96,10 @@ pub(super) unsafe fn bytes((data, size): (*mut u8, usize), wanted: usize) -> Vec
     bytes
 }
 
-/// A tensor's description; with its values where it is constant and gives them.
+/// A tensor's description, with its values if it is constant and has them.
 ///
 /// # Safety
-/// The pointers of `tensor` hold what its counts say.
+/// The pointers of `tensor` hold as many elements as its counts state.
 pub(super) unsafe fn tensor(tensor: &sys::Tensor) -> Result<Tensor> {
     let v1 = shared(tensor)?;
     let kind = Kind::from_code(v1.kind).ok_or(Code::TENSOR)?;

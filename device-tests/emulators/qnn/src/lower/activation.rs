@@ -110,7 +110,7 @@ fn clip(view: &View<'_>, low: f64, high: f64) -> Result<Recipe, Refusal> {
     Ok(r.pointwise(y))
 }
 
-/// What is stored is converted anyway; only truth values and integers need a step.
+/// Storing converts the type anyway, so only booleans and integers need a step.
 fn cast(view: &View<'_>) -> Result<Recipe, Refusal> {
     let (Some(from), Some(to)) = (view.input(0)?.known_dtype(), view.output(0)?.known_dtype()) else {
         return Refusal::rule(format!("{}: an element type is not known", view.op));

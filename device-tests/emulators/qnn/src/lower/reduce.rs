@@ -1,6 +1,6 @@
 //! Reductions, extremes by index, running sums.
 //!
-//! Invariant: `keep_dims` is false where it is not given, as the op definitions say.
+//! Invariant: `keep_dims` is false by default, as in the op definitions.
 
 use polychip_ops::{Attr, AttrValue, Attributes, Op};
 

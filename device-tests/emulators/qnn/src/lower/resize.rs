@@ -1,6 +1,6 @@
 //! Resampling of images.
 //!
-//! Invariant: the output's own shape says the size.
+//! Invariant: the output's shape determines the size.
 
 use polychip_ops::{Attr, Attributes, Op};
 

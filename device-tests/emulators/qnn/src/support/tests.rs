@@ -1,4 +1,4 @@
-//! What is accepted: single rules, and the sum of the cells that were measured.
+//! Tests of accepted nodes: single rules, and the number of accepted cells that was measured.
 
 // operands are a few numbers; every call has the same form
 #![allow(clippy::cloned_ref_to_slice_refs)]
