@@ -16,7 +16,7 @@ pub enum Right {
     Plain,
     /// `[.., n, k]`, a tensor.
     Transposed,
-    /// A constant, in the layout of [`pack_b`].
+    /// A constant, in the layout of `pack_b`.
     Packed,
     /// A constant `[n, k]` in quantised blocks, in the layout of the file; one for the whole batch.
     Quantised(Quants),
