@@ -9,7 +9,7 @@
 //! 3. Each output of the model is made by a node, and no two outputs are the same tensor.
 //!
 //! Not here: protobuf encoding (`onnx/wire`), reading models (the host does that). Start reading at
-//! [`write`].
+//! [`write()`].
 
 mod message;
 mod options;
@@ -35,7 +35,7 @@ pub fn write(graph: &GraphView<'_>, options: &Options<'_>) -> Result<Vec<u8>> {
 /// attributes.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_as(graph: &GraphView<'_>, options: &Options<'_>, release: Release) -> Result<Vec<u8>> {
     write::model(
         graph,
@@ -52,7 +52,7 @@ pub fn write_as(graph: &GraphView<'_>, options: &Options<'_>, release: Release) 
 /// with the same op, types, extents and constants yield equal models, wherever they are in a graph.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_node(graph: &GraphView<'_>, node: &NodeView<'_>, options: &Options<'_>) -> Result<NodeModel> {
     let mut inputs: Vec<u32> = Vec::new();
     let captured = node
