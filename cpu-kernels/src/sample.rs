@@ -192,7 +192,7 @@ impl GridPlan {
         self.between.side() * self.between.side()
     }
 
-    /// Length of each of the two scratch buffers, in words.
+    /// Length of each of the two scratch buffers, in units of 32 bits.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         self.taps() * self.points
@@ -408,7 +408,7 @@ impl DeformPlan {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// Length of each of the two scratch buffers, in words.
+    /// Length of each of the two scratch buffers, in units of 32 bits.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         4 * self.points()
@@ -502,7 +502,7 @@ impl RegionPlan {
         4 * self.samples * self.samples
     }
 
-    /// Length of each of the two scratch buffers, in words.
+    /// Length of each of the two scratch buffers, in units of 32 bits.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         self.taps() * self.output[0] * self.output[1]

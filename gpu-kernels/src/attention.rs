@@ -1,5 +1,5 @@
-//! Scaled dot-product attention in one kernel: no matrix of scores reaches memory. Keys and values
-//! may come from two sources: the new positions, and a KV cache of earlier positions, of which the
+//! Scaled dot-product attention in one kernel: no matrix of scores reaches memory. The keys
+//! and the values may come from two sources: the new positions, and a KV cache of earlier positions, of which the
 //! kernel reads only those that the mask leaves visible.
 //!
 //! Invariants:

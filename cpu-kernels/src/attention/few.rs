@@ -1,4 +1,4 @@
-//! Attention of a few queries, which reads keys and values in place: packing would cost more than
+//! Attention of a few queries, which reads each key and value in place: packing would cost more than
 //! it saves, since each is used only a few times. An example is a single query, such as a language
 //! model's next token or a decoder's token over an encoder's output.
 //!

@@ -125,7 +125,7 @@ pub struct ShadowRun {
     pub incumbent_ns: Option<f64>,
     /// Whether both gave the same outputs.
     pub same_answers: bool,
-    /// Whether it fitted into a gap between the app's runs, so that nobody waited for it.
+    /// Whether it fitted into a gap between the app's runs, so that the app did not wait for it.
     pub in_gap: bool,
     /// Whether its time counts: the plan was warm, or the run was abandoned.
     pub is_counted: bool,
