@@ -7,12 +7,11 @@
 //! Not here: steps, launches or operations (each plugin's `lower`), kernels.
 //! `vendor_compiler`, behind the feature `vendor-compiler`, is for plugins that lower nothing themselves: a vendor's compiler reads their parts as ONNX.
 //! `operands`, a feature, is for plugins whose vendor takes a graph of operands.
-//! Start reading at [`Part`], then [`OpClass`].
+//! Start reading at [`Part`], then [`Fusion`].
 
 #![forbid(unsafe_code)]
 
 mod check;
-mod class;
 mod constant;
 mod form;
 mod fusion;
@@ -26,7 +25,6 @@ mod scales;
 pub mod vendor_compiler;
 
 pub use check::check;
-pub use class::OpClass;
 pub use constant::integers;
 pub use form::{Forms, Storage};
 pub use fusion::{Epilogue, Fusion, Group};

@@ -8,7 +8,7 @@
 //!
 //! Not here: the rows (`table`), the shapes (`infer`).
 
-use crate::{Attr, AttrKey, AttrValue, Attributes, DType, DTypes, ErrorKind, InferError, Op};
+use crate::{Attr, AttrKey, AttrValue, Attributes, DType, DTypes, ErrorKind, InferError, Op, OpClass};
 
 /// One row of the op table.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -17,6 +17,8 @@ pub struct OpSpec {
     pub op: Op,
     /// The opset that brought this form of the op.
     pub since: u32,
+    /// What sort of work it is.
+    pub class: OpClass,
     /// Inputs in their order.
     pub inputs: &'static [Port],
     /// Outputs in their order.

@@ -1,6 +1,7 @@
 //! The op table: one row per op of ONNX opset 28 and per known op of `ai.onnx.ml`, by class.
 //!
-//! A row reads `Op since (inputs) -> (outputs) where (type variables) with (attributes);`. A port
+//! A row reads `Op since (inputs) -> (outputs) where (type variables) with (attributes);`. A file's rows have the
+//! class that stands above them, but for a row that reads `Op since as Class (inputs) …`. A port
 //! is `name: T`, with `opt` where it may be left out, `many` for one or more tensors of one type,
 //! `each` or `each0` for tensors of any types (at least one, or none). An attribute is
 //! `Name: kind = default`, with `required` where a node must carry it.
@@ -35,7 +36,7 @@ mod shape;
 mod signal;
 mod text;
 
-use row::{ALL, Op, OpSpec, Port, PortKind, TypeVar, anything};
+use row::{ALL, Op, OpClass, OpSpec, Port, PortKind, TypeVar, anything};
 
 /// The ops of one file of the op table, which share a file of shape functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,6 +110,7 @@ const CLASSES: &[(OpGroup, &[OpSpec])] = &[
 static CUSTOM: OpSpec = OpSpec {
     op: Op::Custom,
     since: 1,
+    class: OpClass::Other,
     inputs: &[Port {
         name: "inputs",
         kind: PortKind::Variadic { min: 0, mixed: true },
@@ -164,6 +166,11 @@ impl Op {
         }
     }
 
+    /// What sort of work the op is: the class of its row.
+    pub fn class(self) -> OpClass {
+        self.spec().class
+    }
+
     /// The group of an op's row; none for a custom op.
     pub fn group(self) -> Option<OpGroup> {
         let place = (self as usize).checked_sub(1)?;
@@ -195,6 +202,16 @@ mod tests {
                 assert!(ports.any(|port| port.ty == var.name), "{op} {}", var.name);
             }
         }
+    }
+
+    #[test]
+    fn a_row_may_name_a_class_of_its_own() {
+        let convolutions = [Op::Conv, Op::QLinearConv].map(Op::class);
+        assert_eq!(convolutions, [OpClass::Convolution; 2]);
+        assert_eq!(Op::QLinearMatMul.class(), Op::MatMul.class());
+        assert_eq!(Op::Softmax.class(), OpClass::Normalisation);
+        assert_eq!(Op::Cast.class(), OpClass::ElementWise);
+        assert_eq!(Op::Custom.class(), OpClass::Other);
     }
 
     #[test]

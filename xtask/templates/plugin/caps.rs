@@ -3,8 +3,8 @@
 //!
 //! Invariant: a node for which [`kernel`] returns a kernel compiles, loads and runs.
 
-use polychip_lowering::{Node, OpClass, Outcome, Part, Refusal, TensorIndex};
-use polychip_ops::{DType, Op, axis};
+use polychip_lowering::{Node, Outcome, Part, Refusal, TensorIndex};
+use polychip_ops::{DType, Op, OpClass, axis};
 use polychip_sdk::Reason;
 use polychip_sdk::abi::POLYCHIP_MAX_RANK;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ impl Kernel {
 
 /// Returns the kernel for a node, or a refusal, whose reason and text `polychip explain` shows.
 pub(crate) fn kernel(part: &Part, node: &Node) -> Outcome<Kernel> {
-    let kernel = match (OpClass::of(node.op), node.op) {
+    let kernel = match (node.op.class(), node.op) {
         (OpClass::Movement, Op::Identity) => Kernel::Copy,
         (OpClass::ElementWise, Op::Relu) => Kernel::Relu,
         (OpClass::ElementWise, Op::Add) => Kernel::Add,

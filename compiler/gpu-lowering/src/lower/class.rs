@@ -2,7 +2,8 @@
 //!
 //! A lowering answers `false` for what is not its own, and refuses with a reason what is its own and not offered.
 
-use polychip_lowering::{Node, OpClass, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_ops::OpClass;
 
 use super::builder::Lowering;
 use super::{
@@ -29,7 +30,7 @@ pub(super) fn fused(
 
 /// Lowers one node.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<()> {
-    let done = match OpClass::of(node.op) {
+    let done = match node.op.class() {
         OpClass::Convolution => conv::lower(l, node)?,
         OpClass::Product => matmul::lower(l, node)?,
         OpClass::Attention => attention::lower(l, node)? || rotary::lower(l, node)?,

@@ -1,10 +1,10 @@
 //! What lowers each op: the one table of what there is, for support as for programs.
 
-use polychip_ops::Op;
+use polychip_ops::{Op, OpClass};
 use polychip_sdk::Reason;
 
 use super::builder::{Domain, Lower, Vendor};
-use crate::{Layout, Node, OpClass, Outcome, Refusal};
+use crate::{Layout, Node, Outcome, Refusal};
 
 /// How a node is lowered.
 enum Rule<'a> {
@@ -83,7 +83,7 @@ fn rule<'a>(op: Op) -> Option<Rule<'a>> {
         | Op::Sub
         | Op::Sum
         | Op::Xor => Domain(Lower::binary),
-        _ if OpClass::of(op) == OpClass::ElementWise => Domain(Lower::unary),
+        _ if op.class() == OpClass::ElementWise => Domain(Lower::unary),
         _ => return None,
     })
 }

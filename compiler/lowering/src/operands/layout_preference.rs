@@ -2,13 +2,13 @@
 //!
 //! Not here: the plan of a part made from that (`layout::planned`).
 
-use polychip_ops::Op;
 use polychip_ops::operator::{Along, ArgReduce, Reduce, Transpose};
+use polychip_ops::{Op, OpClass};
 
 use super::builder::Vendor;
 use super::info::Info;
 use crate::layout::plan::Want;
-use crate::{Layout, Node, OpClass, Outcome, Part, TensorIndex, layout};
+use crate::{Layout, Node, Outcome, Part, TensorIndex, layout};
 
 const ROW: Want = Want::Fixed(Layout::RowMajor);
 const LAST: Want = Want::Fixed(Layout::ChannelsLast);
@@ -24,7 +24,7 @@ pub(super) fn layout_preference(node: &Node, infos: &[Outcome<Info>], vendor: &d
     if let Some(order) = vendor.order(node.op, axes) {
         return (Want::Fixed(order), Want::Fixed(order));
     }
-    match OpClass::of(node.op) {
+    match node.op.class() {
         OpClass::Convolution | OpClass::Pooling | OpClass::Resize => return (LAST, LAST),
         OpClass::Product | OpClass::Gather => return (ROW, ROW),
         _ => {}

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Attention;
     Attention 25 (
         Q: T1, K: T1, V: T2, attn_mask: opt U, past_key: opt T1, past_value: opt T2,
         nonpad_kv_seqlen: opt i64,

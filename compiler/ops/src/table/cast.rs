@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class ElementWise;
     BitCast 26 (input: T1) -> (output: T2)
         where (
             T1: tensors(WIDE.without(set(&[String]))),

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Control;
     If 25 (cond: B) -> (outputs: each V) where (V: anything(WIDE), B: tensors(BOOL))
         with (ElseBranch: required graph, ThenBranch: required graph);
     Loop 25 (M: opt I, cond: opt B, v_initial: each0 V) -> (v_final_and_scan_outputs: each V)

@@ -6,9 +6,10 @@
 use super::row::*;
 
 rows! {
+    class Convolution;
     CausalConvWithState 27 (input: T, weight: T, bias: opt T, past_state: opt T) -> (output: T, present_state: T)
         where (T: tensors(SHORT_FLOATS)) with (Activation: string = "none");
-    Col2Im 18 (input: T, image_shape: i64, block_shape: i64) -> (output: T)
+    Col2Im 18 as Pooling (input: T, image_shape: i64, block_shape: i64) -> (output: T)
         where (T: tensors(CLASSIC)) with (Dilations: ints, Pads: ints, Strides: ints);
     Conv 22 (X: T, W: T, B: opt T) -> (Y: T) where (T: tensors(FLOATS))
         with (

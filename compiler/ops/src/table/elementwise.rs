@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class ElementWise;
     Abs 13 (X: T) -> (Y: T) where (T: tensors(NUMERIC));
     Acos 22 (input: T) -> (output: T) where (T: tensors(FLOATS));
     Acosh 22 (input: T) -> (output: T) where (T: tensors(FLOATS));
@@ -39,7 +40,7 @@ rows! {
     HardSigmoid 22 (X: T) -> (Y: T) where (T: tensors(FLOATS))
         with (Alpha: float = 0.2, Beta: float = 0.5);
     HardSwish 22 (X: T) -> (Y: T) where (T: tensors(FLOATS));
-    Identity 25 (input: V) -> (output: V) where (V: anything(WIDE));
+    Identity 25 as Movement (input: V) -> (output: V) where (V: anything(WIDE));
     IsInf 20 (X: T1) -> (Y: T2) where (T1: tensors(FLOATS_AND_F8), T2: tensors(BOOL))
         with (DetectNegative: int = 1, DetectPositive: int = 1);
     IsNaN 20 (X: T1) -> (Y: T2) where (T1: tensors(FLOATS_AND_F8), T2: tensors(BOOL));

@@ -6,7 +6,8 @@
 use super::row::*;
 
 rows! {
-    Compress 28 (input: T, condition: T1) -> (output: T)
+    class Gather;
+    Compress 28 as Sort (input: T, condition: T1) -> (output: T)
         where (T: tensors(CLASSIC), T1: tensors(BOOL)) with (Axis: int);
     Gather 13 (data: T, indices: Tind) -> (output: T)
         where (T: tensors(CLASSIC), Tind: tensors(INDEX)) with (Axis: int = 0);

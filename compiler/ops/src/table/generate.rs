@@ -7,6 +7,7 @@
 use super::row::*;
 
 rows! {
+    class Generate;
     Bernoulli 22 (input: T1, run: opt I, stream: opt I) -> (output: T2)
         where (T1: tensors(FLOATS), T2: tensors(PLAIN), I: tensors(I64S))
         with (Dtype: int, Seed: float);
@@ -35,7 +36,7 @@ rows! {
     Multinomial 22 (input: T1, run: opt I, stream: opt I) -> (output: T2)
         where (T1: tensors(FLOATS), T2: tensors(INDEX), I: tensors(I64S))
         with (Dtype: int = 6, SampleSize: int = 1, Seed: float);
-    OneHot 28 (indices: T1, depth: T2, values: T3) -> (output: T3)
+    OneHot 28 as Gather (indices: T1, depth: T2, values: T3) -> (output: T3)
         where (
             T1: tensors(NUMERIC.without(set(&[BF16]))),
             T2: tensors(NUMERIC.without(set(&[BF16]))), T3: tensors(CLASSIC),

@@ -6,14 +6,15 @@
 use super::row::*;
 
 rows! {
+    class Resize;
     AffineGrid 20 (theta: T1, size: T2) -> (grid: T1)
         where (T1: tensors(FLOATS), T2: tensors(I64S)) with (AlignCorners: int = 0);
     GridSample 22 (X: T1, grid: T2) -> (Y: T1) where (T1: tensors(CLASSIC), T2: tensors(FLOATS))
         with (AlignCorners: int = 0, Mode: string = "linear", PaddingMode: string = "zeros");
-    ImageDecoder 20 (encoded_stream: T1) -> (image: T2)
+    ImageDecoder 20 as Other (encoded_stream: T1) -> (image: T2)
         where (T1: tensors(set(&[U8])), T2: tensors(set(&[U8])))
         with (PixelFormat: string = "RGB");
-    NonMaxSuppression 11 (
+    NonMaxSuppression 11 as Sort (
         boxes: f32, scores: f32, max_output_boxes_per_class: opt i64, iou_threshold: opt f32,
         score_threshold: opt f32,
     ) -> (selected_indices: i64) with (CenterPointBox: int = 0);

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Reduction;
     NegativeLogLikelihoodLoss 22 (input: T, target: Tind, weight: opt T) -> (loss: T)
         where (T: tensors(FLOATS), Tind: tensors(INDEX))
         with (IgnoreIndex: int, Reduction: string = "mean");

@@ -6,7 +6,8 @@
 use super::row::*;
 
 rows! {
-    Det 22 (X: T) -> (Y: T) where (T: tensors(FLOATS));
+    class Product;
+    Det 22 as Other (X: T) -> (Y: T) where (T: tensors(FLOATS));
     Einsum 28 (Inputs: many T) -> (Output: T) where (T: tensors(NUMERIC))
         with (Equation: required string);
     Gemm 13 (A: T, B: T, C: opt T) -> (Y: T) where (T: tensors(FLOATS_OR_WORDS))
@@ -14,6 +15,6 @@ rows! {
     MatMul 13 (A: T, B: T) -> (Y: T) where (T: tensors(FLOATS_OR_WORDS));
     MatMulInteger 10 (A: T1, B: T2, a_zero_point: opt T1, b_zero_point: opt T2) -> (Y: T3)
         where (T1: tensors(BYTES), T2: tensors(BYTES), T3: tensors(set(&[I32])));
-    Trilu 14 (input: T, k: opt i64) -> (output: T) where (T: tensors(CLASSIC))
+    Trilu 14 as Movement (input: T, k: opt i64) -> (output: T) where (T: tensors(CLASSIC))
         with (Upper: int = 1);
 }

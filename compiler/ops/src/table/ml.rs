@@ -10,6 +10,7 @@ const KEYS: DTypes = set(&[String, I64, F32, I32, I16, F64]);
 const SPLITS: DTypes = set(&[F32, F64, F16]);
 
 rows! {
+    class Other;
     LabelEncoder 4 (X: T1) -> (Y: T2) where (T1: tensors(KEYS), T2: tensors(KEYS))
         with (DefaultTensor: tensor, KeysTensor: required tensor, ValuesTensor: required tensor);
     TreeEnsemble 5 (X: T) -> (Y: T) where (T: tensors(SPLITS))

@@ -6,10 +6,11 @@
 use super::row::*;
 
 rows! {
+    class Normalisation;
     BatchNormalization 15 (X: T, scale: T1, B: T1, input_mean: T2, input_var: T2) -> (Y: T, running_mean: opt T2, running_var: opt T2)
         where (T: tensors(FLOATS), T1: tensors(FLOATS), T2: tensors(FLOATS))
         with (Epsilon: float = 1e-05, Momentum: float = 0.9, TrainingMode: int = 0);
-    Dropout 22 (data: T, ratio: opt T1, training_mode: opt T2, run: opt I, stream: opt I) -> (output: T, mask: opt T2)
+    Dropout 22 as Movement (data: T, ratio: opt T1, training_mode: opt T2, run: opt I, stream: opt I) -> (output: T, mask: opt T2)
         where (
             T: tensors(FLOATS_AND_F8), T1: tensors(FLOATS_AND_F8), T2: tensors(BOOL),
             I: tensors(I64S),

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Pooling;
     AveragePool 22 (X: T) -> (Y: T) where (T: tensors(FLOATS))
         with (
             AutoPad: string = "NOTSET", CeilMode: int = 0, CountIncludePad: int = 0,
@@ -25,12 +26,12 @@ rows! {
             AutoPad: string = "NOTSET", CeilMode: int = 0, Dilations: ints,
             KernelShape: required ints, Pads: ints, StorageOrder: int = 0, Strides: ints,
         );
-    MaxRoiPool 22 (X: T, rois: T) -> (Y: T) where (T: tensors(FLOATS))
+    MaxRoiPool 22 as Resize (X: T, rois: T) -> (Y: T) where (T: tensors(FLOATS))
         with (PooledShape: required ints, SpatialScale: float = 1.0);
     MaxUnpool 22 (X: T1, I: T2, output_shape: opt T2) -> (output: T1)
         where (T1: tensors(FLOATS), T2: tensors(I64S))
         with (KernelShape: required ints, Pads: ints, Strides: ints);
-    RoiAlign 22 (X: T1, rois: T1, batch_indices: T2) -> (Y: T1)
+    RoiAlign 22 as Resize (X: T1, rois: T1, batch_indices: T2) -> (Y: T1)
         where (T1: tensors(FLOATS), T2: tensors(I64S))
         with (
             CoordinateTransformationMode: string = "half_pixel", Mode: string = "avg",

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Quantise;
     DequantizeLinear 28 (x: T1, x_scale: T2, x_zero_point: opt T1) -> (y: T3)
         where (
             T1: tensors(QUANTISED.with(set(&[I32]))),
@@ -13,7 +14,7 @@ rows! {
         ) with (Axis: int = 1, BlockSize: int = 0, OutputDtype: int = 0);
     DynamicQuantizeLinear 11 (x: T1) -> (y: T2, y_scale: f32, y_zero_point: T2)
         where (T1: tensors(F32S), T2: tensors(set(&[U8])));
-    QLinearConv 10 (
+    QLinearConv 10 as Convolution (
         x: T1, x_scale: f32, x_zero_point: T1, w: T2, w_scale: f32, w_zero_point: T2,
         y_scale: f32, y_zero_point: T3, B: opt T4,
     ) -> (y: T3)
@@ -25,7 +26,7 @@ rows! {
             AutoPad: string = "NOTSET", Dilations: ints, Group: int = 1, KernelShape: ints,
             Pads: ints, Strides: ints,
         );
-    QLinearMatMul 21 (
+    QLinearMatMul 21 as Product (
         a: T1, a_scale: TS, a_zero_point: T1, b: T2, b_scale: TS, b_zero_point: T2,
         y_scale: TS, y_zero_point: T3,
     ) -> (y: T3)

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Recurrent;
     GRU 22 (X: T, W: T, R: T, B: opt T, sequence_lens: opt T1, initial_h: opt T) -> (Y: opt T, Y_h: opt T)
         where (T: tensors(FLOATS), T1: tensors(set(&[I32])))
         with (

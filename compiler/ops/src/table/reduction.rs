@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Reduction;
     ArgMax 13 (data: T) -> (reduced: i64) where (T: tensors(NUMERIC))
         with (Axis: int = 0, Keepdims: int = 1, SelectLastIndex: int = 0);
     ArgMin 13 (data: T) -> (reduced: i64) where (T: tensors(NUMERIC))
@@ -15,7 +16,7 @@ rows! {
         with (Exclusive: int = 0, Reverse: int = 0);
     CumSum 14 (x: T, axis: T2) -> (y: T) where (T: tensors(FLOATS_OR_WORDS), T2: tensors(INDEX))
         with (Exclusive: int = 0, Reverse: int = 0);
-    NonZero 13 (X: T) -> (Y: i64) where (T: tensors(CLASSIC));
+    NonZero 13 as Sort (X: T) -> (Y: i64) where (T: tensors(CLASSIC));
     ReduceL1 18 (data: T, axes: opt i64) -> (reduced: T) where (T: tensors(FLOATS_OR_WORDS))
         with (Keepdims: int = 1, NoopWithEmptyAxes: int = 0);
     ReduceL2 18 (data: T, axes: opt i64) -> (reduced: T) where (T: tensors(FLOATS_OR_WORDS))
@@ -38,9 +39,9 @@ rows! {
         with (Keepdims: int = 1, NoopWithEmptyAxes: int = 0);
     ReduceSumSquare 18 (data: T, axes: opt i64) -> (reduced: T)
         where (T: tensors(FLOATS_OR_WORDS)) with (Keepdims: int = 1, NoopWithEmptyAxes: int = 0);
-    TopK 24 (X: T, K: i64) -> (Values: T, Indices: I)
+    TopK 24 as Sort (X: T, K: i64) -> (Values: T, Indices: I)
         where (T: tensors(NUMERIC), I: tensors(I64S))
         with (Axis: int = -1, Largest: int = 1, Sorted: int = 1);
-    Unique 28 (X: T) -> (Y: T, indices: opt i64, inverse_indices: opt i64, counts: opt i64)
+    Unique 28 as Sort (X: T) -> (Y: T, indices: opt i64, inverse_indices: opt i64, counts: opt i64)
         where (T: tensors(CLASSIC)) with (Axis: int, Sorted: int = 1);
 }

@@ -9,7 +9,7 @@ pub(super) use DType::*;
 pub(super) use crate::spec::{
     AttrDefault, AttrKind, AttrSpec, Forms, OpSpec, Port, PortKind, TypeVar, Types,
 };
-pub(super) use crate::{Attr, DType, DTypes, Op};
+pub(super) use crate::{Attr, DType, DTypes, Op, OpClass};
 
 macro_rules! port {
     ($name:ident opt $ty:ident) => {
@@ -117,9 +117,18 @@ macro_rules! default {
     };
 }
 
+macro_rules! class {
+    ($file:ident) => {
+        OpClass::$file
+    };
+    ($file:ident $own:ident) => {
+        OpClass::$own
+    };
+}
+
 macro_rules! rows {
-    ($(
-        $op:ident $since:literal
+    (class $class:ident; $(
+        $op:ident $since:literal $(as $own:ident)?
         ($($input:ident : $($input_word:ident)+),* $(,)?)
         -> ($($output:ident : $($output_word:ident)+),* $(,)?)
         $(where ($($var:ident : $types:expr),* $(,)?))?
@@ -129,6 +138,7 @@ macro_rules! rows {
         pub(super) const ROWS: &[OpSpec] = &[$(OpSpec {
             op: Op::$op,
             since: $since,
+            class: class!($class $($own)?),
             inputs: &[$(port!($input $($input_word)+)),*],
             outputs: &[$(port!($output $($output_word)+)),*],
             types: &[$($(TypeVar { name: stringify!($var), allowed: $types }),*)?],

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Container;
     ConcatFromSequence 11 (input_sequence: S) -> (concat_result: T)
         where (S: sequences(BEFORE_BF16), T: tensors(BEFORE_BF16))
         with (Axis: required int, NewAxis: int = 0);
@@ -26,7 +27,7 @@ rows! {
         where (T: tensors(BEFORE_BF16), S: sequences(BEFORE_BF16), I: tensors(INDEX));
     SequenceLength 11 (input_sequence: S) -> (length: I)
         where (S: sequences(BEFORE_BF16), I: tensors(I64S));
-    SequenceMap 17 (input_sequence: S, additional_inputs: each0 V) -> (out_sequence: each S)
+    SequenceMap 17 as Control (input_sequence: S, additional_inputs: each0 V) -> (out_sequence: each S)
         where (S: sequences(BEFORE_BF16), V: tensors_or_sequences(BEFORE_BF16))
         with (Body: required graph);
     SplitToSequence 24 (input: T, split: opt I) -> (output_sequence: S)

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Movement;
     CenterCropPad 18 (input_data: T, shape: Tind) -> (output_data: T)
         where (T: tensors(CLASSIC), Tind: tensors(INDEX)) with (Axes: ints);
     Concat 13 (inputs: many T) -> (concat_result: T) where (T: tensors(CLASSIC))

@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Signal;
     DFT 20 (input: T1, dft_length: opt T2, axis: opt i64) -> (output: T1)
         where (T1: tensors(FLOATS), T2: tensors(INDEX))
         with (Inverse: int = 0, Onesided: int = 0);

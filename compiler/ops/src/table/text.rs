@@ -6,6 +6,7 @@
 use super::row::*;
 
 rows! {
+    class Text;
     RegexFullMatch 20 (X: T1) -> (Y: T2) where (T1: tensors(TEXT), T2: tensors(BOOL))
         with (Pattern: string);
     StringConcat 20 (X: T, Y: T) -> (Z: T) where (T: tensors(TEXT));
@@ -17,7 +18,7 @@ rows! {
     StringSplit 20 (X: T1) -> (Y: T2, Z: T3)
         where (T1: tensors(TEXT), T2: tensors(TEXT), T3: tensors(I64S))
         with (Delimiter: string, Maxsplit: int);
-    TfIdfVectorizer 9 (X: T) -> (Y: T1)
+    TfIdfVectorizer 9 as Other (X: T) -> (Y: T1)
         where (T: tensors(INDEX.with(set(&[String]))), T1: tensors(F32S))
         with (
             MaxGramLength: required int, MaxSkipCount: required int,

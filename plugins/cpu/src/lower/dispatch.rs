@@ -4,7 +4,7 @@
 //! 1. A `lower` function returns `false` for a node that it does not cover, before it adds anything.
 //! 2. A node that no kernel covers falls to the reference evaluator, never to a wrong result.
 
-use polychip_lowering::OpClass;
+use polychip_ops::OpClass;
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
@@ -51,7 +51,7 @@ pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> 
 
 /// Emits a node by the kernels of its class; `false` where they do not cover it.
 fn by_class(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<bool> {
-    Ok(match OpClass::of(node.op) {
+    Ok(match node.op.class() {
         OpClass::Convolution => {
             integers::lower(l, node)?
                 || conv::lower(l, node, fused)?
