@@ -30,6 +30,14 @@ pub mod openvino;
 pub mod qnn;
 #[cfg(feature = "rknn")]
 pub mod rknn;
+#[cfg(any(
+    feature = "ascend",
+    feature = "neuron",
+    feature = "nnrt",
+    feature = "openvino",
+    feature = "rknn"
+))]
+mod symbols;
 
 pub use error::{Error, ErrorKind, Result};
 pub use library::{Library, SearchPath};

@@ -28,8 +28,8 @@ struct Binding {
     allow: &'static str,
     /// First line of the output.
     title: &'static str,
-    /// Options of this header alone.
-    options: &'static [&'static str],
+    /// Whether its functions are exports, found by their names (`sys/src/symbols.rs`).
+    by_name: bool,
 }
 
 const BINDINGS: &[Binding] = &[
@@ -39,43 +39,42 @@ const BINDINGS: &[Binding] = &[
         allow: "polychip_qnn_.*|POLYCHIP_QNN_.*",
         title: "Declarations of the QNN libraries",
         // two exports lead to tables of pointers
-        options: &[],
+        by_name: false,
     },
     Binding {
         header: "sys/headers/openvino.h",
         output: "sys/src/openvino/bindings.rs",
         allow: "ov_.*|OV_.*",
         title: "Declarations of the OpenVINO C library",
-        // one export per call
-        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+        by_name: true,
     },
     Binding {
         header: "sys/headers/neuron.h",
         output: "sys/src/neuron/bindings.rs",
         allow: "Neuron.*|NEURON_.*",
         title: "Declarations of MediaTek's NeuronAdapter",
-        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+        by_name: true,
     },
     Binding {
         header: "sys/headers/nnrt.h",
         output: "sys/src/nnrt/bindings.rs",
         allow: "OH_NN.*|NN_.*",
         title: "Declarations of OpenHarmony's Neural Network Runtime",
-        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+        by_name: true,
     },
     Binding {
         header: "sys/headers/rknn.h",
         output: "sys/src/rknn/bindings.rs",
         allow: "rknn_.*|RKNN_.*",
         title: "Declarations of Rockchip's NPU runtime",
-        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+        by_name: true,
     },
     Binding {
         header: "sys/headers/ascend.h",
         output: "sys/src/ascend/bindings.rs",
         allow: "acl.*|ACL_.*",
         title: "Declarations of AscendCL",
-        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+        by_name: true,
     },
     Binding {
         header: "sys/headers/onnxruntime.h",
@@ -83,7 +82,7 @@ const BINDINGS: &[Binding] = &[
         allow: "Ort.*|ORT_.*",
         title: "Declarations of ONNX Runtime's interface for providers",
         // the runtime hands its tables in
-        options: &[],
+        by_name: false,
     },
 ];
 
@@ -147,7 +146,38 @@ fn generate(binding: &Binding) -> Result<String> {
          //! Sizes and offsets are checked at compile time against those that the C compiler gave.\n\n{body}",
         binding.title, binding.header
     );
-    format(&text)
+    let text = format(&text)?;
+    Ok(if binding.by_name { by_name(&text) } else { text })
+}
+
+/// The same declarations with all functions in `symbols!`, at the end, instead of blocks for the linker; variadic ones
+/// last.
+fn by_name(text: &str) -> String {
+    let (mut others, mut functions, mut variadic) = (String::new(), String::new(), String::new());
+    let mut function: Option<String> = None;
+    for line in text.lines() {
+        match (line, &mut function) {
+            ("unsafe extern \"C\" {", _) => function = Some(String::new()),
+            ("}", Some(whole)) => {
+                if whole.contains("...") {
+                    variadic.push_str(whole);
+                } else {
+                    functions.push_str(whole);
+                }
+                function = None;
+            }
+            (line, part) => {
+                let part = part.as_mut().unwrap_or(&mut others);
+                part.push_str(line);
+                part.push('\n');
+            }
+        }
+    }
+    if !variadic.is_empty() {
+        functions.push_str("    variadic:\n");
+        functions.push_str(&variadic);
+    }
+    format!("{others}crate::symbols::symbols! {{\n{functions}}}\n")
 }
 
 fn bindgen(binding: &Binding) -> Result<String> {
@@ -168,7 +198,6 @@ fn bindgen(binding: &Binding) -> Result<String> {
             "--allowlist-item",
             binding.allow,
         ])
-        .args(binding.options)
         .args([
             binding.header,
             "--",
@@ -207,4 +236,20 @@ fn format(text: &str) -> Result<String> {
         bail!("rustfmt failed on bindgen's output");
     }
     String::from_utf8(output.stdout).context("rustfmt's output is not UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_name_and_types_stay() {
+        let text = "pub type a = u8;\nunsafe extern \"C\" {\n    pub fn f(x: a);\n}\npub struct b {\n    pub c: a,\n}\n\
+                    unsafe extern \"C\" {\n    pub fn v(x: a, ...);\n}\nunsafe extern \"C\" {\n    pub fn g();\n}\n";
+        assert_eq!(
+            by_name(text),
+            "pub type a = u8;\npub struct b {\n    pub c: a,\n}\n\
+             crate::symbols::symbols! {\n    pub fn f(x: a);\n    pub fn g();\n    variadic:\n    pub fn v(x: a, ...);\n}\n"
+        );
+    }
 }

@@ -213,825 +213,158 @@ pub const NEURON_OPTIMIZATION_LOW_LATENCY: _bindgen_ty_8 = 1;
 pub const NEURON_OPTIMIZATION_DEEP_FUSION: _bindgen_ty_8 = 2;
 pub const NEURON_OPTIMIZATION_BATCH_PROCESSING: _bindgen_ty_8 = 4;
 pub type _bindgen_ty_8 = ::core::ffi::c_uint;
-pub struct Symbols {
-    __library: ::libloading::Library,
-    pub Neuron_getVersion: Result<
-        unsafe extern "C" fn(version: *mut NeuronRuntimeVersion) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub Neuron_getDeviceCount:
-        Result<unsafe extern "C" fn(numDevices: *mut u32) -> ::core::ffi::c_int, ::libloading::Error>,
-    pub Neuron_getDevice: Result<
-        unsafe extern "C" fn(devIndex: u32, device: *mut *mut NeuronDevice) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronDevice_getName: Result<
-        unsafe extern "C" fn(
-            device: *const NeuronDevice,
-            name: *mut *const ::core::ffi::c_char,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronModel_create:
-        Result<unsafe extern "C" fn(model: *mut *mut NeuronModel) -> ::core::ffi::c_int, ::libloading::Error>,
-    pub NeuronModel_free: Result<unsafe extern "C" fn(model: *mut NeuronModel), ::libloading::Error>,
-    pub NeuronModel_finish:
-        Result<unsafe extern "C" fn(model: *mut NeuronModel) -> ::core::ffi::c_int, ::libloading::Error>,
-    pub NeuronModel_addOperand: Result<
-        unsafe extern "C" fn(model: *mut NeuronModel, type_: *const NeuronOperandType) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronModel_setOperandValue: Result<
-        unsafe extern "C" fn(
-            model: *mut NeuronModel,
-            index: i32,
-            buffer: *const ::core::ffi::c_void,
-            length: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronModel_setOperandSymmPerChannelQuantParams: Result<
-        unsafe extern "C" fn(
-            model: *mut NeuronModel,
-            index: i32,
-            channelQuant: *const NeuronSymmPerChannelQuantParams,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronModel_addOperation: Result<
-        unsafe extern "C" fn(
-            model: *mut NeuronModel,
-            type_: i32,
-            inputCount: u32,
-            inputs: *const u32,
-            outputCount: u32,
-            outputs: *const u32,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronModel_identifyInputsAndOutputs: Result<
-        unsafe extern "C" fn(
-            model: *mut NeuronModel,
-            inputCount: u32,
-            inputs: *const u32,
-            outputCount: u32,
-            outputs: *const u32,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronModel_relaxComputationFloat32toFloat16: Result<
-        unsafe extern "C" fn(model: *mut NeuronModel, allow: bool) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronModel_restoreFromCompiledNetwork: Result<
-        unsafe extern "C" fn(
-            model: *mut *mut NeuronModel,
-            compilation: *mut *mut NeuronCompilation,
-            buffer: *const ::core::ffi::c_void,
-            size: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_create: Result<
-        unsafe extern "C" fn(
-            model: *mut NeuronModel,
-            compilation: *mut *mut NeuronCompilation,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_createWithOptions: Result<
-        unsafe extern "C" fn(
-            model: *mut NeuronModel,
-            compilation: *mut *mut NeuronCompilation,
-            options: *const ::core::ffi::c_char,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_free:
-        Result<unsafe extern "C" fn(compilation: *mut NeuronCompilation), ::libloading::Error>,
-    pub NeuronCompilation_finish: Result<
-        unsafe extern "C" fn(compilation: *mut NeuronCompilation) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_setPreference: Result<
-        unsafe extern "C" fn(compilation: *mut NeuronCompilation, preference: i32) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_setPriority: Result<
-        unsafe extern "C" fn(
-            compilation: *mut NeuronCompilation,
-            priority: ::core::ffi::c_int,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_setOptimizationHint: Result<
-        unsafe extern "C" fn(
-            compilation: *mut NeuronCompilation,
-            optimizationCode: u32,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_setOptimizationString: Result<
-        unsafe extern "C" fn(
-            compilation: *mut NeuronCompilation,
-            optimizationString: *const ::core::ffi::c_char,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_getSupportedOperations: Result<
-        unsafe extern "C" fn(
-            compilation: *mut NeuronCompilation,
-            operationCount: u32,
-            supported: *mut bool,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_getCompiledNetworkSize: Result<
-        unsafe extern "C" fn(compilation: *mut NeuronCompilation, size: *mut usize) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_storeCompiledNetwork: Result<
-        unsafe extern "C" fn(
-            compilation: *mut NeuronCompilation,
-            buffer: *mut ::core::ffi::c_void,
-            size: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_getInputPaddedSize: Result<
-        unsafe extern "C" fn(
-            compilation: *mut NeuronCompilation,
-            index: i32,
-            size: *mut usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronCompilation_getOutputPaddedSize: Result<
-        unsafe extern "C" fn(
-            compilation: *mut NeuronCompilation,
-            index: i32,
-            size: *mut usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronExecution_create: Result<
-        unsafe extern "C" fn(
-            compilation: *mut NeuronCompilation,
-            execution: *mut *mut NeuronExecution,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronExecution_free:
-        Result<unsafe extern "C" fn(execution: *mut NeuronExecution), ::libloading::Error>,
-    pub NeuronExecution_setInput: Result<
-        unsafe extern "C" fn(
-            execution: *mut NeuronExecution,
-            index: i32,
-            type_: *const NeuronOperandType,
-            buffer: *const ::core::ffi::c_void,
-            length: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronExecution_setOutput: Result<
-        unsafe extern "C" fn(
-            execution: *mut NeuronExecution,
-            index: i32,
-            type_: *const NeuronOperandType,
-            buffer: *mut ::core::ffi::c_void,
-            length: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronExecution_setInputFromMemory: Result<
-        unsafe extern "C" fn(
-            execution: *mut NeuronExecution,
-            index: u32,
-            type_: *const NeuronOperandType,
-            memory: *const NeuronMemory,
-            offset: usize,
-            length: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronExecution_setOutputFromMemory: Result<
-        unsafe extern "C" fn(
-            execution: *mut NeuronExecution,
-            index: u32,
-            type_: *const NeuronOperandType,
-            memory: *const NeuronMemory,
-            offset: usize,
-            length: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronExecution_setBoostHint: Result<
-        unsafe extern "C" fn(execution: *mut NeuronExecution, boostValue: u8) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronExecution_compute: Result<
-        unsafe extern "C" fn(execution: *mut NeuronExecution) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronMemory_createFromFd: Result<
-        unsafe extern "C" fn(
-            size: usize,
-            protect: ::core::ffi::c_int,
-            fd: ::core::ffi::c_int,
-            offset: usize,
-            memory: *mut *mut NeuronMemory,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronMemory_createFromAHardwareBuffer: Result<
-        unsafe extern "C" fn(
-            ahwb: *const AHardwareBuffer,
-            memory: *mut *mut NeuronMemory,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub NeuronMemory_free: Result<unsafe extern "C" fn(memory: *mut NeuronMemory), ::libloading::Error>,
-}
-impl Symbols {
-    pub unsafe fn new<P>(path: P) -> Result<Self, ::libloading::Error>
-    where
-        P: AsRef<::std::ffi::OsStr>,
-    {
-        let path = path.as_ref();
-        let library = unsafe { ::libloading::Library::new(path) }?;
-        unsafe { Self::from_library(library) }
-    }
-    pub unsafe fn from_library<L>(library: L) -> Result<Self, ::libloading::Error>
-    where
-        L: Into<::libloading::Library>,
-    {
-        let __library = library.into();
-        let Neuron_getVersion = unsafe { __library.get(b"Neuron_getVersion\0") }.map(|sym| *sym);
-        let Neuron_getDeviceCount = unsafe { __library.get(b"Neuron_getDeviceCount\0") }.map(|sym| *sym);
-        let Neuron_getDevice = unsafe { __library.get(b"Neuron_getDevice\0") }.map(|sym| *sym);
-        let NeuronDevice_getName = unsafe { __library.get(b"NeuronDevice_getName\0") }.map(|sym| *sym);
-        let NeuronModel_create = unsafe { __library.get(b"NeuronModel_create\0") }.map(|sym| *sym);
-        let NeuronModel_free = unsafe { __library.get(b"NeuronModel_free\0") }.map(|sym| *sym);
-        let NeuronModel_finish = unsafe { __library.get(b"NeuronModel_finish\0") }.map(|sym| *sym);
-        let NeuronModel_addOperand = unsafe { __library.get(b"NeuronModel_addOperand\0") }.map(|sym| *sym);
-        let NeuronModel_setOperandValue =
-            unsafe { __library.get(b"NeuronModel_setOperandValue\0") }.map(|sym| *sym);
-        let NeuronModel_setOperandSymmPerChannelQuantParams =
-            unsafe { __library.get(b"NeuronModel_setOperandSymmPerChannelQuantParams\0") }.map(|sym| *sym);
-        let NeuronModel_addOperation =
-            unsafe { __library.get(b"NeuronModel_addOperation\0") }.map(|sym| *sym);
-        let NeuronModel_identifyInputsAndOutputs =
-            unsafe { __library.get(b"NeuronModel_identifyInputsAndOutputs\0") }.map(|sym| *sym);
-        let NeuronModel_relaxComputationFloat32toFloat16 =
-            unsafe { __library.get(b"NeuronModel_relaxComputationFloat32toFloat16\0") }.map(|sym| *sym);
-        let NeuronModel_restoreFromCompiledNetwork =
-            unsafe { __library.get(b"NeuronModel_restoreFromCompiledNetwork\0") }.map(|sym| *sym);
-        let NeuronCompilation_create =
-            unsafe { __library.get(b"NeuronCompilation_create\0") }.map(|sym| *sym);
-        let NeuronCompilation_createWithOptions =
-            unsafe { __library.get(b"NeuronCompilation_createWithOptions\0") }.map(|sym| *sym);
-        let NeuronCompilation_free = unsafe { __library.get(b"NeuronCompilation_free\0") }.map(|sym| *sym);
-        let NeuronCompilation_finish =
-            unsafe { __library.get(b"NeuronCompilation_finish\0") }.map(|sym| *sym);
-        let NeuronCompilation_setPreference =
-            unsafe { __library.get(b"NeuronCompilation_setPreference\0") }.map(|sym| *sym);
-        let NeuronCompilation_setPriority =
-            unsafe { __library.get(b"NeuronCompilation_setPriority\0") }.map(|sym| *sym);
-        let NeuronCompilation_setOptimizationHint =
-            unsafe { __library.get(b"NeuronCompilation_setOptimizationHint\0") }.map(|sym| *sym);
-        let NeuronCompilation_setOptimizationString =
-            unsafe { __library.get(b"NeuronCompilation_setOptimizationString\0") }.map(|sym| *sym);
-        let NeuronCompilation_getSupportedOperations =
-            unsafe { __library.get(b"NeuronCompilation_getSupportedOperations\0") }.map(|sym| *sym);
-        let NeuronCompilation_getCompiledNetworkSize =
-            unsafe { __library.get(b"NeuronCompilation_getCompiledNetworkSize\0") }.map(|sym| *sym);
-        let NeuronCompilation_storeCompiledNetwork =
-            unsafe { __library.get(b"NeuronCompilation_storeCompiledNetwork\0") }.map(|sym| *sym);
-        let NeuronCompilation_getInputPaddedSize =
-            unsafe { __library.get(b"NeuronCompilation_getInputPaddedSize\0") }.map(|sym| *sym);
-        let NeuronCompilation_getOutputPaddedSize =
-            unsafe { __library.get(b"NeuronCompilation_getOutputPaddedSize\0") }.map(|sym| *sym);
-        let NeuronExecution_create = unsafe { __library.get(b"NeuronExecution_create\0") }.map(|sym| *sym);
-        let NeuronExecution_free = unsafe { __library.get(b"NeuronExecution_free\0") }.map(|sym| *sym);
-        let NeuronExecution_setInput =
-            unsafe { __library.get(b"NeuronExecution_setInput\0") }.map(|sym| *sym);
-        let NeuronExecution_setOutput =
-            unsafe { __library.get(b"NeuronExecution_setOutput\0") }.map(|sym| *sym);
-        let NeuronExecution_setInputFromMemory =
-            unsafe { __library.get(b"NeuronExecution_setInputFromMemory\0") }.map(|sym| *sym);
-        let NeuronExecution_setOutputFromMemory =
-            unsafe { __library.get(b"NeuronExecution_setOutputFromMemory\0") }.map(|sym| *sym);
-        let NeuronExecution_setBoostHint =
-            unsafe { __library.get(b"NeuronExecution_setBoostHint\0") }.map(|sym| *sym);
-        let NeuronExecution_compute = unsafe { __library.get(b"NeuronExecution_compute\0") }.map(|sym| *sym);
-        let NeuronMemory_createFromFd =
-            unsafe { __library.get(b"NeuronMemory_createFromFd\0") }.map(|sym| *sym);
-        let NeuronMemory_createFromAHardwareBuffer =
-            unsafe { __library.get(b"NeuronMemory_createFromAHardwareBuffer\0") }.map(|sym| *sym);
-        let NeuronMemory_free = unsafe { __library.get(b"NeuronMemory_free\0") }.map(|sym| *sym);
-        Ok(Symbols {
-            __library,
-            Neuron_getVersion,
-            Neuron_getDeviceCount,
-            Neuron_getDevice,
-            NeuronDevice_getName,
-            NeuronModel_create,
-            NeuronModel_free,
-            NeuronModel_finish,
-            NeuronModel_addOperand,
-            NeuronModel_setOperandValue,
-            NeuronModel_setOperandSymmPerChannelQuantParams,
-            NeuronModel_addOperation,
-            NeuronModel_identifyInputsAndOutputs,
-            NeuronModel_relaxComputationFloat32toFloat16,
-            NeuronModel_restoreFromCompiledNetwork,
-            NeuronCompilation_create,
-            NeuronCompilation_createWithOptions,
-            NeuronCompilation_free,
-            NeuronCompilation_finish,
-            NeuronCompilation_setPreference,
-            NeuronCompilation_setPriority,
-            NeuronCompilation_setOptimizationHint,
-            NeuronCompilation_setOptimizationString,
-            NeuronCompilation_getSupportedOperations,
-            NeuronCompilation_getCompiledNetworkSize,
-            NeuronCompilation_storeCompiledNetwork,
-            NeuronCompilation_getInputPaddedSize,
-            NeuronCompilation_getOutputPaddedSize,
-            NeuronExecution_create,
-            NeuronExecution_free,
-            NeuronExecution_setInput,
-            NeuronExecution_setOutput,
-            NeuronExecution_setInputFromMemory,
-            NeuronExecution_setOutputFromMemory,
-            NeuronExecution_setBoostHint,
-            NeuronExecution_compute,
-            NeuronMemory_createFromFd,
-            NeuronMemory_createFromAHardwareBuffer,
-            NeuronMemory_free,
-        })
-    }
-    pub unsafe fn Neuron_getVersion(&self, version: *mut NeuronRuntimeVersion) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .Neuron_getVersion
-                .as_ref()
-                .expect("Expected function, got error."))(version)
-        }
-    }
-    pub unsafe fn Neuron_getDeviceCount(&self, numDevices: *mut u32) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .Neuron_getDeviceCount
-                .as_ref()
-                .expect("Expected function, got error."))(numDevices)
-        }
-    }
-    pub unsafe fn Neuron_getDevice(
-        &self,
-        devIndex: u32,
-        device: *mut *mut NeuronDevice,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .Neuron_getDevice
-                .as_ref()
-                .expect("Expected function, got error."))(devIndex, device)
-        }
-    }
-    pub unsafe fn NeuronDevice_getName(
-        &self,
+crate::symbols::symbols! {
+    pub fn Neuron_getVersion(version: *mut NeuronRuntimeVersion) -> ::core::ffi::c_int;
+    pub fn Neuron_getDeviceCount(numDevices: *mut u32) -> ::core::ffi::c_int;
+    pub fn Neuron_getDevice(devIndex: u32, device: *mut *mut NeuronDevice) -> ::core::ffi::c_int;
+    pub fn NeuronDevice_getName(
         device: *const NeuronDevice,
         name: *mut *const ::core::ffi::c_char,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronDevice_getName
-                .as_ref()
-                .expect("Expected function, got error."))(device, name)
-        }
-    }
-    pub unsafe fn NeuronModel_create(&self, model: *mut *mut NeuronModel) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_create
-                .as_ref()
-                .expect("Expected function, got error."))(model)
-        }
-    }
-    pub unsafe fn NeuronModel_free(&self, model: *mut NeuronModel) {
-        unsafe {
-            (self
-                .NeuronModel_free
-                .as_ref()
-                .expect("Expected function, got error."))(model)
-        }
-    }
-    pub unsafe fn NeuronModel_finish(&self, model: *mut NeuronModel) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_finish
-                .as_ref()
-                .expect("Expected function, got error."))(model)
-        }
-    }
-    pub unsafe fn NeuronModel_addOperand(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronModel_create(model: *mut *mut NeuronModel) -> ::core::ffi::c_int;
+    pub fn NeuronModel_free(model: *mut NeuronModel);
+    pub fn NeuronModel_finish(model: *mut NeuronModel) -> ::core::ffi::c_int;
+    pub fn NeuronModel_addOperand(
         model: *mut NeuronModel,
         type_: *const NeuronOperandType,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_addOperand
-                .as_ref()
-                .expect("Expected function, got error."))(model, type_)
-        }
-    }
-    pub unsafe fn NeuronModel_setOperandValue(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronModel_setOperandValue(
         model: *mut NeuronModel,
         index: i32,
         buffer: *const ::core::ffi::c_void,
         length: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_setOperandValue
-                .as_ref()
-                .expect("Expected function, got error."))(model, index, buffer, length)
-        }
-    }
-    pub unsafe fn NeuronModel_setOperandSymmPerChannelQuantParams(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronModel_setOperandSymmPerChannelQuantParams(
         model: *mut NeuronModel,
         index: i32,
         channelQuant: *const NeuronSymmPerChannelQuantParams,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_setOperandSymmPerChannelQuantParams
-                .as_ref()
-                .expect("Expected function, got error."))(model, index, channelQuant)
-        }
-    }
-    pub unsafe fn NeuronModel_addOperation(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronModel_addOperation(
         model: *mut NeuronModel,
         type_: i32,
         inputCount: u32,
         inputs: *const u32,
         outputCount: u32,
         outputs: *const u32,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_addOperation
-                .as_ref()
-                .expect("Expected function, got error."))(
-                model,
-                type_,
-                inputCount,
-                inputs,
-                outputCount,
-                outputs,
-            )
-        }
-    }
-    pub unsafe fn NeuronModel_identifyInputsAndOutputs(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronModel_identifyInputsAndOutputs(
         model: *mut NeuronModel,
         inputCount: u32,
         inputs: *const u32,
         outputCount: u32,
         outputs: *const u32,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_identifyInputsAndOutputs
-                .as_ref()
-                .expect("Expected function, got error."))(
-                model, inputCount, inputs, outputCount, outputs
-            )
-        }
-    }
-    pub unsafe fn NeuronModel_relaxComputationFloat32toFloat16(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronModel_relaxComputationFloat32toFloat16(
         model: *mut NeuronModel,
         allow: bool,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_relaxComputationFloat32toFloat16
-                .as_ref()
-                .expect("Expected function, got error."))(model, allow)
-        }
-    }
-    pub unsafe fn NeuronModel_restoreFromCompiledNetwork(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronModel_restoreFromCompiledNetwork(
         model: *mut *mut NeuronModel,
         compilation: *mut *mut NeuronCompilation,
         buffer: *const ::core::ffi::c_void,
         size: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronModel_restoreFromCompiledNetwork
-                .as_ref()
-                .expect("Expected function, got error."))(model, compilation, buffer, size)
-        }
-    }
-    pub unsafe fn NeuronCompilation_create(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_create(
         model: *mut NeuronModel,
         compilation: *mut *mut NeuronCompilation,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_create
-                .as_ref()
-                .expect("Expected function, got error."))(model, compilation)
-        }
-    }
-    pub unsafe fn NeuronCompilation_createWithOptions(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_createWithOptions(
         model: *mut NeuronModel,
         compilation: *mut *mut NeuronCompilation,
         options: *const ::core::ffi::c_char,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_createWithOptions
-                .as_ref()
-                .expect("Expected function, got error."))(model, compilation, options)
-        }
-    }
-    pub unsafe fn NeuronCompilation_free(&self, compilation: *mut NeuronCompilation) {
-        unsafe {
-            (self
-                .NeuronCompilation_free
-                .as_ref()
-                .expect("Expected function, got error."))(compilation)
-        }
-    }
-    pub unsafe fn NeuronCompilation_finish(&self, compilation: *mut NeuronCompilation) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_finish
-                .as_ref()
-                .expect("Expected function, got error."))(compilation)
-        }
-    }
-    pub unsafe fn NeuronCompilation_setPreference(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_free(compilation: *mut NeuronCompilation);
+    pub fn NeuronCompilation_finish(compilation: *mut NeuronCompilation) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_setPreference(
         compilation: *mut NeuronCompilation,
         preference: i32,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_setPreference
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, preference)
-        }
-    }
-    pub unsafe fn NeuronCompilation_setPriority(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_setPriority(
         compilation: *mut NeuronCompilation,
         priority: ::core::ffi::c_int,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_setPriority
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, priority)
-        }
-    }
-    pub unsafe fn NeuronCompilation_setOptimizationHint(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_setOptimizationHint(
         compilation: *mut NeuronCompilation,
         optimizationCode: u32,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_setOptimizationHint
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, optimizationCode)
-        }
-    }
-    pub unsafe fn NeuronCompilation_setOptimizationString(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_setOptimizationString(
         compilation: *mut NeuronCompilation,
         optimizationString: *const ::core::ffi::c_char,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_setOptimizationString
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, optimizationString)
-        }
-    }
-    pub unsafe fn NeuronCompilation_getSupportedOperations(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_getSupportedOperations(
         compilation: *mut NeuronCompilation,
         operationCount: u32,
         supported: *mut bool,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_getSupportedOperations
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, operationCount, supported)
-        }
-    }
-    pub unsafe fn NeuronCompilation_getCompiledNetworkSize(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_getCompiledNetworkSize(
         compilation: *mut NeuronCompilation,
         size: *mut usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_getCompiledNetworkSize
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, size)
-        }
-    }
-    pub unsafe fn NeuronCompilation_storeCompiledNetwork(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_storeCompiledNetwork(
         compilation: *mut NeuronCompilation,
         buffer: *mut ::core::ffi::c_void,
         size: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_storeCompiledNetwork
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, buffer, size)
-        }
-    }
-    pub unsafe fn NeuronCompilation_getInputPaddedSize(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_getInputPaddedSize(
         compilation: *mut NeuronCompilation,
         index: i32,
         size: *mut usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_getInputPaddedSize
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, index, size)
-        }
-    }
-    pub unsafe fn NeuronCompilation_getOutputPaddedSize(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronCompilation_getOutputPaddedSize(
         compilation: *mut NeuronCompilation,
         index: i32,
         size: *mut usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronCompilation_getOutputPaddedSize
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, index, size)
-        }
-    }
-    pub unsafe fn NeuronExecution_create(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronExecution_create(
         compilation: *mut NeuronCompilation,
         execution: *mut *mut NeuronExecution,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronExecution_create
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, execution)
-        }
-    }
-    pub unsafe fn NeuronExecution_free(&self, execution: *mut NeuronExecution) {
-        unsafe {
-            (self
-                .NeuronExecution_free
-                .as_ref()
-                .expect("Expected function, got error."))(execution)
-        }
-    }
-    pub unsafe fn NeuronExecution_setInput(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronExecution_free(execution: *mut NeuronExecution);
+    pub fn NeuronExecution_setInput(
         execution: *mut NeuronExecution,
         index: i32,
         type_: *const NeuronOperandType,
         buffer: *const ::core::ffi::c_void,
         length: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronExecution_setInput
-                .as_ref()
-                .expect("Expected function, got error."))(execution, index, type_, buffer, length)
-        }
-    }
-    pub unsafe fn NeuronExecution_setOutput(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronExecution_setOutput(
         execution: *mut NeuronExecution,
         index: i32,
         type_: *const NeuronOperandType,
         buffer: *mut ::core::ffi::c_void,
         length: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronExecution_setOutput
-                .as_ref()
-                .expect("Expected function, got error."))(execution, index, type_, buffer, length)
-        }
-    }
-    pub unsafe fn NeuronExecution_setInputFromMemory(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronExecution_setInputFromMemory(
         execution: *mut NeuronExecution,
         index: u32,
         type_: *const NeuronOperandType,
         memory: *const NeuronMemory,
         offset: usize,
         length: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronExecution_setInputFromMemory
-                .as_ref()
-                .expect("Expected function, got error."))(
-                execution, index, type_, memory, offset, length
-            )
-        }
-    }
-    pub unsafe fn NeuronExecution_setOutputFromMemory(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronExecution_setOutputFromMemory(
         execution: *mut NeuronExecution,
         index: u32,
         type_: *const NeuronOperandType,
         memory: *const NeuronMemory,
         offset: usize,
         length: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronExecution_setOutputFromMemory
-                .as_ref()
-                .expect("Expected function, got error."))(
-                execution, index, type_, memory, offset, length
-            )
-        }
-    }
-    pub unsafe fn NeuronExecution_setBoostHint(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronExecution_setBoostHint(
         execution: *mut NeuronExecution,
         boostValue: u8,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronExecution_setBoostHint
-                .as_ref()
-                .expect("Expected function, got error."))(execution, boostValue)
-        }
-    }
-    pub unsafe fn NeuronExecution_compute(&self, execution: *mut NeuronExecution) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronExecution_compute
-                .as_ref()
-                .expect("Expected function, got error."))(execution)
-        }
-    }
-    pub unsafe fn NeuronMemory_createFromFd(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronExecution_compute(execution: *mut NeuronExecution) -> ::core::ffi::c_int;
+    pub fn NeuronMemory_createFromFd(
         size: usize,
         protect: ::core::ffi::c_int,
         fd: ::core::ffi::c_int,
         offset: usize,
         memory: *mut *mut NeuronMemory,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronMemory_createFromFd
-                .as_ref()
-                .expect("Expected function, got error."))(size, protect, fd, offset, memory)
-        }
-    }
-    pub unsafe fn NeuronMemory_createFromAHardwareBuffer(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronMemory_createFromAHardwareBuffer(
         ahwb: *const AHardwareBuffer,
         memory: *mut *mut NeuronMemory,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .NeuronMemory_createFromAHardwareBuffer
-                .as_ref()
-                .expect("Expected function, got error."))(ahwb, memory)
-        }
-    }
-    pub unsafe fn NeuronMemory_free(&self, memory: *mut NeuronMemory) {
-        unsafe {
-            (self
-                .NeuronMemory_free
-                .as_ref()
-                .expect("Expected function, got error."))(memory)
-        }
-    }
+    ) -> ::core::ffi::c_int;
+    pub fn NeuronMemory_free(memory: *mut NeuronMemory);
 }

@@ -222,803 +222,135 @@ pub const OH_NN_REDUCE_MAX_KEEP_DIMS: _bindgen_ty_8 = 151;
 pub const OH_NN_REDUCE_MIN_KEEP_DIMS: _bindgen_ty_8 = 154;
 pub const OH_NN_REDUCE_SUM_KEEP_DIMS: _bindgen_ty_8 = 157;
 pub type _bindgen_ty_8 = ::core::ffi::c_uint;
-pub struct Symbols {
-    __library: ::libloading::Library,
-    pub OH_NNDevice_GetAllDevicesID: Result<
-        unsafe extern "C" fn(ids: *mut *const usize, count: *mut u32) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNDevice_GetName: Result<
-        unsafe extern "C" fn(id: usize, name: *mut *const ::core::ffi::c_char) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNDevice_GetType: Result<
-        unsafe extern "C" fn(id: usize, type_: *mut ::core::ffi::c_int) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNTensorDesc_Create: Result<unsafe extern "C" fn() -> *mut NN_TensorDesc, ::libloading::Error>,
-    pub OH_NNTensorDesc_Destroy: Result<
-        unsafe extern "C" fn(desc: *mut *mut NN_TensorDesc) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNTensorDesc_SetDataType: Result<
-        unsafe extern "C" fn(desc: *mut NN_TensorDesc, type_: ::core::ffi::c_int) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNTensorDesc_SetShape: Result<
-        unsafe extern "C" fn(desc: *mut NN_TensorDesc, shape: *const i32, count: usize) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNTensorDesc_SetFormat: Result<
-        unsafe extern "C" fn(desc: *mut NN_TensorDesc, format: ::core::ffi::c_int) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNTensorDesc_GetByteSize: Result<
-        unsafe extern "C" fn(desc: *const NN_TensorDesc, bytes: *mut usize) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNQuantParam_Create: Result<unsafe extern "C" fn() -> *mut NN_QuantParam, ::libloading::Error>,
-    pub OH_NNQuantParam_Destroy: Result<
-        unsafe extern "C" fn(param: *mut *mut NN_QuantParam) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNQuantParam_SetScales: Result<
-        unsafe extern "C" fn(
-            param: *mut NN_QuantParam,
-            scales: *const f64,
-            count: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNQuantParam_SetZeroPoints: Result<
-        unsafe extern "C" fn(
-            param: *mut NN_QuantParam,
-            zeros: *const i32,
-            count: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNQuantParam_SetNumBits: Result<
-        unsafe extern "C" fn(param: *mut NN_QuantParam, bits: *const u32, count: usize) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNModel_Construct: Result<unsafe extern "C" fn() -> *mut OH_NNModel, ::libloading::Error>,
-    pub OH_NNModel_Destroy: Result<unsafe extern "C" fn(model: *mut *mut OH_NNModel), ::libloading::Error>,
-    pub OH_NNModel_AddTensorToModel: Result<
-        unsafe extern "C" fn(model: *mut OH_NNModel, desc: *const NN_TensorDesc) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNModel_SetTensorType: Result<
-        unsafe extern "C" fn(
-            model: *mut OH_NNModel,
-            index: u32,
-            role: ::core::ffi::c_int,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNModel_SetTensorData: Result<
-        unsafe extern "C" fn(
-            model: *mut OH_NNModel,
-            index: u32,
-            data: *const ::core::ffi::c_void,
-            bytes: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNModel_SetTensorQuantParams: Result<
-        unsafe extern "C" fn(
-            model: *mut OH_NNModel,
-            index: u32,
-            param: *mut NN_QuantParam,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNModel_AddOperation: Result<
-        unsafe extern "C" fn(
-            model: *mut OH_NNModel,
-            operation: ::core::ffi::c_int,
-            params: *const OH_NN_UInt32Array,
-            inputs: *const OH_NN_UInt32Array,
-            outputs: *const OH_NN_UInt32Array,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNModel_SpecifyInputsAndOutputs: Result<
-        unsafe extern "C" fn(
-            model: *mut OH_NNModel,
-            inputs: *const OH_NN_UInt32Array,
-            outputs: *const OH_NN_UInt32Array,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNModel_Finish:
-        Result<unsafe extern "C" fn(model: *mut OH_NNModel) -> ::core::ffi::c_int, ::libloading::Error>,
-    pub OH_NNModel_GetAvailableOperations: Result<
-        unsafe extern "C" fn(
-            model: *mut OH_NNModel,
-            id: usize,
-            available: *mut *const bool,
-            count: *mut u32,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNCompilation_Construct:
-        Result<unsafe extern "C" fn(model: *const OH_NNModel) -> *mut OH_NNCompilation, ::libloading::Error>,
-    pub OH_NNCompilation_ConstructForCache:
-        Result<unsafe extern "C" fn() -> *mut OH_NNCompilation, ::libloading::Error>,
-    pub OH_NNCompilation_Destroy:
-        Result<unsafe extern "C" fn(compilation: *mut *mut OH_NNCompilation), ::libloading::Error>,
-    pub OH_NNCompilation_SetDevice: Result<
-        unsafe extern "C" fn(compilation: *mut OH_NNCompilation, id: usize) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNCompilation_SetPerformanceMode: Result<
-        unsafe extern "C" fn(
-            compilation: *mut OH_NNCompilation,
-            mode: ::core::ffi::c_int,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNCompilation_SetPriority: Result<
-        unsafe extern "C" fn(
-            compilation: *mut OH_NNCompilation,
-            priority: ::core::ffi::c_int,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNCompilation_EnableFloat16: Result<
-        unsafe extern "C" fn(compilation: *mut OH_NNCompilation, enable: bool) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNCompilation_Build: Result<
-        unsafe extern "C" fn(compilation: *mut OH_NNCompilation) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNCompilation_ExportCacheToBuffer: Result<
-        unsafe extern "C" fn(
-            compilation: *mut OH_NNCompilation,
-            place: *const ::core::ffi::c_void,
-            bytes: usize,
-            used: *mut usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNCompilation_ImportCacheFromBuffer: Result<
-        unsafe extern "C" fn(
-            compilation: *mut OH_NNCompilation,
-            data: *const ::core::ffi::c_void,
-            bytes: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNTensor_CreateWithFd: Result<
-        unsafe extern "C" fn(
-            id: usize,
-            desc: *mut NN_TensorDesc,
-            fd: ::core::ffi::c_int,
-            bytes: usize,
-            offset: usize,
-        ) -> *mut NN_Tensor,
-        ::libloading::Error,
-    >,
-    pub OH_NNTensor_Destroy:
-        Result<unsafe extern "C" fn(tensor: *mut *mut NN_Tensor) -> ::core::ffi::c_int, ::libloading::Error>,
-    pub OH_NNExecutor_Construct: Result<
-        unsafe extern "C" fn(compilation: *mut OH_NNCompilation) -> *mut OH_NNExecutor,
-        ::libloading::Error,
-    >,
-    pub OH_NNExecutor_Destroy:
-        Result<unsafe extern "C" fn(executor: *mut *mut OH_NNExecutor), ::libloading::Error>,
-    pub OH_NNExecutor_GetInputCount: Result<
-        unsafe extern "C" fn(executor: *const OH_NNExecutor, count: *mut usize) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNExecutor_GetOutputCount: Result<
-        unsafe extern "C" fn(executor: *const OH_NNExecutor, count: *mut usize) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub OH_NNExecutor_RunSync: Result<
-        unsafe extern "C" fn(
-            executor: *mut OH_NNExecutor,
-            inputs: *mut *mut NN_Tensor,
-            input_count: usize,
-            outputs: *mut *mut NN_Tensor,
-            output_count: usize,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-}
-impl Symbols {
-    pub unsafe fn new<P>(path: P) -> Result<Self, ::libloading::Error>
-    where
-        P: AsRef<::std::ffi::OsStr>,
-    {
-        let path = path.as_ref();
-        let library = unsafe { ::libloading::Library::new(path) }?;
-        unsafe { Self::from_library(library) }
-    }
-    pub unsafe fn from_library<L>(library: L) -> Result<Self, ::libloading::Error>
-    where
-        L: Into<::libloading::Library>,
-    {
-        let __library = library.into();
-        let OH_NNDevice_GetAllDevicesID =
-            unsafe { __library.get(b"OH_NNDevice_GetAllDevicesID\0") }.map(|sym| *sym);
-        let OH_NNDevice_GetName = unsafe { __library.get(b"OH_NNDevice_GetName\0") }.map(|sym| *sym);
-        let OH_NNDevice_GetType = unsafe { __library.get(b"OH_NNDevice_GetType\0") }.map(|sym| *sym);
-        let OH_NNTensorDesc_Create = unsafe { __library.get(b"OH_NNTensorDesc_Create\0") }.map(|sym| *sym);
-        let OH_NNTensorDesc_Destroy = unsafe { __library.get(b"OH_NNTensorDesc_Destroy\0") }.map(|sym| *sym);
-        let OH_NNTensorDesc_SetDataType =
-            unsafe { __library.get(b"OH_NNTensorDesc_SetDataType\0") }.map(|sym| *sym);
-        let OH_NNTensorDesc_SetShape =
-            unsafe { __library.get(b"OH_NNTensorDesc_SetShape\0") }.map(|sym| *sym);
-        let OH_NNTensorDesc_SetFormat =
-            unsafe { __library.get(b"OH_NNTensorDesc_SetFormat\0") }.map(|sym| *sym);
-        let OH_NNTensorDesc_GetByteSize =
-            unsafe { __library.get(b"OH_NNTensorDesc_GetByteSize\0") }.map(|sym| *sym);
-        let OH_NNQuantParam_Create = unsafe { __library.get(b"OH_NNQuantParam_Create\0") }.map(|sym| *sym);
-        let OH_NNQuantParam_Destroy = unsafe { __library.get(b"OH_NNQuantParam_Destroy\0") }.map(|sym| *sym);
-        let OH_NNQuantParam_SetScales =
-            unsafe { __library.get(b"OH_NNQuantParam_SetScales\0") }.map(|sym| *sym);
-        let OH_NNQuantParam_SetZeroPoints =
-            unsafe { __library.get(b"OH_NNQuantParam_SetZeroPoints\0") }.map(|sym| *sym);
-        let OH_NNQuantParam_SetNumBits =
-            unsafe { __library.get(b"OH_NNQuantParam_SetNumBits\0") }.map(|sym| *sym);
-        let OH_NNModel_Construct = unsafe { __library.get(b"OH_NNModel_Construct\0") }.map(|sym| *sym);
-        let OH_NNModel_Destroy = unsafe { __library.get(b"OH_NNModel_Destroy\0") }.map(|sym| *sym);
-        let OH_NNModel_AddTensorToModel =
-            unsafe { __library.get(b"OH_NNModel_AddTensorToModel\0") }.map(|sym| *sym);
-        let OH_NNModel_SetTensorType =
-            unsafe { __library.get(b"OH_NNModel_SetTensorType\0") }.map(|sym| *sym);
-        let OH_NNModel_SetTensorData =
-            unsafe { __library.get(b"OH_NNModel_SetTensorData\0") }.map(|sym| *sym);
-        let OH_NNModel_SetTensorQuantParams =
-            unsafe { __library.get(b"OH_NNModel_SetTensorQuantParams\0") }.map(|sym| *sym);
-        let OH_NNModel_AddOperation = unsafe { __library.get(b"OH_NNModel_AddOperation\0") }.map(|sym| *sym);
-        let OH_NNModel_SpecifyInputsAndOutputs =
-            unsafe { __library.get(b"OH_NNModel_SpecifyInputsAndOutputs\0") }.map(|sym| *sym);
-        let OH_NNModel_Finish = unsafe { __library.get(b"OH_NNModel_Finish\0") }.map(|sym| *sym);
-        let OH_NNModel_GetAvailableOperations =
-            unsafe { __library.get(b"OH_NNModel_GetAvailableOperations\0") }.map(|sym| *sym);
-        let OH_NNCompilation_Construct =
-            unsafe { __library.get(b"OH_NNCompilation_Construct\0") }.map(|sym| *sym);
-        let OH_NNCompilation_ConstructForCache =
-            unsafe { __library.get(b"OH_NNCompilation_ConstructForCache\0") }.map(|sym| *sym);
-        let OH_NNCompilation_Destroy =
-            unsafe { __library.get(b"OH_NNCompilation_Destroy\0") }.map(|sym| *sym);
-        let OH_NNCompilation_SetDevice =
-            unsafe { __library.get(b"OH_NNCompilation_SetDevice\0") }.map(|sym| *sym);
-        let OH_NNCompilation_SetPerformanceMode =
-            unsafe { __library.get(b"OH_NNCompilation_SetPerformanceMode\0") }.map(|sym| *sym);
-        let OH_NNCompilation_SetPriority =
-            unsafe { __library.get(b"OH_NNCompilation_SetPriority\0") }.map(|sym| *sym);
-        let OH_NNCompilation_EnableFloat16 =
-            unsafe { __library.get(b"OH_NNCompilation_EnableFloat16\0") }.map(|sym| *sym);
-        let OH_NNCompilation_Build = unsafe { __library.get(b"OH_NNCompilation_Build\0") }.map(|sym| *sym);
-        let OH_NNCompilation_ExportCacheToBuffer =
-            unsafe { __library.get(b"OH_NNCompilation_ExportCacheToBuffer\0") }.map(|sym| *sym);
-        let OH_NNCompilation_ImportCacheFromBuffer =
-            unsafe { __library.get(b"OH_NNCompilation_ImportCacheFromBuffer\0") }.map(|sym| *sym);
-        let OH_NNTensor_CreateWithFd =
-            unsafe { __library.get(b"OH_NNTensor_CreateWithFd\0") }.map(|sym| *sym);
-        let OH_NNTensor_Destroy = unsafe { __library.get(b"OH_NNTensor_Destroy\0") }.map(|sym| *sym);
-        let OH_NNExecutor_Construct = unsafe { __library.get(b"OH_NNExecutor_Construct\0") }.map(|sym| *sym);
-        let OH_NNExecutor_Destroy = unsafe { __library.get(b"OH_NNExecutor_Destroy\0") }.map(|sym| *sym);
-        let OH_NNExecutor_GetInputCount =
-            unsafe { __library.get(b"OH_NNExecutor_GetInputCount\0") }.map(|sym| *sym);
-        let OH_NNExecutor_GetOutputCount =
-            unsafe { __library.get(b"OH_NNExecutor_GetOutputCount\0") }.map(|sym| *sym);
-        let OH_NNExecutor_RunSync = unsafe { __library.get(b"OH_NNExecutor_RunSync\0") }.map(|sym| *sym);
-        Ok(Symbols {
-            __library,
-            OH_NNDevice_GetAllDevicesID,
-            OH_NNDevice_GetName,
-            OH_NNDevice_GetType,
-            OH_NNTensorDesc_Create,
-            OH_NNTensorDesc_Destroy,
-            OH_NNTensorDesc_SetDataType,
-            OH_NNTensorDesc_SetShape,
-            OH_NNTensorDesc_SetFormat,
-            OH_NNTensorDesc_GetByteSize,
-            OH_NNQuantParam_Create,
-            OH_NNQuantParam_Destroy,
-            OH_NNQuantParam_SetScales,
-            OH_NNQuantParam_SetZeroPoints,
-            OH_NNQuantParam_SetNumBits,
-            OH_NNModel_Construct,
-            OH_NNModel_Destroy,
-            OH_NNModel_AddTensorToModel,
-            OH_NNModel_SetTensorType,
-            OH_NNModel_SetTensorData,
-            OH_NNModel_SetTensorQuantParams,
-            OH_NNModel_AddOperation,
-            OH_NNModel_SpecifyInputsAndOutputs,
-            OH_NNModel_Finish,
-            OH_NNModel_GetAvailableOperations,
-            OH_NNCompilation_Construct,
-            OH_NNCompilation_ConstructForCache,
-            OH_NNCompilation_Destroy,
-            OH_NNCompilation_SetDevice,
-            OH_NNCompilation_SetPerformanceMode,
-            OH_NNCompilation_SetPriority,
-            OH_NNCompilation_EnableFloat16,
-            OH_NNCompilation_Build,
-            OH_NNCompilation_ExportCacheToBuffer,
-            OH_NNCompilation_ImportCacheFromBuffer,
-            OH_NNTensor_CreateWithFd,
-            OH_NNTensor_Destroy,
-            OH_NNExecutor_Construct,
-            OH_NNExecutor_Destroy,
-            OH_NNExecutor_GetInputCount,
-            OH_NNExecutor_GetOutputCount,
-            OH_NNExecutor_RunSync,
-        })
-    }
-    pub unsafe fn OH_NNDevice_GetAllDevicesID(
-        &self,
-        ids: *mut *const usize,
-        count: *mut u32,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNDevice_GetAllDevicesID
-                .as_ref()
-                .expect("Expected function, got error."))(ids, count)
-        }
-    }
-    pub unsafe fn OH_NNDevice_GetName(
-        &self,
-        id: usize,
-        name: *mut *const ::core::ffi::c_char,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNDevice_GetName
-                .as_ref()
-                .expect("Expected function, got error."))(id, name)
-        }
-    }
-    pub unsafe fn OH_NNDevice_GetType(
-        &self,
-        id: usize,
-        type_: *mut ::core::ffi::c_int,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNDevice_GetType
-                .as_ref()
-                .expect("Expected function, got error."))(id, type_)
-        }
-    }
-    pub unsafe fn OH_NNTensorDesc_Create(&self) -> *mut NN_TensorDesc {
-        unsafe {
-            (self
-                .OH_NNTensorDesc_Create
-                .as_ref()
-                .expect("Expected function, got error."))()
-        }
-    }
-    pub unsafe fn OH_NNTensorDesc_Destroy(&self, desc: *mut *mut NN_TensorDesc) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNTensorDesc_Destroy
-                .as_ref()
-                .expect("Expected function, got error."))(desc)
-        }
-    }
-    pub unsafe fn OH_NNTensorDesc_SetDataType(
-        &self,
+crate::symbols::symbols! {
+    pub fn OH_NNDevice_GetAllDevicesID(ids: *mut *const usize, count: *mut u32) -> ::core::ffi::c_int;
+    pub fn OH_NNDevice_GetName(id: usize, name: *mut *const ::core::ffi::c_char) -> ::core::ffi::c_int;
+    pub fn OH_NNDevice_GetType(id: usize, type_: *mut ::core::ffi::c_int) -> ::core::ffi::c_int;
+    pub fn OH_NNTensorDesc_Create() -> *mut NN_TensorDesc;
+    pub fn OH_NNTensorDesc_Destroy(desc: *mut *mut NN_TensorDesc) -> ::core::ffi::c_int;
+    pub fn OH_NNTensorDesc_SetDataType(
         desc: *mut NN_TensorDesc,
         type_: ::core::ffi::c_int,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNTensorDesc_SetDataType
-                .as_ref()
-                .expect("Expected function, got error."))(desc, type_)
-        }
-    }
-    pub unsafe fn OH_NNTensorDesc_SetShape(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNTensorDesc_SetShape(
         desc: *mut NN_TensorDesc,
         shape: *const i32,
         count: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNTensorDesc_SetShape
-                .as_ref()
-                .expect("Expected function, got error."))(desc, shape, count)
-        }
-    }
-    pub unsafe fn OH_NNTensorDesc_SetFormat(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNTensorDesc_SetFormat(
         desc: *mut NN_TensorDesc,
         format: ::core::ffi::c_int,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNTensorDesc_SetFormat
-                .as_ref()
-                .expect("Expected function, got error."))(desc, format)
-        }
-    }
-    pub unsafe fn OH_NNTensorDesc_GetByteSize(
-        &self,
-        desc: *const NN_TensorDesc,
-        bytes: *mut usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNTensorDesc_GetByteSize
-                .as_ref()
-                .expect("Expected function, got error."))(desc, bytes)
-        }
-    }
-    pub unsafe fn OH_NNQuantParam_Create(&self) -> *mut NN_QuantParam {
-        unsafe {
-            (self
-                .OH_NNQuantParam_Create
-                .as_ref()
-                .expect("Expected function, got error."))()
-        }
-    }
-    pub unsafe fn OH_NNQuantParam_Destroy(&self, param: *mut *mut NN_QuantParam) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNQuantParam_Destroy
-                .as_ref()
-                .expect("Expected function, got error."))(param)
-        }
-    }
-    pub unsafe fn OH_NNQuantParam_SetScales(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNTensorDesc_GetByteSize(desc: *const NN_TensorDesc, bytes: *mut usize) -> ::core::ffi::c_int;
+    pub fn OH_NNQuantParam_Create() -> *mut NN_QuantParam;
+    pub fn OH_NNQuantParam_Destroy(param: *mut *mut NN_QuantParam) -> ::core::ffi::c_int;
+    pub fn OH_NNQuantParam_SetScales(
         param: *mut NN_QuantParam,
         scales: *const f64,
         count: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNQuantParam_SetScales
-                .as_ref()
-                .expect("Expected function, got error."))(param, scales, count)
-        }
-    }
-    pub unsafe fn OH_NNQuantParam_SetZeroPoints(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNQuantParam_SetZeroPoints(
         param: *mut NN_QuantParam,
         zeros: *const i32,
         count: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNQuantParam_SetZeroPoints
-                .as_ref()
-                .expect("Expected function, got error."))(param, zeros, count)
-        }
-    }
-    pub unsafe fn OH_NNQuantParam_SetNumBits(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNQuantParam_SetNumBits(
         param: *mut NN_QuantParam,
         bits: *const u32,
         count: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNQuantParam_SetNumBits
-                .as_ref()
-                .expect("Expected function, got error."))(param, bits, count)
-        }
-    }
-    pub unsafe fn OH_NNModel_Construct(&self) -> *mut OH_NNModel {
-        unsafe {
-            (self
-                .OH_NNModel_Construct
-                .as_ref()
-                .expect("Expected function, got error."))()
-        }
-    }
-    pub unsafe fn OH_NNModel_Destroy(&self, model: *mut *mut OH_NNModel) {
-        unsafe {
-            (self
-                .OH_NNModel_Destroy
-                .as_ref()
-                .expect("Expected function, got error."))(model)
-        }
-    }
-    pub unsafe fn OH_NNModel_AddTensorToModel(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNModel_Construct() -> *mut OH_NNModel;
+    pub fn OH_NNModel_Destroy(model: *mut *mut OH_NNModel);
+    pub fn OH_NNModel_AddTensorToModel(
         model: *mut OH_NNModel,
         desc: *const NN_TensorDesc,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNModel_AddTensorToModel
-                .as_ref()
-                .expect("Expected function, got error."))(model, desc)
-        }
-    }
-    pub unsafe fn OH_NNModel_SetTensorType(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNModel_SetTensorType(
         model: *mut OH_NNModel,
         index: u32,
         role: ::core::ffi::c_int,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNModel_SetTensorType
-                .as_ref()
-                .expect("Expected function, got error."))(model, index, role)
-        }
-    }
-    pub unsafe fn OH_NNModel_SetTensorData(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNModel_SetTensorData(
         model: *mut OH_NNModel,
         index: u32,
         data: *const ::core::ffi::c_void,
         bytes: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNModel_SetTensorData
-                .as_ref()
-                .expect("Expected function, got error."))(model, index, data, bytes)
-        }
-    }
-    pub unsafe fn OH_NNModel_SetTensorQuantParams(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNModel_SetTensorQuantParams(
         model: *mut OH_NNModel,
         index: u32,
         param: *mut NN_QuantParam,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNModel_SetTensorQuantParams
-                .as_ref()
-                .expect("Expected function, got error."))(model, index, param)
-        }
-    }
-    pub unsafe fn OH_NNModel_AddOperation(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNModel_AddOperation(
         model: *mut OH_NNModel,
         operation: ::core::ffi::c_int,
         params: *const OH_NN_UInt32Array,
         inputs: *const OH_NN_UInt32Array,
         outputs: *const OH_NN_UInt32Array,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNModel_AddOperation
-                .as_ref()
-                .expect("Expected function, got error."))(
-                model, operation, params, inputs, outputs
-            )
-        }
-    }
-    pub unsafe fn OH_NNModel_SpecifyInputsAndOutputs(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNModel_SpecifyInputsAndOutputs(
         model: *mut OH_NNModel,
         inputs: *const OH_NN_UInt32Array,
         outputs: *const OH_NN_UInt32Array,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNModel_SpecifyInputsAndOutputs
-                .as_ref()
-                .expect("Expected function, got error."))(model, inputs, outputs)
-        }
-    }
-    pub unsafe fn OH_NNModel_Finish(&self, model: *mut OH_NNModel) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNModel_Finish
-                .as_ref()
-                .expect("Expected function, got error."))(model)
-        }
-    }
-    pub unsafe fn OH_NNModel_GetAvailableOperations(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNModel_Finish(model: *mut OH_NNModel) -> ::core::ffi::c_int;
+    pub fn OH_NNModel_GetAvailableOperations(
         model: *mut OH_NNModel,
         id: usize,
         available: *mut *const bool,
         count: *mut u32,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNModel_GetAvailableOperations
-                .as_ref()
-                .expect("Expected function, got error."))(model, id, available, count)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_Construct(&self, model: *const OH_NNModel) -> *mut OH_NNCompilation {
-        unsafe {
-            (self
-                .OH_NNCompilation_Construct
-                .as_ref()
-                .expect("Expected function, got error."))(model)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_ConstructForCache(&self) -> *mut OH_NNCompilation {
-        unsafe {
-            (self
-                .OH_NNCompilation_ConstructForCache
-                .as_ref()
-                .expect("Expected function, got error."))()
-        }
-    }
-    pub unsafe fn OH_NNCompilation_Destroy(&self, compilation: *mut *mut OH_NNCompilation) {
-        unsafe {
-            (self
-                .OH_NNCompilation_Destroy
-                .as_ref()
-                .expect("Expected function, got error."))(compilation)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_SetDevice(
-        &self,
-        compilation: *mut OH_NNCompilation,
-        id: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNCompilation_SetDevice
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, id)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_SetPerformanceMode(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNCompilation_Construct(model: *const OH_NNModel) -> *mut OH_NNCompilation;
+    pub fn OH_NNCompilation_ConstructForCache() -> *mut OH_NNCompilation;
+    pub fn OH_NNCompilation_Destroy(compilation: *mut *mut OH_NNCompilation);
+    pub fn OH_NNCompilation_SetDevice(compilation: *mut OH_NNCompilation, id: usize) -> ::core::ffi::c_int;
+    pub fn OH_NNCompilation_SetPerformanceMode(
         compilation: *mut OH_NNCompilation,
         mode: ::core::ffi::c_int,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNCompilation_SetPerformanceMode
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, mode)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_SetPriority(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNCompilation_SetPriority(
         compilation: *mut OH_NNCompilation,
         priority: ::core::ffi::c_int,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNCompilation_SetPriority
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, priority)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_EnableFloat16(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNCompilation_EnableFloat16(
         compilation: *mut OH_NNCompilation,
         enable: bool,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNCompilation_EnableFloat16
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, enable)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_Build(&self, compilation: *mut OH_NNCompilation) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNCompilation_Build
-                .as_ref()
-                .expect("Expected function, got error."))(compilation)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_ExportCacheToBuffer(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNCompilation_Build(compilation: *mut OH_NNCompilation) -> ::core::ffi::c_int;
+    pub fn OH_NNCompilation_ExportCacheToBuffer(
         compilation: *mut OH_NNCompilation,
         place: *const ::core::ffi::c_void,
         bytes: usize,
         used: *mut usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNCompilation_ExportCacheToBuffer
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, place, bytes, used)
-        }
-    }
-    pub unsafe fn OH_NNCompilation_ImportCacheFromBuffer(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNCompilation_ImportCacheFromBuffer(
         compilation: *mut OH_NNCompilation,
         data: *const ::core::ffi::c_void,
         bytes: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNCompilation_ImportCacheFromBuffer
-                .as_ref()
-                .expect("Expected function, got error."))(compilation, data, bytes)
-        }
-    }
-    pub unsafe fn OH_NNTensor_CreateWithFd(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNTensor_CreateWithFd(
         id: usize,
         desc: *mut NN_TensorDesc,
         fd: ::core::ffi::c_int,
         bytes: usize,
         offset: usize,
-    ) -> *mut NN_Tensor {
-        unsafe {
-            (self
-                .OH_NNTensor_CreateWithFd
-                .as_ref()
-                .expect("Expected function, got error."))(id, desc, fd, bytes, offset)
-        }
-    }
-    pub unsafe fn OH_NNTensor_Destroy(&self, tensor: *mut *mut NN_Tensor) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNTensor_Destroy
-                .as_ref()
-                .expect("Expected function, got error."))(tensor)
-        }
-    }
-    pub unsafe fn OH_NNExecutor_Construct(&self, compilation: *mut OH_NNCompilation) -> *mut OH_NNExecutor {
-        unsafe {
-            (self
-                .OH_NNExecutor_Construct
-                .as_ref()
-                .expect("Expected function, got error."))(compilation)
-        }
-    }
-    pub unsafe fn OH_NNExecutor_Destroy(&self, executor: *mut *mut OH_NNExecutor) {
-        unsafe {
-            (self
-                .OH_NNExecutor_Destroy
-                .as_ref()
-                .expect("Expected function, got error."))(executor)
-        }
-    }
-    pub unsafe fn OH_NNExecutor_GetInputCount(
-        &self,
+    ) -> *mut NN_Tensor;
+    pub fn OH_NNTensor_Destroy(tensor: *mut *mut NN_Tensor) -> ::core::ffi::c_int;
+    pub fn OH_NNExecutor_Construct(compilation: *mut OH_NNCompilation) -> *mut OH_NNExecutor;
+    pub fn OH_NNExecutor_Destroy(executor: *mut *mut OH_NNExecutor);
+    pub fn OH_NNExecutor_GetInputCount(
         executor: *const OH_NNExecutor,
         count: *mut usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNExecutor_GetInputCount
-                .as_ref()
-                .expect("Expected function, got error."))(executor, count)
-        }
-    }
-    pub unsafe fn OH_NNExecutor_GetOutputCount(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNExecutor_GetOutputCount(
         executor: *const OH_NNExecutor,
         count: *mut usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNExecutor_GetOutputCount
-                .as_ref()
-                .expect("Expected function, got error."))(executor, count)
-        }
-    }
-    pub unsafe fn OH_NNExecutor_RunSync(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn OH_NNExecutor_RunSync(
         executor: *mut OH_NNExecutor,
         inputs: *mut *mut NN_Tensor,
         input_count: usize,
         outputs: *mut *mut NN_Tensor,
         output_count: usize,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .OH_NNExecutor_RunSync
-                .as_ref()
-                .expect("Expected function, got error."))(
-                executor,
-                inputs,
-                input_count,
-                outputs,
-                output_count,
-            )
-        }
-    }
+    ) -> ::core::ffi::c_int;
 }

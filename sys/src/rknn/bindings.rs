@@ -324,297 +324,53 @@ const _: () = {
     ["Alignment of rknn_custom_string"][::core::mem::align_of::<rknn_custom_string>() - 1usize];
     ["Offset of field: rknn_custom_string::text"][::core::mem::offset_of!(rknn_custom_string, text) - 0usize];
 };
-pub struct Symbols {
-    __library: ::libloading::Library,
-    pub rknn_init: Result<
-        unsafe extern "C" fn(
-            context: *mut rknn_context,
-            model: *mut ::core::ffi::c_void,
-            size: u32,
-            flags: u32,
-            extend: *mut rknn_init_extend,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_dup_context: Result<
-        unsafe extern "C" fn(context: *mut rknn_context, out: *mut rknn_context) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_destroy:
-        Result<unsafe extern "C" fn(context: rknn_context) -> ::core::ffi::c_int, ::libloading::Error>,
-    pub rknn_query: Result<
-        unsafe extern "C" fn(
-            context: rknn_context,
-            command: i32,
-            info: *mut ::core::ffi::c_void,
-            size: u32,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_inputs_set: Result<
-        unsafe extern "C" fn(
-            context: rknn_context,
-            count: u32,
-            inputs: *mut rknn_input,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_set_core_mask: Result<
-        unsafe extern "C" fn(context: rknn_context, mask: i32) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_run: Result<
-        unsafe extern "C" fn(context: rknn_context, extend: *mut rknn_run_extend) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_outputs_get: Result<
-        unsafe extern "C" fn(
-            context: rknn_context,
-            count: u32,
-            outputs: *mut rknn_output,
-            extend: *mut rknn_output_extend,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_outputs_release: Result<
-        unsafe extern "C" fn(
-            context: rknn_context,
-            count: u32,
-            outputs: *mut rknn_output,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_create_mem: Result<
-        unsafe extern "C" fn(context: rknn_context, size: u32) -> *mut rknn_tensor_mem,
-        ::libloading::Error,
-    >,
-    pub rknn_create_mem_from_fd: Result<
-        unsafe extern "C" fn(
-            context: rknn_context,
-            fd: i32,
-            virt: *mut ::core::ffi::c_void,
-            size: u32,
-            offset: i32,
-        ) -> *mut rknn_tensor_mem,
-        ::libloading::Error,
-    >,
-    pub rknn_destroy_mem: Result<
-        unsafe extern "C" fn(context: rknn_context, memory: *mut rknn_tensor_mem) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_set_io_mem: Result<
-        unsafe extern "C" fn(
-            context: rknn_context,
-            memory: *mut rknn_tensor_mem,
-            attr: *mut rknn_tensor_attr,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-    pub rknn_mem_sync: Result<
-        unsafe extern "C" fn(
-            context: rknn_context,
-            memory: *mut rknn_tensor_mem,
-            direction: i32,
-        ) -> ::core::ffi::c_int,
-        ::libloading::Error,
-    >,
-}
-impl Symbols {
-    pub unsafe fn new<P>(path: P) -> Result<Self, ::libloading::Error>
-    where
-        P: AsRef<::std::ffi::OsStr>,
-    {
-        let path = path.as_ref();
-        let library = unsafe { ::libloading::Library::new(path) }?;
-        unsafe { Self::from_library(library) }
-    }
-    pub unsafe fn from_library<L>(library: L) -> Result<Self, ::libloading::Error>
-    where
-        L: Into<::libloading::Library>,
-    {
-        let __library = library.into();
-        let rknn_init = unsafe { __library.get(b"rknn_init\0") }.map(|sym| *sym);
-        let rknn_dup_context = unsafe { __library.get(b"rknn_dup_context\0") }.map(|sym| *sym);
-        let rknn_destroy = unsafe { __library.get(b"rknn_destroy\0") }.map(|sym| *sym);
-        let rknn_query = unsafe { __library.get(b"rknn_query\0") }.map(|sym| *sym);
-        let rknn_inputs_set = unsafe { __library.get(b"rknn_inputs_set\0") }.map(|sym| *sym);
-        let rknn_set_core_mask = unsafe { __library.get(b"rknn_set_core_mask\0") }.map(|sym| *sym);
-        let rknn_run = unsafe { __library.get(b"rknn_run\0") }.map(|sym| *sym);
-        let rknn_outputs_get = unsafe { __library.get(b"rknn_outputs_get\0") }.map(|sym| *sym);
-        let rknn_outputs_release = unsafe { __library.get(b"rknn_outputs_release\0") }.map(|sym| *sym);
-        let rknn_create_mem = unsafe { __library.get(b"rknn_create_mem\0") }.map(|sym| *sym);
-        let rknn_create_mem_from_fd = unsafe { __library.get(b"rknn_create_mem_from_fd\0") }.map(|sym| *sym);
-        let rknn_destroy_mem = unsafe { __library.get(b"rknn_destroy_mem\0") }.map(|sym| *sym);
-        let rknn_set_io_mem = unsafe { __library.get(b"rknn_set_io_mem\0") }.map(|sym| *sym);
-        let rknn_mem_sync = unsafe { __library.get(b"rknn_mem_sync\0") }.map(|sym| *sym);
-        Ok(Symbols {
-            __library,
-            rknn_init,
-            rknn_dup_context,
-            rknn_destroy,
-            rknn_query,
-            rknn_inputs_set,
-            rknn_set_core_mask,
-            rknn_run,
-            rknn_outputs_get,
-            rknn_outputs_release,
-            rknn_create_mem,
-            rknn_create_mem_from_fd,
-            rknn_destroy_mem,
-            rknn_set_io_mem,
-            rknn_mem_sync,
-        })
-    }
-    pub unsafe fn rknn_init(
-        &self,
+crate::symbols::symbols! {
+    pub fn rknn_init(
         context: *mut rknn_context,
         model: *mut ::core::ffi::c_void,
         size: u32,
         flags: u32,
         extend: *mut rknn_init_extend,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self.rknn_init.as_ref().expect("Expected function, got error."))(
-                context, model, size, flags, extend,
-            )
-        }
-    }
-    pub unsafe fn rknn_dup_context(
-        &self,
-        context: *mut rknn_context,
-        out: *mut rknn_context,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .rknn_dup_context
-                .as_ref()
-                .expect("Expected function, got error."))(context, out)
-        }
-    }
-    pub unsafe fn rknn_destroy(&self, context: rknn_context) -> ::core::ffi::c_int {
-        unsafe { (self.rknn_destroy.as_ref().expect("Expected function, got error."))(context) }
-    }
-    pub unsafe fn rknn_query(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn rknn_dup_context(context: *mut rknn_context, out: *mut rknn_context) -> ::core::ffi::c_int;
+    pub fn rknn_destroy(context: rknn_context) -> ::core::ffi::c_int;
+    pub fn rknn_query(
         context: rknn_context,
         command: i32,
         info: *mut ::core::ffi::c_void,
         size: u32,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self.rknn_query.as_ref().expect("Expected function, got error."))(context, command, info, size)
-        }
-    }
-    pub unsafe fn rknn_inputs_set(
-        &self,
-        context: rknn_context,
-        count: u32,
-        inputs: *mut rknn_input,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .rknn_inputs_set
-                .as_ref()
-                .expect("Expected function, got error."))(context, count, inputs)
-        }
-    }
-    pub unsafe fn rknn_set_core_mask(&self, context: rknn_context, mask: i32) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .rknn_set_core_mask
-                .as_ref()
-                .expect("Expected function, got error."))(context, mask)
-        }
-    }
-    pub unsafe fn rknn_run(&self, context: rknn_context, extend: *mut rknn_run_extend) -> ::core::ffi::c_int {
-        unsafe { (self.rknn_run.as_ref().expect("Expected function, got error."))(context, extend) }
-    }
-    pub unsafe fn rknn_outputs_get(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn rknn_inputs_set(context: rknn_context, count: u32, inputs: *mut rknn_input) -> ::core::ffi::c_int;
+    pub fn rknn_set_core_mask(context: rknn_context, mask: i32) -> ::core::ffi::c_int;
+    pub fn rknn_run(context: rknn_context, extend: *mut rknn_run_extend) -> ::core::ffi::c_int;
+    pub fn rknn_outputs_get(
         context: rknn_context,
         count: u32,
         outputs: *mut rknn_output,
         extend: *mut rknn_output_extend,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .rknn_outputs_get
-                .as_ref()
-                .expect("Expected function, got error."))(context, count, outputs, extend)
-        }
-    }
-    pub unsafe fn rknn_outputs_release(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn rknn_outputs_release(
         context: rknn_context,
         count: u32,
         outputs: *mut rknn_output,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .rknn_outputs_release
-                .as_ref()
-                .expect("Expected function, got error."))(context, count, outputs)
-        }
-    }
-    pub unsafe fn rknn_create_mem(&self, context: rknn_context, size: u32) -> *mut rknn_tensor_mem {
-        unsafe {
-            (self
-                .rknn_create_mem
-                .as_ref()
-                .expect("Expected function, got error."))(context, size)
-        }
-    }
-    pub unsafe fn rknn_create_mem_from_fd(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn rknn_create_mem(context: rknn_context, size: u32) -> *mut rknn_tensor_mem;
+    pub fn rknn_create_mem_from_fd(
         context: rknn_context,
         fd: i32,
         virt: *mut ::core::ffi::c_void,
         size: u32,
         offset: i32,
-    ) -> *mut rknn_tensor_mem {
-        unsafe {
-            (self
-                .rknn_create_mem_from_fd
-                .as_ref()
-                .expect("Expected function, got error."))(context, fd, virt, size, offset)
-        }
-    }
-    pub unsafe fn rknn_destroy_mem(
-        &self,
-        context: rknn_context,
-        memory: *mut rknn_tensor_mem,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .rknn_destroy_mem
-                .as_ref()
-                .expect("Expected function, got error."))(context, memory)
-        }
-    }
-    pub unsafe fn rknn_set_io_mem(
-        &self,
+    ) -> *mut rknn_tensor_mem;
+    pub fn rknn_destroy_mem(context: rknn_context, memory: *mut rknn_tensor_mem) -> ::core::ffi::c_int;
+    pub fn rknn_set_io_mem(
         context: rknn_context,
         memory: *mut rknn_tensor_mem,
         attr: *mut rknn_tensor_attr,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .rknn_set_io_mem
-                .as_ref()
-                .expect("Expected function, got error."))(context, memory, attr)
-        }
-    }
-    pub unsafe fn rknn_mem_sync(
-        &self,
+    ) -> ::core::ffi::c_int;
+    pub fn rknn_mem_sync(
         context: rknn_context,
         memory: *mut rknn_tensor_mem,
         direction: i32,
-    ) -> ::core::ffi::c_int {
-        unsafe {
-            (self
-                .rknn_mem_sync
-                .as_ref()
-                .expect("Expected function, got error."))(context, memory, direction)
-        }
-    }
+    ) -> ::core::ffi::c_int;
 }
