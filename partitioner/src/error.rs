@@ -3,10 +3,9 @@
 //! Invariants: every message names the node, tensor, device or limit concerned and the value seen.
 //! Deliberately not here: violations in a finished plan (see `check::Violation`).
 
-use std::fmt;
-
 /// Why a plan could not be made or read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<Repr>);
 
 /// The class of an [`Error`].
@@ -99,17 +98,5 @@ impl Error {
 impl From<Repr> for Error {
     fn from(repr: Repr) -> Self {
         Self(Box::new(repr))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&*self.0)
     }
 }

@@ -58,6 +58,8 @@ pub enum ErrorKind {
 /// assert!(format!("{error:?}").starts_with("no/such.onnx: "));
 /// # Ok::<(), polychip::Error>(())
 /// ```
+#[derive(thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<Inner>);
 
 #[derive(Debug, thiserror::Error)]
@@ -188,24 +190,6 @@ impl fmt::Debug for Error {
             cause = error.source();
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &*self.0 {
-            Inner::Plain { .. } | Inner::Device { .. } => None,
-            Inner::Caused { source, .. } => Some(source.as_ref()),
-            Inner::Profile(error) => error.source(),
-            Inner::Governor(error) => error.source(),
-            Inner::File { source, .. } => Some(source),
-        }
     }
 }
 

@@ -5,6 +5,8 @@
 use std::fmt;
 
 /// Why a set could not be judged.
+#[derive(thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Repr);
 
 /// The class of an [`Error`].
@@ -43,11 +45,3 @@ impl fmt::Debug for Error {
         fmt::Debug::fmt(&self.0, f)
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl std::error::Error for Error {}

@@ -5,6 +5,8 @@
 use std::fmt;
 
 /// Why a governor could not be made or a log not replayed.
+#[derive(thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Repr);
 
 /// The class of an [`Error`].
@@ -50,14 +52,6 @@ impl fmt::Debug for Error {
         fmt::Debug::fmt(&self.0, f)
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// Result with the governor's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a profile is unusable or cannot store a row.
+#[derive(thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<Repr>);
 
 /// The class of an [`Error`].
@@ -87,24 +89,6 @@ impl Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &*self.0 {
-            Repr::Bad(_) => None,
-            Repr::Json { source, .. } => Some(source),
-            Repr::Database { source, .. } => Some(&**source),
-            #[cfg(feature = "sqlite")]
-            Repr::File { source, .. } => Some(source),
-        }
     }
 }
 
