@@ -60,7 +60,7 @@ pub use fence::{Fence, NO_TIMEOUT, SignalCallback, Step, Timing};
 pub use graph::{
     AttributeView, BodyView, Constant, EncodingView, GraphView, GroupKind, GroupView, NodeView, TensorView,
 };
-pub use memory::{AlignedBytes, HostBuffer};
+pub use memory::{AlignedBytes, HostBacked, HostBuffer};
 pub use plugin::{Plugin, PluginInfo};
 pub use port::{Layout, Port};
 pub use queue::{QueueGrant, QueuedRun, RunQueue, Runner};

@@ -480,6 +480,30 @@ impl Buffer for HostBuffer {
     }
 }
 
+/// A buffer whose memory is a [`HostBuffer`]'s, which then does all that [`Buffer`] asks.
+pub trait HostBacked: Send + Sync + Sized + 'static {
+    /// The host's view of the memory.
+    fn host(&self) -> &HostBuffer;
+}
+
+impl<B: HostBacked> Buffer for B {
+    fn bytes(&self) -> usize {
+        self.host().bytes()
+    }
+
+    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
+        self.host().begin_access(access, offset, bytes)
+    }
+
+    fn end_access(&self) -> Result<()> {
+        self.host().end_access()
+    }
+
+    fn export(&self, kind: MemoryKind) -> Result<Memory> {
+        self.host().export(kind)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use polychip_sdk::{Access, Buffer, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
+use polychip_sdk::{Buffer, HostBacked, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
 use crate::api;
 use crate::shared::Shared;
@@ -77,20 +77,8 @@ impl NeuronBuffer {
     }
 }
 
-impl Buffer for NeuronBuffer {
-    fn bytes(&self) -> usize {
-        self.host.bytes()
-    }
-
-    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
-        self.host.begin_access(access, offset, bytes)
-    }
-
-    fn end_access(&self) -> Result<()> {
-        self.host.end_access()
-    }
-
-    fn export(&self, kind: MemoryKind) -> Result<Memory> {
-        self.host.export(kind)
+impl HostBacked for NeuronBuffer {
+    fn host(&self) -> &HostBuffer {
+        &self.host
     }
 }

@@ -9,7 +9,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
+use polychip_sdk::{Buffer, Error, HostBacked, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
 /// Memory kinds that are imported without a copy: on a phone, memory of the NPU's reach only.
 pub(crate) fn kinds(emulated: bool) -> MemoryKinds {
@@ -97,27 +97,10 @@ impl NnrtBuffer {
         }
         Ok((&self.file, self.start + offset, self.start + self.host.bytes()))
     }
-
-    /// The host's view of the memory.
-    pub(crate) fn host(&self) -> &HostBuffer {
-        &self.host
-    }
 }
 
-impl Buffer for NnrtBuffer {
-    fn bytes(&self) -> usize {
-        self.host.bytes()
-    }
-
-    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
-        self.host.begin_access(access, offset, bytes)
-    }
-
-    fn end_access(&self) -> Result<()> {
-        self.host.end_access()
-    }
-
-    fn export(&self, kind: MemoryKind) -> Result<Memory> {
-        self.host.export(kind)
+impl HostBacked for NnrtBuffer {
+    fn host(&self) -> &HostBuffer {
+        &self.host
     }
 }

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip_sdk::{
-    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Memory, MemoryKind, Port, PortBuffer,
-    Result, Run, RunContext, RunQueue, Span, Submit,
+    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBacked as _, Memory, MemoryKind,
+    Port, PortBuffer, Result, Run, RunContext, RunQueue, Span, Submit,
 };
 
 use crate::api::{Api, Compilation, Executor, RunTensor};

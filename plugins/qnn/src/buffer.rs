@@ -8,7 +8,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
+use polychip_sdk::{Buffer, Error, HostBacked, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
 use crate::session::Range;
 
@@ -88,11 +88,6 @@ impl QnnBuffer {
             whole: *whole,
         })
     }
-
-    /// The host's view of the buffer.
-    pub(crate) fn host(&self) -> &HostBuffer {
-        &self.host
-    }
 }
 
 /// A descriptor of our own for that of a memory, which is open during the call.
@@ -111,21 +106,9 @@ fn hold(memory: &Memory) -> Result<Option<(OwnedFd, u64, u64)>> {
     Ok(Some((held, memory.offset(), end)))
 }
 
-impl Buffer for QnnBuffer {
-    fn bytes(&self) -> usize {
-        self.host.bytes()
-    }
-
-    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
-        self.host.begin_access(access, offset, bytes)
-    }
-
-    fn end_access(&self) -> Result<()> {
-        self.host.end_access()
-    }
-
-    fn export(&self, kind: MemoryKind) -> Result<Memory> {
-        self.host.export(kind)
+impl HostBacked for QnnBuffer {
+    fn host(&self) -> &HostBuffer {
+        &self.host
     }
 }
 

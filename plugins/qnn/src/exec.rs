@@ -16,8 +16,8 @@ mod exclusive;
 use std::sync::{Arc, Weak};
 
 use polychip_sdk::{
-    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Port, Result, Run, RunContext,
-    RunQueue, Span, Submit,
+    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBacked as _, Port, Result, Run,
+    RunContext, RunQueue, Span, Submit,
 };
 
 use self::exclusive::Exclusive;
