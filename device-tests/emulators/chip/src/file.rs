@@ -1,4 +1,5 @@
-//! Files of emulated compilers: a magic number, the ONNX model, and a description in JSON.
+//! Files of emulated compilers: a magic number, the ONNX model, and a description in JSON; or a
+//! magic number and a network with its hash.
 //!
 //! Layout: the vendor's four letters, `EMU1`, number of bytes of the model (u64, little-endian),
 //! the model, the description.
@@ -41,6 +42,22 @@ pub fn read<D: DeserializeOwned>(wanted: &Magic, bytes: &[u8]) -> Option<Parts<D
         model: model.to_vec(),
         description: serde_json::from_slice(tail).ok()?,
     })
+}
+
+/// A network with its hash, behind a vendor's mark; none where it cannot be written.
+#[must_use]
+pub fn seal(mark: &[u8; 16], network: &impl Serialize) -> Option<Vec<u8>> {
+    let body = postcard::to_stdvec(network).ok()?;
+    Some([mark, blake3::hash(&body).as_bytes().as_slice(), &body].concat())
+}
+
+/// The network of [`seal`]'s bytes; none where a bit of them differs.
+#[must_use]
+pub fn unseal<N: DeserializeOwned>(mark: &[u8; 16], bytes: &[u8]) -> Option<N> {
+    let (hash, body) = bytes.strip_prefix(mark)?.split_first_chunk::<32>()?;
+    (blake3::hash(body).as_bytes() == hash)
+        .then(|| postcard::from_bytes(body).ok())
+        .flatten()
 }
 
 #[cfg(test)]

@@ -244,6 +244,21 @@ impl Builder {
         Id(self.specs.len() - 1)
     }
 
+    /// Adds a tensor with an operation's result, rounded to half precision first where the chip
+    /// computes reals in it.
+    pub fn output(&mut self, value: Id, spec: Spec, in_half: bool) -> Id {
+        let value = if in_half && spec.dtype == DType::F32 {
+            let half = self.tensor(Spec::plain(DType::F16, spec.shape.clone()));
+            self.copy_to(value, half);
+            half
+        } else {
+            value
+        };
+        let out = self.tensor(spec);
+        self.copy_to(value, out);
+        out
+    }
+
     /// Adds a constant tensor.
     ///
     /// # Errors

@@ -243,15 +243,7 @@ impl Lower<'_> {
             .get(place)
             .ok_or_else(|| format!("output {place} is left out"))? as usize;
         let spec = spec(&self.model.operands[index])?;
-        let value = if self.model.relaxed && spec.dtype == DType::F32 {
-            let half = self.builder.tensor(Spec::plain(DType::F16, spec.shape.clone()));
-            self.builder.copy_to(value, half);
-            half
-        } else {
-            value
-        };
-        let out = self.builder.tensor(spec);
-        self.builder.copy_to(value, out);
+        let out = self.builder.output(value, spec, self.model.relaxed);
         self.ids[index] = Some(out);
         Ok(())
     }

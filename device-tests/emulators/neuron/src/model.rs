@@ -4,6 +4,7 @@
 //! 1. A finished model never changes.
 //! 2. Each operand of a finished model is a port, a constant, or written by one operation before it is read.
 
+use polychip_emulator_chip::file;
 use serde::{Deserialize, Serialize};
 
 use polychip_sys::neuron::bindings as sys;
@@ -244,18 +245,12 @@ const MAGIC: &[u8; 16] = b"polychip neuron\x01";
 
 /// A finished model as bytes with their hash.
 pub(crate) fn write(model: &Model) -> Result<Vec<u8>> {
-    let body = postcard::to_stdvec(model).map_err(|_| Code::OP_FAILED)?;
-    Ok([MAGIC, blake3::hash(&body).as_bytes().as_slice(), &body].concat())
+    file::seal(MAGIC, model).ok_or(Code::OP_FAILED)
 }
 
 /// Reads a model that [`write`] wrote.
 pub(crate) fn read(bytes: &[u8]) -> Result<Model> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or(Code::BAD_DATA)?;
-    let (hash, body) = rest.split_first_chunk::<32>().ok_or(Code::BAD_DATA)?;
-    if blake3::hash(body).as_bytes() != hash {
-        return Err(Code::BAD_DATA);
-    }
-    postcard::from_bytes(body).map_err(|_| Code::BAD_DATA)
+    file::unseal(MAGIC, bytes).ok_or(Code::BAD_DATA)
 }
 
 #[cfg(test)]

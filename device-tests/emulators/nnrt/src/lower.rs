@@ -18,10 +18,8 @@ use polychip_sys::nnrt::bindings as sys;
 
 use crate::code::{Code, Result};
 use crate::model::{Model, Operation, Quant, Tensor};
+pub(crate) use params::Outcome;
 use params::Params;
-
-/// Why an operation is refused, as text for debugging.
-pub(crate) type Outcome<T> = std::result::Result<T, String>;
 
 /// State of the conversion of a model to a program.
 struct Lower<'a> {
@@ -300,15 +298,7 @@ impl Lower<'_> {
         let id = self.operation.outputs.get(place).copied();
         let index = id.ok_or_else(|| format!("output {place} is left out"))? as usize;
         let spec = spec(&self.model.tensors[index])?;
-        let value = if self.model.reduced && spec.dtype == DType::F32 {
-            let half = self.builder.tensor(Spec::plain(DType::F16, spec.shape.clone()));
-            self.builder.copy_to(value, half);
-            half
-        } else {
-            value
-        };
-        let out = self.builder.tensor(spec);
-        self.builder.copy_to(value, out);
+        let out = self.builder.output(value, spec, self.model.reduced);
         self.ids[index] = Some(out);
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! 1. A finished model never changes.
 //! 2. Each tensor of a finished model is a port, a constant, or written by one operation before it is read.
 
+use polychip_emulator_chip::file;
 use serde::{Deserialize, Serialize};
 
 use polychip_sys::nnrt::bindings as sys;
@@ -190,18 +191,12 @@ const MAGIC: &[u8; 16] = b"polychip nnrt\x01\0\0";
 
 /// A built model as bytes, with their hash.
 pub(crate) fn write(model: &Model) -> Result<Vec<u8>> {
-    let body = postcard::to_stdvec(model).map_err(|_| Code::FAILED)?;
-    Ok([MAGIC, blake3::hash(&body).as_bytes().as_slice(), &body].concat())
+    file::seal(MAGIC, model).ok_or(Code::FAILED)
 }
 
 /// Reads a model that [`write`] wrote.
 pub(crate) fn read(bytes: &[u8]) -> Result<Model> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or(Code::INVALID)?;
-    let (hash, body) = rest.split_first_chunk::<32>().ok_or(Code::INVALID)?;
-    if blake3::hash(body).as_bytes() != hash {
-        return Err(Code::INVALID);
-    }
-    postcard::from_bytes(body).map_err(|_| Code::INVALID)
+    file::unseal(MAGIC, bytes).ok_or(Code::INVALID)
 }
 
 #[cfg(test)]

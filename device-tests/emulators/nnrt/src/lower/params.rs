@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use polychip_sys::nnrt::bindings as sys;
 
-use super::Outcome;
 use crate::model::{Model, Operation};
 
 /// Types of parameters, as the runtime's codes, and whether they are lists.
@@ -16,6 +15,9 @@ const INT: (u32, bool) = (sys::OH_NN_INT32, false);
 const LONG: (u32, bool) = (sys::OH_NN_INT64, false);
 const LONGS: (u32, bool) = (sys::OH_NN_INT64, true);
 const REAL: (u32, bool) = (sys::OH_NN_FLOAT32, false);
+
+/// Why an operation is refused, as text for debugging.
+pub(crate) type Outcome<T> = std::result::Result<T, String>;
 
 /// The roles that an operation's parameters may have, with their types.
 fn rules(operation: u32) -> &'static [(u32, (u32, bool))] {
