@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use polychip_sdk::protobuf;
 use polychip_test_requirements::{Need, left_out, skipped};
 
 use programs::{Compiler, Language, Program, sanitizes};

@@ -1,6 +1,7 @@
 //! Protobuf messages, written field by field, for vendors' formats and small models.
 //!
-//! Not here: models of parts, whose weights are written in place (`onnx`); reading.
+//! The one writer of the tree. Not here: models of parts, whose weights are written in place by these functions (`onnx`);
+//! reading.
 //! `prost::encoding` writes the same numbers, but prost hides that module from its documentation,
 //! and a plugin would depend on prost for two short functions.
 

@@ -1,6 +1,7 @@
 //! The fields of a protobuf message without its schema.
 //!
-//! It shares nothing with the encoders under test, and keeps fields apart that they write as bytes.
+//! It shares nothing with the encoders and the decoder (prost) under test, and keeps fields apart that they write as
+//! bytes.
 //!
 //! Invariant: a message round-trips byte for byte; a payload that would not is kept as bytes.
 //! (<https://protobuf.dev/programming-guides/encoding/>)

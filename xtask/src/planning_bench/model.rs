@@ -6,6 +6,8 @@
 //!
 //! Not here: what is done with them (`planning_bench`).
 
+use crate::protobuf::Message;
+
 /// Elements of every tensor between nodes: 4 channels of 32 by 32.
 const SHAPE: [u64; 4] = [1, 4, 32, 32];
 /// Every so many nodes of a chain one is a `Tanh`, which the scripted device is slow at.
@@ -93,14 +95,12 @@ pub(crate) fn model(shape: Shape, nodes: usize) -> Vec<u8> {
         }
     }
     graph.port(12, &last, FLOAT, &SHAPE);
-    let mut opset = Message::default();
-    opset.text(1, "").number(2, 17);
-    let mut model = Message::default();
-    model
+    let opset = Message::new().text(1, "").number(2, 17);
+    Message::new()
         .number(1, 8)
         .message(8, &opset)
-        .message(7, &graph.message("planning"));
-    model.0
+        .message(7, &graph.message("planning"))
+        .into_bytes()
 }
 
 /// A graph being written.
@@ -116,27 +116,26 @@ impl Graph {
         Graph {
             prefix: String::new(),
             nodes: 0,
-            written: Message::default(),
+            written: Message::new(),
         }
     }
 
-    fn message(mut self, name: &str) -> Message {
-        self.written.text(2, name);
-        self.written
+    fn message(self, name: &str) -> Message {
+        self.written.text(2, name)
+    }
+
+    fn add(&mut self, field: u32, part: &Message) {
+        self.written = std::mem::take(&mut self.written).message(field, part);
     }
 
     /// An input (11) or output (12).
-    fn port(&mut self, field: u64, name: &str, dtype: u64, sizes: &[u64]) {
-        let (mut shape, mut tensor, mut kind, mut port) = <[Message; 4]>::default().into();
-        for &size in sizes {
-            let mut dimension = Message::default();
-            dimension.number(1, size);
-            shape.message(1, &dimension);
-        }
-        tensor.number(1, dtype).message(2, &shape);
-        kind.message(1, &tensor);
-        port.text(1, name).message(2, &kind);
-        self.written.message(field, &port);
+    fn port(&mut self, field: u32, name: &str, dtype: u64, sizes: &[u64]) {
+        let shape = sizes.iter().fold(Message::new(), |shape, &size| {
+            shape.message(1, &Message::new().number(1, size))
+        });
+        let tensor = Message::new().number(1, dtype).message(2, &shape);
+        let kind = Message::new().message(1, &tensor);
+        self.add(field, &Message::new().text(1, name).message(2, &kind));
     }
 
     /// A constant of values that no other has.
@@ -144,15 +143,13 @@ impl Graph {
         let name = format!("{}c{}_{number}", self.prefix, self.nodes);
         let count = sizes.iter().product::<u64>() as usize;
         let value = |index: usize| ((number * 31 + index * 7) % 1021) as f32 / 1024.0 + 0.001;
-        let mut tensor = Message::default();
-        for &size in sizes {
-            tensor.number(1, size);
-        }
+        let dims = sizes
+            .iter()
+            .fold(Message::new(), |tensor, &size| tensor.number(1, size));
         let mut bytes: Vec<u8> = (0..count).flat_map(|index| value(index).to_le_bytes()).collect();
         // the number itself, so that equal patterns are different constants
         bytes[..4].copy_from_slice(&(number as f32 + 0.5).to_le_bytes());
-        tensor.number(2, FLOAT).text(8, &name).bytes(9, &bytes);
-        self.written.message(5, &tensor);
+        self.add(5, &dims.number(2, FLOAT).text(8, &name).bytes(9, &bytes));
         name
     }
 
@@ -162,17 +159,17 @@ impl Graph {
 
     fn node_with(&mut self, op: &str, inputs: &[&str], attributes: &[Message]) -> String {
         let output = format!("{}t{}", self.prefix, self.nodes);
-        let mut node = Message::default();
-        for input in inputs {
-            node.text(1, input);
-        }
-        node.text(2, &output)
+        let read = inputs
+            .iter()
+            .fold(Message::new(), |node, input| node.text(1, input));
+        let named = read
+            .text(2, &output)
             .text(3, &format!("{}n{}", self.prefix, self.nodes))
             .text(4, op);
-        for attribute in attributes {
-            node.message(5, attribute);
-        }
-        self.written.message(1, &node);
+        let node = attributes
+            .iter()
+            .fold(named, |node, attribute| node.message(5, attribute));
+        self.add(1, &node);
         self.nodes += 1;
         output
     }
@@ -216,47 +213,8 @@ impl Graph {
             ("then_branch", body("then", inner)),
             ("else_branch", body("else", 0)),
         ];
-        let attributes = attributes.map(|(name, body)| {
-            let mut attribute = Message::default();
-            attribute.text(1, name).message(6, &body).number(20, 5);
-            attribute
-        });
+        let attributes =
+            attributes.map(|(name, body)| Message::new().text(1, name).message(6, &body).number(20, 5));
         self.node_with("If", &["b"], &attributes)
-    }
-}
-
-/// A message of the protocol that ONNX files are written in. `polychip_sdk::protobuf` is the same for packages: `xtask`
-/// depends on none of them, so that it builds before they do.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn number(&mut self, field: u64, value: u64) -> &mut Message {
-        self.varint(field << 3);
-        self.varint(value);
-        self
-    }
-
-    fn bytes(&mut self, field: u64, bytes: &[u8]) -> &mut Message {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn text(&mut self, field: u64, text: &str) -> &mut Message {
-        self.bytes(field, text.as_bytes())
-    }
-
-    fn message(&mut self, field: u64, message: &Message) -> &mut Message {
-        self.bytes(field, &message.0)
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use polychip::{Access, DType, Memory, Policy, RunOptions, Runtime};
+use polychip_sdk::protobuf;
 
 use super::SessionObject;
 use crate::handle::Object;

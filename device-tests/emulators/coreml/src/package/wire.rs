@@ -1,4 +1,4 @@
-//! Reading protobuf's wire format.
+//! Reading protobuf's wire format, without a schema, which prost needs.
 //!
 //! Invariant: nothing is read past the end, whatever lengths say.
 
