@@ -14,6 +14,8 @@ use polychip_device_tests::{Need, left_out, libraries, paths, skipped};
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_host::{Access, Buffer, CompileOptions, Device, ErrorKind, FlatGraph, Host, Memory, Submission};
 use polychip_ops::{DType, Op, TensorType};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -161,16 +163,12 @@ fn devices(folder: &Path) -> (Device, Device) {
     (named("acme:0"), named("cpu:0"))
 }
 
-/// Numbers that look random and are the same each time.
-struct Numbers(u64);
+/// Random numbers, the same each time.
+struct Numbers(ChaCha8Rng);
 
 impl Numbers {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end
+        self.0.random_range(0..end)
     }
 
     /// Floats with both signs, halves and zeros among them.
@@ -304,7 +302,7 @@ fn answers(device: &Device, graph: &Graph, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
 fn it_answers_as_the_cpu_does() {
     let folder = built();
     let (acme, cpu) = devices(folder.path());
-    let mut numbers = Numbers(7);
+    let mut numbers = Numbers(ChaCha8Rng::seed_from_u64(7));
     let mut compared = 0;
     for _ in 0..200 {
         let graph = random_graph(&mut numbers);

@@ -97,7 +97,7 @@ impl Values {
     /// `count` values in `-1..1`, the same each time for one `seed`.
     #[must_use]
     pub fn floats(seed: u32, count: usize) -> Vec<f32> {
-        // a linear congruence (Numerical Recipes), of which the high bits are used
+        // a linear congruence (Numerical Recipes), of which the high bits are used; not `rand`, which no plugin has need of
         let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12_345);
         (0..count)
             .map(|_| {

@@ -217,6 +217,9 @@ impl Quotient {
 
 #[cfg(test)]
 mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
     use super::*;
 
     #[test]
@@ -271,13 +274,8 @@ mod tests {
 
     #[test]
     fn path_search_stays_between_the_parts() {
-        let mut state = 7u64;
-        let mut random = |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 33) % below) as usize
-        };
+        let mut numbers = ChaCha8Rng::seed_from_u64(7);
+        let mut random = |below: u64| (numbers.next_u64() % below) as usize;
         let mut merged = 0;
         for _ in 0..300 {
             let nodes = 2 + random(14);

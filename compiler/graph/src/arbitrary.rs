@@ -8,6 +8,7 @@
 
 use polychip_ops::{Attr, Attributes, DType, Literal, Op, TensorType};
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::{
     Body, Capture, Constant, Encoding, EncodingAxis, Graph, Group, GroupKind, Node, NodeId, Tensor, TensorId,
@@ -182,13 +183,10 @@ fn branch(attr: Attr, op: Op, captured: [TensorId; 2]) -> Body {
 
 /// The same graph with other names, and nodes and tensors added in another order.
 pub fn shuffled(graph: &Graph, seed: u64) -> Graph {
-    let mut state = seed | 1;
-    let mut next = |bound: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).expect("invariant: 31 bits fit") % bound.max(1)
-    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut next = |bound: usize| random.next_u32() as usize % bound.max(1);
     let mut permuted = |count: usize| {
         let mut order: Vec<usize> = (0..count).collect();
         for place in (1..count).rev() {

@@ -5,6 +5,8 @@
 use half::f16;
 use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId};
 use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 
 /// What the reals of a test are stored as.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,7 +55,7 @@ pub(crate) fn one_scale(scale: f32, zero: i32) -> Encoding {
 pub(crate) struct Net {
     pub(crate) graph: Graph,
     pub(crate) kind: Kind,
-    pub(crate) seed: u64,
+    pub(crate) numbers: ChaCha8Rng,
 }
 
 impl Net {
@@ -61,17 +63,13 @@ impl Net {
         Net {
             graph: Graph::new("net"),
             kind,
-            seed: 7,
+            numbers: ChaCha8Rng::seed_from_u64(7),
         }
     }
 
-    /// A number between -1 and 1 that looks random.
+    /// A random number between -1 and 1.
     pub(crate) fn number(&mut self) -> f32 {
-        self.seed = self
-            .seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.seed >> 40) as f32 / (1 << 23) as f32) - 1.0
+        self.numbers.random_range(-1.0..1.0)
     }
 
     pub(crate) fn named(&mut self, dtype: DType, shape: &[usize], encoding: Option<Encoding>) -> TensorId {

@@ -5,6 +5,8 @@
 
 use polychip_graph::{Graph, TensorId};
 use polychip_ops::{Attr, Op};
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
 
 use super::device::{compute, cpu, device, difference};
 use super::net::{Kind, Net, none};
@@ -14,7 +16,7 @@ const SHAPE: [usize; 4] = [1, 4, 6, 6];
 /// A network of `nodes` nodes over images of one shape, of which the last three are outputs.
 fn network(seed: u64, nodes: usize) -> Graph {
     let mut net = Net::new(Kind::U8);
-    net.seed = seed;
+    net.numbers = ChaCha8Rng::seed_from_u64(seed);
     let mut images: Vec<TensorId> = vec![net.input(&SHAPE), net.input(&SHAPE)];
     for _ in 0..nodes {
         let pick = |net: &mut Net| ((net.number() + 1.0) * 4096.0) as usize;

@@ -36,6 +36,7 @@ pub use chip::{Chip, Gone, RunWork, Spent};
 pub use fence::NullFence;
 pub use plugin::{NullDevice, NullPlugin};
 pub use script::{DeviceScript, PartialWork, Point, Script, ScriptError, Work};
+pub use telemetry::unit_noise;
 
 /// The table of this plugin, to link it statically.
 #[must_use]

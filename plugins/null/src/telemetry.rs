@@ -207,9 +207,10 @@ impl Meter {
     }
 }
 
-/// A number between −1 and 1 for a run: a hash (SplitMix64) of its number, not a stream, so that a run has the same
+/// A number from −1 to 1 for a run: a hash (SplitMix64) of its number, not a stream, so that a run has the same
 /// number whatever ran before it. `rand` has no such function.
-fn unit_noise(seed: u64, run: u64) -> f64 {
+#[must_use]
+pub fn unit_noise(seed: u64, run: u64) -> f64 {
     let mut z = seed.wrapping_add(run.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -8,6 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
 use crate::tool::{alone, polychip, profiling};
 
 /// Measurements that the database keeps of a part.
@@ -62,11 +65,8 @@ fn killed_profiler_loses_no_committed_row() {
     let kills: u64 = std::env::var("POLYCHIP_KILLS").map_or(20, |text| text.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     // numbers that differ from kill to kill and are the same in every run of this test
-    let mut state = 7u64;
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % below
-    };
+    let mut numbers = ChaCha8Rng::seed_from_u64(7);
+    let mut random = |below: u64| numbers.next_u64() % below;
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
     let (mut killed, mut files, mut rows) = (0, 0, 0);
     while killed < kills {

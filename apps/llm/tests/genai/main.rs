@@ -11,6 +11,8 @@ use polychip_graph::onnx::messages::{Attribute, Graph, Node};
 use polychip_llm::gguf::{Gguf, TensorType};
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{Adapter, Architecture, Batch, LanguageModel, Message, Options, Specials};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
 const TOKENS: [u32; 9] = [1, 40, 256, 7, 100, 259, 3, 77, 12];
@@ -712,13 +714,8 @@ fn mutated_folders_are_safe() {
     let model = tiny(Architecture::Qwen3, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |_, _| {});
     let names = ["genai_config.json", "model.onnx", "model.onnx", "tokenizer.json"];
-    let mut random = 1u64;
-    let mut next = move |below: usize| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize % below
-    };
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut next = move |below: usize| random.random_range(0..below);
     let mut refused = 0;
     for _ in 0..300 {
         let path = folder.path().join(names[next(names.len())]);

@@ -9,6 +9,8 @@ use polychip_llm::testing::{TinyModel, tokenizer_json};
 use polychip_llm::{Architecture, Config, LanguageModel, Message, Specials};
 
 use crate::options;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -359,13 +361,8 @@ fn mutated_folders_are_safe() {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    let mut random = 1u64;
-    let mut next = move |below: usize| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize % below
-    };
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut next = move |below: usize| random.random_range(0..below);
     for _ in 0..120 {
         let path = &names[next(names.len())];
         let whole = std::fs::read(path).unwrap();

@@ -124,7 +124,8 @@ fn run(graph: &Imported, inputs: &[Value]) -> Result<Vec<Value>, String> {
     graph.outputs.iter().map(output).collect()
 }
 
-/// Numbers of a seed: Knuth's linear congruential generator of MMIX, its upper 31 bits.
+/// Numbers of a seed: Knuth's linear congruential generator of MMIX, its upper 31 bits. Not `rand`: the stored outputs
+/// were computed, in Python, of these numbers.
 struct Numbers(u64);
 
 impl Iterator for Numbers {

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use polychip_null::{Gone, RunWork, Spent};
+use polychip_null::{Gone, RunWork, Spent, unit_noise};
 use polychip_sdk::{Telemetry, Throttle};
 
 use crate::chip::{Chip, Load};
@@ -544,7 +544,7 @@ impl State {
         let mut ns = priced.busy_ns;
         if self.is_disturbed {
             let frame = self.since(now_ns) / PERIOD_NS;
-            ns *= 1.0 + NOISE * noise(frame);
+            ns *= 1.0 + NOISE * unit_noise(0, frame);
             if self.is_cold((unit, work.executable), frame) && self.cold_frame != Some(frame) {
                 self.cold_frame = Some(frame);
                 ns += self.switch_ns;
@@ -570,14 +570,4 @@ impl State {
             energy_uj: microjoules.round() as u64,
         }
     }
-}
-
-/// A number between −1 and 1 for a frame: a hash (SplitMix64) of its number, not a stream, so that a frame has the same
-/// number whatever ran before it. `rand` has no such function.
-fn noise(frame: u64) -> f64 {
-    let mut z = frame.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
-    (z >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }

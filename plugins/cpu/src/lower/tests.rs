@@ -24,6 +24,8 @@ use polychip_ops::{Attr, AttrValue, Attributes, DType, InferInput, Op, TensorTyp
 use polychip_reference::Tensor as Boxed;
 use polychip_sdk::{AlignedBytes, Constant, Encoding, EncodingKind, Layout};
 use proptest::prelude::*;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 
 use super::{Options, dry_run, lower};
 use crate::part::{Node, Part, Programs, Tensor};
@@ -35,20 +37,14 @@ use crate::weights::Weights;
 struct Net {
     part: Part,
     fed: Vec<Boxed>,
-    seed: u64,
+    random: ChaCha8Rng,
 }
 
 impl Net {
-    /// Numbers between -1 and 1 that look random.
+    /// Random numbers between -1 and 1, which f32 holds.
     fn numbers(&mut self, count: usize) -> Vec<f64> {
         (0..count)
-            .map(|_| {
-                self.seed = self
-                    .seed
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                ((self.seed >> 40) as f64 / f64::from(1 << 23)) - 1.0
-            })
+            .map(|_| f64::from(self.random.random_range(-1.0f32..1.0)))
             .collect()
     }
 
@@ -274,7 +270,7 @@ impl Net {
         let net = Net {
             part,
             fed: self.fed.clone(),
-            seed: 0,
+            random: ChaCha8Rng::seed_from_u64(0),
         };
         let layouts = vec![Layout::RowMajor; net.part.inputs.len() + net.part.outputs.len()];
         let program = net.lower(&layouts, false, &pool);
@@ -403,7 +399,8 @@ fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
             .collect();
         for step in &program.steps {
             // SAFETY: all memory is as large as the program says and used by this thread alone.
-            let mut operands = unsafe { Operands::new(program, step, &memory, &mut slots, pool, &|| false) };
+            let mut operands =
+                unsafe { Operands::new(program.operands(step), &memory, &mut slots, pool, &|| false) };
             (step.run)(&mut operands).unwrap();
         }
         arena.fill(f32::NAN);

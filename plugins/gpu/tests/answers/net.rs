@@ -6,6 +6,8 @@ use std::time::Duration;
 use polychip_graph::{Constant, Encoding, Graph, Node, Tensor, TensorId, infer};
 use polychip_host::{Access, Buffer, CompileOptions, Device, FlatGraph, Host, Layout, Memory, Submission};
 use polychip_ops::{Attributes, DType, Op, TensorType};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 
 /// The first GPU, which may be a software one, or the reason why none was found.
 fn found() -> &'static Result<Device, String> {
@@ -62,7 +64,7 @@ fn cpu() -> Device {
 pub(crate) struct Net {
     pub(crate) graph: Graph,
     pub(crate) fed: Vec<Vec<u8>>,
-    seed: u64,
+    random: ChaCha8Rng,
 }
 
 /// How a network is compiled and judged.
@@ -88,21 +90,13 @@ impl Net {
         Net {
             graph: Graph::new("net"),
             fed: Vec::new(),
-            seed: 7,
+            random: ChaCha8Rng::seed_from_u64(7),
         }
     }
 
     /// Numbers between -1 and 1.
     fn numbers(&mut self, count: usize) -> Vec<f32> {
-        (0..count)
-            .map(|_| {
-                self.seed = self
-                    .seed
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                ((self.seed >> 40) as f32 / (1 << 23) as f32) - 1.0
-            })
-            .collect()
+        (0..count).map(|_| self.random.random_range(-1.0..1.0)).collect()
     }
 
     fn bytes(&mut self, dtype: DType, count: usize) -> Vec<u8> {

@@ -9,6 +9,8 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use polychip_sys::qnn::{self as sys, Qnn};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 /// The libraries, built from the sources as they are.
 pub(crate) fn qnn() -> &'static Qnn {
@@ -555,16 +557,9 @@ pub(crate) fn relu(session: &Session, name: &CStr) -> (G, T, T) {
     (graph, x, y)
 }
 
-/// Numbers that look random and are the same everywhere. Not `rand`: these tests have no other use
-/// for it.
+/// Random bytes, the same everywhere.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..count)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 24) as u8
-        })
-        .collect()
+    let mut bytes = vec![0; count];
+    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
 }
