@@ -34,12 +34,21 @@ mod placement_bench;
 mod planning_bench;
 mod plans;
 mod predict;
+// the SDK's, by path: `xtask` depends on no package of ours, so that it builds before they do
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the SDK writes more than models of benchmarks and tests"
+)]
+#[path = "../../contract/sdk/src/protobuf.rs"]
+mod protobuf;
 mod python;
 mod root;
 mod sessions;
 mod site;
 mod size;
 mod soc;
+mod statistics;
 mod tally;
 mod tidy;
 mod trained;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use toml::Table;
 
 use crate::root::root;
+use crate::statistics::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -338,12 +339,6 @@ fn call(
         last.unwrap_or("no message")
     );
     Ok(done.stdout)
-}
-
-/// As `polychip_profile::median`; `xtask` depends on no other package.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// What `cargo xtask models` made and `cargo xtask trained --fetch` fetched.

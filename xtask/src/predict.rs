@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::models::unseen_models;
 use crate::root::root;
+use crate::statistics::percentile;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -288,7 +289,8 @@ fn labelled(name: &str, table: &Value) -> String {
 
 /// The errors of a column, and whether they meet the goal. The column `repeated` has no goal.
 fn verdict(column: &str, errors: &[f64]) -> String {
-    let (p50, p95) = (quantile(errors, 50), quantile(errors, 95));
+    let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    let [p50, p95] = [50, 95].map(|percent| percentile(&mut sizes, percent));
     let met = p50 <= GOAL[0] && p95 <= GOAL[1];
     let word = match (column, met) {
         ("repeated", _) => "–",
@@ -296,14 +298,6 @@ fn verdict(column: &str, errors: &[f64]) -> String {
         (_, false) => "**not met**",
     };
     format!("{p50:.1} | {p95:.1} | {} | {word}", errors.len())
-}
-
-/// The nearest-rank percentile of the errors' magnitudes.
-fn quantile(errors: &[f64], percent: usize) -> f64 {
-    let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
-    sizes.sort_by(f64::total_cmp);
-    let rank = (sizes.len() * percent).div_ceil(100).max(1);
-    sizes.get(rank - 1).copied().unwrap_or(f64::NAN)
 }
 
 /// The page.

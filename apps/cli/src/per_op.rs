@@ -16,6 +16,7 @@ use polychip::{Input, Session, TracedPart, TracedRun, TracedStep};
 use polychip_graph::{Graph, NodeId};
 use polychip_partitioner::Time;
 use polychip_partitioner::report::count;
+use polychip_profile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -210,12 +211,6 @@ pub(crate) struct OnReference {
     pub(crate) share: f64,
 }
 
-/// The median of times. `polychip_profile::median` is the runtime's, which the command does not see.
-pub(crate) fn median(times: &mut [u64]) -> u64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or(0)
-}
-
 /// What one run took.
 struct Sample {
     run_ns: u64,
@@ -333,8 +328,8 @@ pub(crate) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
     }
     Ok(PerOp {
         runs,
-        measured_run_ns: median(&mut measured),
-        plain_run_ns: median(&mut plain),
+        measured_run_ns: median(&mut measured, u64::cmp).unwrap_or(0),
+        plain_run_ns: median(&mut plain, u64::cmp).unwrap_or(0),
         steps_ns,
         outside_ns: mean(typical.iter().map(|sample| sample.outside_ns)),
         steps: rows,

@@ -25,11 +25,6 @@ fn ask(sequence: &mut Sequence, prompt: &[TokenId]) -> anyhow::Result<Completion
     Ok(answer)
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
 fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize, default| words.get(index).map_or(Ok(default), |word| word.parse());
@@ -59,6 +54,8 @@ fn main() -> anyhow::Result<()> {
         anyhow::ensure!(answer.reused_tokens == 0, "a new sequence has read nothing");
         anew.push(answer.prefill);
     }
+    let median =
+        |mut times: Vec<Duration>| polychip_profile::median(&mut times, Duration::cmp).unwrap_or_default();
     let (kept, anew) = (median(kept), median(anew));
     println!(
         "first token behind {shared} shared tokens and {new} new ones: {kept:.1?} kept, {anew:.1?} anew"

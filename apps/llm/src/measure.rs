@@ -240,10 +240,7 @@ impl ChunkTimes {
     fn line(self) -> ChunkCost {
         // the middle token of an answer takes the mean of all
         let [near, middle, far] = self.past.map(|past| past + self.tokens / 2);
-        let [least, some, most] = self.times.map(|mut times| {
-            times.sort_unstable();
-            times[times.len() / 2] as f64
-        });
+        let [least, some, most] = self.times.map(|mut times| median_ns(&mut times));
         let slope = |from: (usize, f64), to: (usize, f64)| match to.0 - from.0 {
             0 => 0.0,
             positions => ((to.1 - from.1) / positions as f64).max(0.0),
@@ -259,6 +256,11 @@ impl ChunkTimes {
             }),
         }
     }
+}
+
+/// The median of at least one time in nanoseconds.
+fn median_ns(times: &mut [u64]) -> f64 {
+    polychip_profile::median(times, u64::cmp).expect("invariant: there are times") as f64
 }
 
 /// Additional time of a device's first chunk after another device was at work.
@@ -286,8 +288,7 @@ fn entries(sequence: &mut Sequence, costs: &mut [DeviceCost], how: &MeasurePhase
             }
             times.push(sequence.time_on(&costs[device].device, &text[..rows], rows, 0)?);
         }
-        times.sort_unstable();
-        costs[device].entry_ns = (times[times.len() / 2] as f64 - usual).max(0.0);
+        costs[device].entry_ns = (median_ns(&mut times) - usual).max(0.0);
     }
     Ok(())
 }

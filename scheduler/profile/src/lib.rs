@@ -58,4 +58,4 @@ pub use record::{
     BatchRecord, ContentRecord, LinkRecord, Merged, PartRecord, ProfileFile, RefusalRecord, ValueRecord,
 };
 pub use refusal::RefusedRun;
-pub use statistics::{Interval, MeasuredEnergy, median, median_interval};
+pub use statistics::{Interval, MeasuredEnergy, median, median_interval, percentile};

@@ -56,6 +56,20 @@ pub fn median<T: Copy>(values: &mut [T], order: impl Fn(&T, &T) -> Ordering) -> 
     values.get(values.len() / 2).copied()
 }
 
+/// The percentile of sorted values by nearest rank: the least value that at least `percent` in a hundred do not exceed;
+/// the least of all for 0, `None` for no values.
+///
+/// ```
+/// let percentile = polychip_profile::percentile;
+/// assert_eq!([0, 50, 51, 100].map(|percent| percentile(&[1, 2, 3, 4], percent)), [1, 2, 3, 4].map(Some));
+/// assert_eq!(percentile::<u64>(&[], 50), None);
+/// ```
+#[must_use]
+pub fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
 /// The interval that holds the median with a confidence of at least 95 %, from sorted values in
 /// nanoseconds; `None` for fewer than six values.
 ///
@@ -124,10 +138,8 @@ pub(crate) fn effective(
     }
     let asked = asked.filter(|asked| *asked != Cadence::BackToBack);
     let is_busy = |asked: &Cadence| {
-        let mut times = times_ns.to_vec();
-        times.sort_unstable();
-        times.get(times.len() / 2).is_some_and(|median| {
-            let took = Duration::from_nanos(*median);
+        median(&mut times_ns.to_vec(), u64::cmp).is_some_and(|median| {
+            let took = Duration::from_nanos(median);
             let gap = asked.shortest_period().saturating_sub(took);
             Cadence::of_run(gap, took) == Cadence::BackToBack
         })
@@ -229,6 +241,9 @@ pub(crate) fn figures(now: &Conditions, all: &[Measured]) -> Option<Figures> {
 
 #[cfg(test)]
 mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
     use super::*;
 
     /// Ranks counted from one, as tables print them.
@@ -261,13 +276,8 @@ mod tests {
     #[test]
     fn interval_covers_the_median_as_stated() {
         // a skewed distribution whose median is known: squares of uniform numbers from 0 to 999
-        let mut state = 1u64;
-        let mut uniform = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % 1_000
-        };
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut uniform = || random.next_u64() % 1_000;
         let mut held = 0;
         for _ in 0..2_000 {
             let mut values: Vec<u64> = (0..25).map(|_| uniform().pow(2)).collect();

@@ -119,8 +119,8 @@ impl WarmUp {
         if self.rounds.len() < ROUNDS || now_ns.saturating_sub(window) < WINDOW_NS {
             return Warmth::Rising;
         }
-        self.rounds.sort_unstable();
-        let ended = (self.rounds[self.rounds.len() / 2], khz());
+        let middle = polychip_profile::median(&mut self.rounds, u64::cmp);
+        let ended = (middle.expect("invariant: there are rounds"), khz());
         self.rounds.clear();
         self.start_ns = Some((start, now_ns));
         self.windows += 1;

@@ -115,6 +115,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "polychip-device-queue",
             "polychip-graph",
             "polychip-partitioner",
+            "polychip-profile",
             "polychip-ops",
             "polychip-farm",
             "polychip-llm",
@@ -124,7 +125,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-runner", &["polychip", "polychip-farm-record"]),
     (
         "polychip-llm",
-        &["polychip", "polychip-graph", "polychip-ops", "polychip-host"],
+        &[
+            "polychip",
+            "polychip-profile",
+            "polychip-graph",
+            "polychip-ops",
+            "polychip-host",
+        ],
     ),
     ("polychip-serve", &["polychip-llm"]),
     ("polychip-example-minimal", &["polychip"]),

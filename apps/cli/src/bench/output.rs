@@ -2,6 +2,7 @@
 
 use polychip::Report;
 use polychip_partitioner::{Energy, Time};
+use polychip_profile::percentile;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -91,8 +92,7 @@ impl Latency {
     pub(crate) fn of(mut times: Vec<u64>) -> Latency {
         times.sort_unstable();
         let sum: u128 = times.iter().map(|time| u128::from(*time)).sum();
-        // nearest rank
-        let at = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
+        let at = |percent| percentile(&times, percent).expect("invariant: there are times");
         Latency {
             mean: u64::try_from(sum / times.len().max(1) as u128).unwrap_or(u64::MAX),
             min: at(0),

@@ -109,9 +109,9 @@ fn shadow(arm_ns: f64, incumbent_ns: Option<f64>, in_gap: bool) -> ShadowRun {
     }
 }
 
-fn quantile(values: &mut [f64], share: f64) -> f64 {
+fn quantile(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[((values.len() - 1) as f64 * share) as usize]
+    polychip_profile::percentile(values, percent).unwrap()
 }
 
 #[test]
@@ -132,14 +132,14 @@ fn regret_and_excess_stay_small_whatever_the_predictions() {
         let (mut regret, mut excess): (Vec<f64>, Vec<f64>) =
             played.map(|outcome| (outcome.regret, outcome.excess)).unzip();
         let mean = regret.iter().sum::<f64>() / regret.len() as f64;
-        let (late, over) = (quantile(&mut regret, 0.95), quantile(&mut excess, 0.95));
+        let (late, over) = (quantile(&mut regret, 95), quantile(&mut excess, 95));
         eprintln!("off ×{factor}, noise {noise}: regret {mean:.4}, p95 {late:.4}; excess p95 {over:.4}");
         regrets.append(&mut regret);
         excesses.append(&mut excess);
     }
     let mean = regrets.iter().sum::<f64>() / regrets.len() as f64;
-    let late = quantile(&mut regrets, 0.95);
-    let over = quantile(&mut excesses, 0.95);
+    let late = quantile(&mut regrets, 95);
+    let over = quantile(&mut excesses, 95);
     eprintln!(
         "all {}: regret {mean:.4}, p95 {late:.4}; excess p95 {over:.4}",
         regrets.len()
@@ -156,7 +156,7 @@ fn excess_stays_within_the_budget_at_any_time() {
         let mut excesses: Vec<f64> = (0..200)
             .map(|seed| World::new(seed, 6, 3.0, 0.05).play(runs, |_, _| {}).excess)
             .collect();
-        let over = quantile(&mut excesses, 0.95);
+        let over = quantile(&mut excesses, 95);
         eprintln!("{runs} runs: excess p95 {over:.4}");
         assert!(over <= 0.08, "p95 of excess {over} after {runs} runs");
     }

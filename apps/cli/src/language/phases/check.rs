@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use polychip_llm::prefill_decode::{PhaseShare, Workload};
+use polychip_profile::median;
 
 use super::{FixedPhases, PhaseCosts, PhaseLimits, PhasePlan};
-use crate::per_op::median;
 use crate::progress::Progress;
 
 /// Fewest tokens of a chunk that a fixed placement reads a prompt in.
@@ -247,7 +247,7 @@ pub(super) fn check(
         times[0].1.extend(answers);
         times[same] = times[0].clone();
     }
-    let median = |times: &[u64]| median(&mut times.to_vec());
+    let median = |times: &[u64]| median(&mut times.to_vec(), u64::cmp).unwrap_or(0);
     let mut medians = times
         .iter()
         .map(|(prompt, answer)| (median(prompt), median(answer)));
