@@ -9,9 +9,8 @@
 //!    ([`step`]); other shapes use tiles in workgroup memory.
 
 mod past;
+mod problem;
 mod step;
-
-use serde::{Deserialize, Serialize};
 
 use crate::{
     Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Type, Values, WgslBuilder,
@@ -19,71 +18,8 @@ use crate::{
 };
 
 pub use past::{Past, PastCopy, VisiblePast};
-
-/// A mask: either numbers added to the scores, or booleans that say which keys a query sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Mask {
-    /// Element type: that of the queries, or boolean.
-    pub scalar: Scalar,
-    /// Strides between batches, heads and queries, in elements; 0 if the mask is broadcast. Keys
-    /// are contiguous.
-    pub strides: [u64; 3],
-    /// How the mask's buffer is bound.
-    pub access: Access,
-}
-
-/// `softmax(scale * q k' + mask) v`. Bindings: q `[batch, heads, queries, depth]`, k `[batch, kv_heads, keys,
-/// depth]`, v `[batch, kv_heads, keys, value_depth]`, the past's keys, values and visible positions if there is one,
-/// the mask if any, output `[batch, heads, queries, value_depth]`. A mask's columns are the positions of the past,
-/// then the keys.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Attention {
-    /// Element type of all tensors: `f32` or `f16`.
-    pub scalar: Scalar,
-    /// Batches.
-    pub batch: u64,
-    /// Heads of queries.
-    pub heads: u64,
-    /// KV heads, a divisor of `heads`.
-    pub kv_heads: u64,
-    /// Queries.
-    pub queries: u64,
-    /// Keys.
-    pub keys: u64,
-    /// Elements of a query and of a key.
-    pub depth: u64,
-    /// Elements of a value.
-    pub value_depth: u64,
-    /// Factor of the scores.
-    pub scale: f32,
-    /// If set, query `i` sees keys up to `i` plus this number: 0 for ONNX `is_causal`.
-    pub causal: Option<i64>,
-    /// Mask.
-    pub mask: Option<Mask>,
-    /// Whether all tensors except the past have the heads after the sequence:
-    /// `[batch, queries, heads, depth]`.
-    pub heads_inside: bool,
-    /// The KV cache of earlier positions. Excludes `causal`.
-    pub past: Option<Past>,
-}
-
-/// The source of a tile of keys and their values.
-struct Source<'a> {
-    /// The key binding and the value binding.
-    names: [&'a str; 2],
-    /// Whether heads lie inside the sequence.
-    heads_inside: bool,
-    /// Positions that there are.
-    length: u64,
-    /// Text of the position behind the last one that is read.
-    end: String,
-    /// Text of the position behind the last one that may be seen.
-    bound: String,
-    /// First column of the mask.
-    column: u64,
-    /// As [`Attention::causal`].
-    causal: Option<i64>,
-}
+use problem::Source;
+pub use problem::{Attention, Mask};
 
 /// Sizes of a kernel.
 struct Tiles {

@@ -593,7 +593,7 @@ impl Prepared {
             let prices = self.evidence.resolve();
             let asked = prices.request(&self.graph).toward(objective).with(&self.options);
             let cadence = self.now.first().and_then(|now| now.cadence).unwrap_or_default();
-            known = settled::read(&shared.profile, asked, (settings, cadence), &identities);
+            known = settled::stored::read(&shared.profile, asked, (settings, cadence), &identities);
             if let Some(plan) = &known {
                 self.evidence.learn(&self.graph, &self.devices, &plan.parts, rows);
             }

@@ -25,6 +25,7 @@
 
 mod calibrate;
 mod candidate;
+mod options;
 mod signatures;
 mod warm;
 
@@ -32,7 +33,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use polychip_profile::{Cadence, Conditions, KEPT, Measurement, hex};
+use polychip_profile::{Cadence, Conditions, Measurement, hex};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,6 +42,7 @@ use crate::model::Model;
 use crate::policy::Policy;
 use crate::runtime::Runtime;
 use candidate::{Candidate, Kind, Loaded};
+pub use options::ProfileOptions;
 pub(crate) use warm::clock_hold;
 pub use warm::{WarmUp, Warmth};
 
@@ -55,32 +57,6 @@ const WARM: usize = 2;
 const RUNS: std::ops::RangeInclusive<usize> = 11..=31;
 /// Longest that one batch takes, if every candidate had its fewest runs.
 const BATCH: Duration = Duration::from_secs(4);
-/// Batches that a whole model and its segments are measured in at least, those included that the profile holds.
-const SPREAD: u32 = 3;
-
-/// What the profiler measures, and how precisely.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProfileOptions {
-    /// Measure the fusion groups of the models, and ungrouped nodes.
-    pub ops: bool,
-    /// Measure whole models on each device that can run them alone, and parts of the chosen plans.
-    pub wholes: bool,
-    /// Stop after this time.
-    pub time: Option<Duration>,
-    /// Target precision: half the width of a median's confidence interval, relative to the median.
-    pub goal: f64,
-}
-
-impl Default for ProfileOptions {
-    fn default() -> Self {
-        Self {
-            ops: false,
-            wholes: true,
-            time: None,
-            goal: 0.03,
-        }
-    }
-}
 
 /// Progress of the profiler.
 #[derive(Debug, Clone, PartialEq)]
@@ -523,6 +499,3 @@ impl Profiler<'_> {
         })
     }
 }
-
-/// Measurements that a candidate may have before more of them would only replace older ones.
-pub(crate) const ENOUGH: u32 = KEPT;

@@ -21,11 +21,12 @@ use crate::session::loaded::LoadedPlan;
 use crate::session::queue_grants::Terms;
 use crate::session::run_state::{Progress, RunState};
 use crate::session::specialization_state::Inner;
-use awaited::Retry;
 pub use outputs::{OutputView, Outputs};
+use retry::Retry;
 
 mod awaited;
 pub(crate) mod outputs;
+mod retry;
 
 /// Options of one run, for [`Session::submit_with`](crate::Session::submit_with).
 ///
@@ -108,7 +109,7 @@ enum State {
     /// A thread of the session drives it.
     Driven,
     /// It failed while it was awaited; a thread repairs the session and retries the run.
-    Retrying(Arc<Retry>),
+    Retrying(Arc<Retry<Run>>),
     /// The outputs were returned, or it failed.
     Over,
 }

@@ -22,9 +22,7 @@ use crate::policy::{Aim, Policy, Precision};
 use crate::runtime::Builder;
 use crate::session::govern::hint::Hint;
 use crate::session::settings_change::SettingsChange;
-
-/// The result of reading a value, with a message if it is invalid.
-type Read<T> = std::result::Result<T, String>;
+use readings::Read;
 
 /// A named setting.
 struct Setting<T> {

@@ -22,12 +22,13 @@ use polychip_ops::{DType, PACKED_BYTES};
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::copy::Copied;
 use bound::{Use, no_memory};
-use holds::Holds;
+use hold_count::Holds;
 use values::{Values, ValuesMut};
 
 #[cfg(feature = "ndarray")]
 mod array;
 mod bound;
+mod hold_count;
 mod holds;
 pub(crate) mod values;
 

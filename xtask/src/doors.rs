@@ -9,22 +9,17 @@
 //! A further binding is a row of [`DOORS`]. Learning sessions through every binding: `learn`.
 
 mod learn;
+mod programs;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::root::root;
-use crate::{capi_install, ci, models, onnxruntime, python};
-
-/// The demo: model, picture and labels.
-const DEMO: [&str; 3] = [
-    "examples/shapes/shapes.onnx",
-    "examples/shapes/star.ppm",
-    "examples/shapes/labels.txt",
-];
+use crate::{capi_install, ci, onnxruntime, python};
+use programs::{Built, DEMO, compiled, in_python, lacks, program, words};
 
 /// The packages of the bindings' programs.
 const PACKAGES: [&str; 7] = [
@@ -110,14 +105,6 @@ const DOORS: [Door; 6] = [
         },
     },
 ];
-
-/// Where the bindings' programs are built.
-struct Built {
-    /// The C library as it is installed.
-    prefix: PathBuf,
-    /// For what compilers make.
-    folder: PathBuf,
-}
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.built {
@@ -220,28 +207,6 @@ fn label(said: &str) -> Result<String> {
     Ok(line.to_owned())
 }
 
-/// What a program prints, which must go well.
-fn words(command: &mut Command) -> Result<String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("starting {program}"))?;
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        bail!("{program} failed ({}): {}", output.status, errors.trim());
-    }
-    String::from_utf8(output.stdout).with_context(|| format!("what {program} printed"))
-}
-
-fn program(path: &str) -> Command {
-    Command::new(root().join(path))
-}
-
-/// An example in Python, by the Python that the tests use.
-fn in_python(script: &str) -> Result<Command> {
-    let mut command = Command::new(models::python(false)?);
-    command.arg("-B").arg(root().join(script));
-    Ok(command)
-}
-
 /// What a door needs and is not here: its name, and why that is thought.
 fn missing(door: &Door) -> Option<(&'static str, String)> {
     let missing = |need: &&'static str| {
@@ -255,12 +220,6 @@ fn missing(door: &Door) -> Option<(&'static str, String)> {
         why.map(|why| (*need, why))
     };
     door.needs.iter().find_map(missing)
-}
-
-fn lacks(program: &str) -> Option<String> {
-    let there = Command::new(program).arg("--version").output();
-    let there = there.is_ok_and(|output| output.status.success());
-    (!there).then(|| format!("{program} is not installed"))
 }
 
 fn command_line(_: &Built) -> Result<Command> {
@@ -277,27 +236,6 @@ fn command_line(_: &Built) -> Result<Command> {
 
 fn by_pkg_config(built: &Built) -> Result<Command> {
     compiled(built, "label")
-}
-
-/// An example in C, made on the installed library by the flags of pkg-config.
-fn compiled(built: &Built, example: &str) -> Result<Command> {
-    let lib = built.prefix.join("lib");
-    let mut asked = Command::new("pkg-config");
-    asked
-        .args(["--cflags", "--libs", "polychip"])
-        .env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
-    let flags = words(&mut asked)?;
-    let program = built.folder.join(format!("{example}_by_pkg_config"));
-    let mut compile = Command::new("cc");
-    compile
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror"])
-        .arg(format!("examples/c/{example}.c"))
-        .args(flags.split_whitespace())
-        .arg(format!("-Wl,-rpath,{}", lib.display()))
-        .arg("-o")
-        .arg(&program);
-    words(compile.current_dir(root()))?;
-    Ok(Command::new(program))
 }
 
 fn by_cmake(built: &Built) -> Result<Command> {

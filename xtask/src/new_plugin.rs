@@ -7,15 +7,15 @@
 //! 2. Nothing is overwritten: a taken name is refused, and a failed attempt leaves no folder.
 //! 3. The templates (`xtask/templates/plugin`) are the plugin `xyz`; its name in them is the only placeholder.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use cargo_metadata::MetadataCommand;
 
 use crate::root::root;
+use files::{format, packages, write};
 
+mod files;
 mod outside;
 
 #[derive(clap::Args)]
@@ -29,28 +29,6 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     out: Option<PathBuf>,
 }
-
-/// Files of a plugin and their templates.
-const FILES: &[(&str, &str)] = &[
-    ("Cargo.toml", include_str!("../templates/plugin/Cargo.toml.in")),
-    ("build.rs", include_str!("../templates/plugin/build.rs")),
-    ("src/lib.rs", include_str!("../templates/plugin/lib.rs")),
-    ("src/plugin.rs", include_str!("../templates/plugin/plugin.rs")),
-    ("src/caps.rs", include_str!("../templates/plugin/caps.rs")),
-    ("src/lower.rs", include_str!("../templates/plugin/lower.rs")),
-    ("src/exec.rs", include_str!("../templates/plugin/exec.rs")),
-    ("src/buffer.rs", include_str!("../templates/plugin/buffer.rs")),
-    (
-        "src/telemetry.rs",
-        include_str!("../templates/plugin/telemetry.rs"),
-    ),
-    ("tests/host.rs", include_str!("../templates/plugin/host_test.rs")),
-    (
-        "cdylib/Cargo.toml",
-        include_str!("../templates/plugin/cdylib.toml.in"),
-    ),
-    ("cdylib/src/lib.rs", include_str!("../templates/plugin/cdylib.rs")),
-];
 
 /// Longest name.
 const MOST_LETTERS: usize = 32;
@@ -87,23 +65,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The shape of lines depends on the name; without rustfmt the code is only less tidy.
-fn format(tree: &Path, name: &str) {
-    let [plugin, wrapper] = packages(name);
-    let formatted = Command::new(env!("CARGO"))
-        .args(["fmt", "--package", &plugin, "--package", &wrapper])
-        .current_dir(tree)
-        .status();
-    if !formatted.is_ok_and(|status| status.success()) {
-        eprintln!("cargo fmt could not run; format plugins/{name} by hand");
-    }
-}
-
-/// The packages of a plugin: itself, and its library.
-fn packages(name: &str) -> [String; 2] {
-    [format!("polychip-{name}"), format!("polychip-plugin-{name}")]
-}
-
 fn check_name(name: &str) -> Result<()> {
     let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     ensure!(
@@ -122,39 +83,11 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes the files of a plugin into a new folder of `plugins`.
-fn write(plugins: &Path, name: &str) -> Result<PathBuf> {
-    let folder = plugins.join(name);
-    fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let written = FILES.iter().try_for_each(|(file, template)| {
-        let path = folder.join(file);
-        let parent = path.parent().expect("invariant: a file lies in a folder");
-        fs::create_dir_all(parent)?;
-        fs::write(&path, filled(template, name)).with_context(|| format!("writing {}", path.display()))
-    });
-    if written.is_err() {
-        fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
-    }
-    written.map(|()| folder)
-}
-
-/// A template with the name in it.
-fn filled(template: &str, name: &str) -> String {
-    template.replace("xyz", name).replace("Xyz", &type_name(name))
-}
-
-/// `my_npu` as `MyNpu`.
-fn type_name(name: &str) -> String {
-    name.split('_')
-        .flat_map(|word| {
-            let (first, rest) = word.split_at(word.len().min(1));
-            [first.to_ascii_uppercase(), rest.to_owned()]
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use super::files::type_name;
     use super::*;
 
     #[test]

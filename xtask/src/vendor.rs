@@ -15,80 +15,19 @@ pub(crate) mod debian;
 mod gguf;
 mod litert;
 mod openai;
+mod package;
 mod rknn;
 pub(crate) mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::root::root;
+pub(crate) use package::Options;
+use package::{Licence, Name, Package, allowed, println_line};
 use wheel::{download, remove, unpack};
-
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// Vendor library to fetch
-    #[arg(value_enum)]
-    library: Name,
-    /// Version to fetch instead of the pinned one
-    #[arg(long)]
-    version: Option<String>,
-    /// Local wheel to use instead of a download
-    #[arg(long, value_name = "FILE")]
-    wheel: Option<PathBuf>,
-    /// Confirm that you have read and accept the vendor's licence, where downloading requires it
-    #[arg(long)]
-    accept_licence: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Name {
-    /// Qualcomm QNN: libQnnHtp.so with the x86 emulator of the NPU
-    Qnn,
-    /// Intel OpenVINO
-    Openvino,
-    /// Google LiteRT, whose compiler plugins are clients of vendor libraries, and pretrained .tflite models
-    Litert,
-    /// Apple coremltools, which check Core ML packages
-    Coreml,
-    /// Python packages that check the reading of language model files, and the language model SmolLM2
-    Gguf,
-    /// OpenAI's Python client, which tests `polychip serve`
-    Openai,
-    /// Rockchip's NPU compiler, in a separate Python environment
-    Rknn,
-    /// Mesa 25's software Vulkan driver, next to Debian 12's own
-    Mesa,
-    /// A Linux kernel with dma-buf allocation, for `cargo xtask guest`
-    Kernel,
-    /// Debian's Rust compiler with the aarch64 standard library, for `cargo xtask arm` without rustup
-    Aarch64,
-}
-
-/// A library as Python's package index offers it.
-struct Package {
-    /// Name on the index.
-    package: &'static str,
-    /// Versions that our tests know; the first is fetched.
-    versions: &'static [&'static str],
-    /// Where it is put, below `target/vendor`, with the version behind it or not.
-    folder: &'static str,
-    per_version: bool,
-    /// The variable that tells where the library lies.
-    variable: &'static str,
-    /// Files by these names lie in one folder, which the variable names.
-    files: &'static [&'static str],
-    /// The licence, and whether a person has to accept it.
-    licence: Licence,
-}
-
-enum Licence {
-    /// Free to use for everybody: the name.
-    Free(&'static str),
-    /// Binding by the download itself: what it is.
-    Binding(&'static str),
-}
 
 const QNN: Package = Package {
     package: "onnxruntime-qnn",
@@ -176,32 +115,6 @@ pub(crate) fn openvino() -> Option<PathBuf> {
         .then(|| holder(&folder, OPENVINO.files).ok())?
 }
 
-/// The version that is to be fetched, once its licence allows that.
-fn allowed<'a>(package: &Package, options: &'a Options) -> Result<&'a str> {
-    let version = options.version.as_deref().unwrap_or(package.versions[0]);
-    ensure!(
-        !version.is_empty() && version.chars().all(|c| c.is_ascii_alphanumeric() || c == '.'),
-        "`{version}` is no version; tested are {}",
-        package.versions.join(", ")
-    );
-    match package.licence {
-        Licence::Free(name) => {
-            eprintln!("vendor: {} {version} is under {name}", package.package);
-        }
-        Licence::Binding(words) => {
-            eprintln!("{words}\n");
-            ensure!(
-                options.accept_licence,
-                "nothing was downloaded. Once a person has read and accepted the licence: \
-                 cargo xtask vendor {} --accept-licence   (versions our tests know: {})",
-                package.folder,
-                package.versions.join(", ")
-            );
-        }
-    }
-    Ok(version)
-}
-
 fn install(package: &Package, options: &Options, vendor: &Path) -> Result<()> {
     let version = allowed(package, options)?;
     let mut folder = vendor.join(package.folder);
@@ -226,12 +139,6 @@ fn install(package: &Package, options: &Options, vendor: &Path) -> Result<()> {
     let libraries = holder(&folder, package.files)?;
     println_line(&format!("export {}={}", package.variable, libraries.display()));
     Ok(())
-}
-
-/// The one line that a shell can take.
-#[allow(clippy::print_stdout)]
-fn println_line(line: &str) {
-    println!("{line}");
 }
 
 /// Fills `folder` with what the wheel holds; until all is there it has another name.

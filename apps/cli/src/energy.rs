@@ -9,177 +9,25 @@
 //!    energy covers only the other sensors, marked as a lower bound.
 //! 2. Measurements of a device that ran one part go to the profile, for minimum-energy plans.
 
+mod arguments;
+mod candidates;
 mod measure;
+mod output;
 mod text;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use polychip::telemetry::{EnergyFigures, Interval, Rules, Sampler, Sensors};
+use polychip::telemetry::{Rules, Sampler, Sensors};
 use polychip::{Planned, Policy, Runtime};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::bench::Latency;
 use crate::exit::usage;
 use crate::input::InputArguments;
 use crate::output::Output;
 use crate::run::feed;
-use crate::setup::{ModelArguments, PATIENCE, PlanArguments, Precision};
+use candidates::{PlannedCandidate, nodes, ways};
 use measure::Bench;
+use output::{Best, Candidate, Choice, NotRun, SensorLine};
 
-/// Clocks and averages of sensors settle for so long before runs count, and before idle counts.
-const SETTLE: Duration = Duration::from_secs(2);
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
-    #[command(flatten)]
-    model: ModelArguments,
-    #[command(flatten)]
-    inputs: InputArguments,
-    /// Seconds to run each candidate; use at least 10 for published figures, because sensors update at most ten times
-    /// a second
-    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = seconds)]
-    seconds: f64,
-    /// Idle seconds before and after each candidate
-    #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
-    idle: f64,
-    /// Seconds for clocks and sensors to settle before runs or idle time count
-    #[arg(long, value_name = "N", default_value_t = SETTLE.as_secs_f64(), value_parser = seconds)]
-    settle: f64,
-    /// Blocks that a candidate's time is split into to compute the interval
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=100))]
-    blocks: u32,
-    /// Runs in flight; each number is a separate candidate
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4", value_parser = clap::value_parser!(u32).range(1..=64))]
-    lanes: Vec<u32>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    plan: PlanArguments,
-}
-
-/// Reads a number of seconds.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.0..=86_400.0).contains(&value) => Ok(value),
-        _ => Err(format!("invalid time {text:?}: expected seconds from 0 to 86400")),
-    }
-}
-
-/// Output of `energy --json`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EnergyOutput {
-    /// Model file.
-    model: String,
-    /// Requested threads; null if the plugins chose.
-    threads: Option<u32>,
-    /// Seconds of each candidate.
-    seconds: f64,
-    /// The devices' sensors.
-    sensors: Vec<SensorLine>,
-    /// Measurements in order.
-    candidates: Vec<Candidate>,
-    /// Candidates that could not run, with the reason.
-    not_run: Vec<NotRun>,
-    /// The best measured candidates.
-    best: Best,
-    /// The planner's choices from the profile.
-    plans: Vec<Choice>,
-    /// Whether the plans for minimum time and minimum energy differ; null if one of them is missing.
-    plans_differ: Option<bool>,
-}
-
-/// A device's energy readings.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-struct SensorLine {
-    /// Device, `plugin:index`.
-    device: String,
-    /// Energy or power sensor, if there is one.
-    sensor: Option<String>,
-    /// Reason for a missing sensor.
-    reason: Option<String>,
-}
-
-/// One way to run the model.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Candidate {
-    /// Name: devices, precision, runs in flight.
-    name: String,
-    /// Nodes by device.
-    nodes: BTreeMap<String, usize>,
-    /// How exactly was computed.
-    precision: Precision,
-    /// Runs in flight at once.
-    lanes: u32,
-    /// Time of a run from submit to outputs, in nanoseconds.
-    latency_ns: Latency,
-    /// Runs in a second.
-    runs_per_second: f64,
-    /// Each device with a sensor, used or not.
-    devices: Vec<DeviceEnergy>,
-    /// Energy of a run on its devices in microjoules, minus idle energy; null if one has no sensor.
-    net_uj: Option<Interval>,
-    /// Energy of a run in microjoules, including idle energy of all devices with a sensor.
-    gross_uj: Option<Interval>,
-    /// Devices that it uses and that have no sensor: the gross energy is a lower bound then.
-    unknown: Vec<String>,
-}
-
-/// Energy of a run on one device.
-#[derive(Debug, Serialize, JsonSchema)]
-struct DeviceEnergy {
-    /// Device, `plugin:index`.
-    device: String,
-    /// Whether the candidate uses it.
-    used: bool,
-    /// The figures; null if the sensor has none.
-    figures: Option<EnergyFigures>,
-    /// Reason for missing figures.
-    reason: Option<String>,
-}
-
-/// Something that could not be run.
-#[derive(Debug, Serialize, JsonSchema)]
-struct NotRun {
-    name: String,
-    reason: String,
-}
-
-/// The best measured candidates, by name.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Best {
-    /// Shortest median time of a run.
-    latency: Option<String>,
-    /// Least net energy among those that have one.
-    net: Option<String>,
-    /// Lowest gross energy among candidates without an unknown device.
-    gross: Option<String>,
-    /// Whether the first two differ; null without energy.
-    differ: Option<bool>,
-    /// Whether the intervals of the net energies of both have nothing in common.
-    apart: Option<bool>,
-    /// Candidates with a device without a sensor, excluded from the energy comparison.
-    unknown: Vec<String>,
-}
-
-/// A plan that the planner chooses.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Choice {
-    /// The objective.
-    aim: &'static str,
-    /// Nodes by device; null without a plan.
-    nodes: Option<BTreeMap<String, usize>>,
-    /// Predicted time of a run in nanoseconds.
-    time_ns: Option<u64>,
-    /// Predicted energy of a run in microjoules, if known.
-    energy_uj: Option<u64>,
-    /// The weakest source of the figures: measured, composed, estimated, roofline.
-    provenance: Option<&'static str>,
-    /// Why there is no plan.
-    reason: Option<String>,
-}
+pub(crate) use arguments::{Arguments, seconds};
+pub(crate) use output::EnergyOutput;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
@@ -254,88 +102,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         out.text(&answer.to_string())
     }
-}
-
-/// A candidate before it is measured.
-struct PlannedCandidate {
-    name: String,
-    planned: Planned,
-    policy: Policy,
-    precision: Precision,
-    lanes: u32,
-}
-
-/// Each device alone, and the planner's choice of several, in each precision and number of runs in flight.
-fn ways(
-    runtime: &Runtime,
-    model: &polychip::Model,
-    arguments: &Arguments,
-    not_run: &mut Vec<NotRun>,
-) -> anyhow::Result<Vec<PlannedCandidate>> {
-    let names = arguments.plan.names_of_devices(runtime);
-    let precisions: &[Precision] = match arguments.plan.precision {
-        Precision::Exact => &[Precision::Exact],
-        Precision::Reduced => &[Precision::Exact, Precision::Reduced],
-    };
-    let mut ways: Vec<PlannedCandidate> = Vec::new();
-    for &precision in precisions {
-        let base = arguments
-            .plan
-            .policy_of(Policy::latency())
-            .precision(precision.of_library());
-        let mut plans: Vec<(String, Policy)> = names
-            .iter()
-            .map(|name| (name.clone(), base.clone().devices([name.as_str()])))
-            .collect();
-        if names.len() > 1 {
-            let all = base.clone().devices(names.iter().map(String::as_str));
-            plans.push(("planned".to_owned(), all.clone()));
-        }
-        for (name, policy) in plans {
-            let planned = match runtime.plan(model, &policy) {
-                Ok(planned) => planned,
-                Err(error) => {
-                    not_run.push(NotRun {
-                        name,
-                        reason: error.to_string(),
-                    });
-                    continue;
-                }
-            };
-            let alike = |way: &&PlannedCandidate| {
-                way.precision == precision && nodes(&way.planned) == nodes(&planned)
-            };
-            if ways.iter().any(|way| alike(&way)) {
-                continue;
-            }
-            for &lanes in &arguments.lanes {
-                let word = match precision {
-                    Precision::Exact => "exact",
-                    Precision::Reduced => "reduced",
-                };
-                ways.push(PlannedCandidate {
-                    name: format!("{name} {word} x{lanes}"),
-                    planned: planned.clone(),
-                    policy: policy.clone().in_flight(lanes as usize).hang_timeout(PATIENCE),
-                    precision,
-                    lanes,
-                });
-            }
-        }
-    }
-    Ok(ways)
-}
-
-/// Number of nodes of each device.
-fn nodes(planned: &Planned) -> BTreeMap<String, usize> {
-    let plan = planned.plan();
-    let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
-    for part in &plan.parts {
-        *nodes
-            .entry(plan.devices[part.device.index()].clone())
-            .or_default() += part.nodes.len();
-    }
-    nodes
 }
 
 fn best(candidates: &[Candidate]) -> Best {

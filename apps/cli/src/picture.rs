@@ -2,30 +2,16 @@
 //!
 //! Invariant: a picture changes its size only by `--resize`; what does not fit is an error.
 
+mod decode;
 mod resize;
 
 use anyhow::Context as _;
 use polychip::DType;
 use polychip_ops::{Dim, TensorType};
-use zune_jpeg::JpegDecoder;
-use zune_jpeg::zune_core::bytestream::ZCursor;
-use zune_jpeg::zune_core::colorspace::ColorSpace;
-use zune_jpeg::zune_core::options::DecoderOptions;
 
 use crate::array::{Array, convert};
 use crate::media_arguments::{Colors, Layout, MediaArguments};
-
-/// Memory that decoding may take; a picture of 8192 × 8192 fits.
-const LIMIT: usize = 1 << 28;
-
-/// A decoded picture: red, green and blue of each pixel.
-#[derive(Debug, Clone, PartialEq)]
-struct Pixels {
-    width: usize,
-    height: usize,
-    rgb: Vec<u8>,
-    is_grey: bool,
-}
+use decode::{LIMIT, decode};
 
 /// Whether bytes begin as a picture that [`read`] reads.
 pub(crate) fn is_picture(bytes: &[u8]) -> bool {
@@ -213,76 +199,6 @@ fn values(
 fn luminance([red, green, blue]: [u8; 3]) -> u8 {
     let sum = u32::from(red) * 299 + u32::from(green) * 587 + u32::from(blue) * 114;
     ((sum + 500) / 1000) as u8
-}
-
-fn decode(bytes: &[u8]) -> anyhow::Result<Pixels> {
-    if bytes.starts_with(b"\x89PNG") {
-        png(bytes)
-    } else {
-        jpeg(bytes)
-    }
-}
-
-fn jpeg(bytes: &[u8]) -> anyhow::Result<Pixels> {
-    let wrong =
-        |error: zune_jpeg::errors::DecodeErrors| anyhow::anyhow!("not a readable JPEG picture: {error}");
-    let options = DecoderOptions::default().jpeg_set_out_colorspace(ColorSpace::RGB);
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
-    decoder.decode_headers().map_err(wrong)?;
-    let size = decoder.output_buffer_size();
-    size.filter(|size| *size <= LIMIT)
-        .context("the picture is too large")?;
-    let is_grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
-    let rgb = decoder.decode().map_err(wrong)?;
-    let (width, height) = decoder.dimensions().context("not a readable JPEG picture")?;
-    anyhow::ensure!(rgb.len() == width * height * 3, "not a readable JPEG picture");
-    Ok(Pixels {
-        width,
-        height,
-        rgb,
-        is_grey,
-    })
-}
-
-fn png(bytes: &[u8]) -> anyhow::Result<Pixels> {
-    let mut decoder =
-        png::Decoder::new_with_limits(std::io::Cursor::new(bytes), png::Limits { bytes: LIMIT });
-    decoder.set_transformations(png::Transformations::normalize_to_color8());
-    let mut reader = decoder.read_info().context("not a readable PNG picture")?;
-    let size = reader
-        .output_buffer_size()
-        .filter(|size| *size <= LIMIT)
-        .context("the picture is too large")?;
-    let mut pixels = vec![0; size];
-    let frame = reader
-        .next_frame(&mut pixels)
-        .context("not a readable PNG picture")?;
-    let (width, height) = (frame.width as usize, frame.height as usize);
-    let samples = frame.color_type.samples();
-    let is_grey = matches!(
-        frame.color_type,
-        png::ColorType::Grayscale | png::ColorType::GrayscaleAlpha
-    );
-    let row = width
-        .checked_mul(samples)
-        .filter(|row| *row <= frame.line_size)
-        .context("the picture is truncated")?;
-    let mut rgb = Vec::with_capacity(width * height * 3);
-    for line in pixels.chunks_exact(frame.line_size.max(1)).take(height) {
-        for pixel in line[..row].chunks_exact(samples) {
-            rgb.extend(if is_grey {
-                [pixel[0]; 3]
-            } else {
-                [pixel[0], pixel[1], pixel[2]]
-            });
-        }
-    }
-    Ok(Pixels {
-        width,
-        height,
-        rgb,
-        is_grey,
-    })
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@
 
 pub(crate) mod draft;
 pub(crate) mod memory;
+mod shape;
 
 use bytes::Bytes;
 use polychip_graph::{Graph, TensorId};
@@ -43,25 +44,7 @@ use crate::{Error, Result};
 use draft::{Draft, Stored};
 use memory::{Heads, Ports, Rows};
 
-/// Rows whose logits a graph outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Logits {
-    /// The row that the port `last` names.
-    Last,
-    /// Every row.
-    All,
-}
-
-/// Sizes of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
-    /// Number of tokens in a chunk.
-    pub rows: usize,
-    /// Capacity of the KV cache in positions.
-    pub capacity: usize,
-    /// Rows whose logits are output.
-    pub logits: Logits,
-}
+pub use shape::{Logits, Shape};
 
 /// Cosines and sines of each position's angles, `[capacity, rope_dims / 2]`; graphs share them.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@
 //!    leave fewer tokens.
 
 mod placed;
+mod placement_state;
 mod saved;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use crate::chunk::{SessionKey, rung};
 use crate::model::LanguageModel;
 use crate::prefill_decode::PhaseReport;
 use crate::{Error, Result, TokenId};
-use placed::PlacementState;
+use placement_state::PlacementState;
 
 /// Longest time of one chunk; a device that is silent for longer counts as hung.
 const LONGEST: Duration = Duration::from_secs(600);

@@ -23,7 +23,7 @@ use crate::sequence::Sequence;
 use crate::{LanguageModel, Result, Sampler, TokenId};
 
 pub use draft::Draft;
-use draft::Worth;
+use draft::{Worth, mean};
 
 /// Rows of the verifying chunk: the token chosen last, and draft tokens. On a CPU it takes two to
 /// four times as long as a step of one row.
@@ -39,9 +39,6 @@ const PART: f64 = 0.03;
 /// Cost allowed for the first draft tokens, in steps of one row; without it, none would be tried in
 /// a short answer.
 const CREDIT: f64 = 2.0;
-
-/// Weight of a new measurement.
-const WEIGHT: f64 = 0.2;
 
 /// Source of draft tokens for speculative decoding.
 #[derive(Clone, Debug)]
@@ -200,11 +197,6 @@ impl LanguageModel {
         })?;
         Ok(())
     }
-}
-
-/// Updates a mean in which later values count more.
-fn mean(of: &mut Option<f64>, value: f64) {
-    *of = Some(of.map_or(value, |before| before + WEIGHT * (value - before)));
 }
 
 /// What followed the last earlier occurrence of the text's last tokens.

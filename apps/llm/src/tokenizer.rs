@@ -164,7 +164,14 @@ impl Tokenizer {
         if let Some(parsers) = self.parsers.get() {
             return Ok(Arc::clone(parsers));
         }
-        let made = Parsers::new(self)?;
+        let ids = 0..self.len() as TokenId;
+        let ends: Vec<TokenId> = ids.clone().filter(|id| self.is_end(*id)).collect();
+        let tokens = ids.map(|id| {
+            let mut bytes = Vec::new();
+            self.append_bytes(id, &mut bytes)?;
+            Ok((bytes, self.is_control(id)))
+        });
+        let made = Parsers::new(tokens, &ends)?;
         Ok(Arc::clone(self.parsers.get_or_init(|| made)))
     }
 

@@ -59,7 +59,11 @@ impl<'a> GraphView<'a> {
     /// view is used: the host keeps a model alive as long as the executables made of it.
     pub unsafe fn new(graph: *const abi::polychip_graph) -> Result<GraphView<'a>> {
         // SAFETY: as the caller promises.
-        unsafe { check::graph(graph, &mut check::Budget::new(), 0) }
+        let checked = unsafe { check::graph(graph, &mut check::Budget::new(), 0) }?;
+        Ok(GraphView {
+            raw: checked.raw,
+            life: PhantomData,
+        })
     }
 
     /// A view of a graph that was checked before.

@@ -8,7 +8,7 @@ use crate::carrier;
 use crate::plugin::{Configuration, Device, Executable, Library};
 use crate::problem::Problem;
 use crate::tolerance::Tolerances;
-use crate::verdict::{Stop, skip};
+use crate::verdict::{Judgement, Stop, skip};
 
 /// A plugin's device under test.
 pub struct Bench {
@@ -50,6 +50,12 @@ impl Bench {
         let problem = self.carrier()?;
         let executable = problem.load(&self.device, self.reduced)?;
         Ok((problem, executable))
+    }
+
+    /// The device still works.
+    pub(crate) fn works(&self) -> Judgement {
+        self.carrier()?
+            .solve(&self.device, self.reduced, &self.tolerances())
     }
 
     /// A small graph that the device supports, to ask about everything but ops.

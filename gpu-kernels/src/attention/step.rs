@@ -2,7 +2,8 @@
 //! each of its threads reads one key directly from memory, since no other query of the head reads
 //! that key.
 
-use super::{Attention, Past, Source, past};
+use super::past::{self, Past};
+use super::problem::{Attention, Source};
 use crate::{Kernel, Limits, Result, Scalar, Type, WgslBuilder, element};
 
 /// Most queries that are computed so.

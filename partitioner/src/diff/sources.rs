@@ -7,7 +7,7 @@
 //! Invariants: figures are compared only if both plans have the same provenance; the new prices
 //! follow from the two plans alone. Deliberately not here: pricing with today's costs (`restate`).
 
-use super::pairs;
+use super::pairs::pairs;
 use crate::cost::{Cost, Provenance};
 use crate::crossing::Crossing;
 use crate::index::DeviceIndex;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The same program gives the same bytes.
-//! 2. Weights of [`SMALL`] bytes or fewer are in the model, larger ones in the weight file.
+//! 2. Weights of [`model::SMALL`] bytes or fewer are in the model, larger ones in the weight file.
 //!
 //! Not here: what a program is (`program`), compiling a package (`prepare`).
 
@@ -13,9 +13,6 @@ use std::io;
 use std::path::Path;
 
 use crate::program::Program;
-
-/// Constants of this many bytes or fewer are in the model itself.
-const SMALL: usize = 64;
 
 /// The bytes of a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -249,8 +249,7 @@ impl CpuExecutable {
             // checked that each binding is as large as its port; workplace and arena are this run's alone.
             let mut operands = unsafe {
                 Operands::new(
-                    program,
-                    step,
+                    program.operands(step),
                     &workplace.memory,
                     &mut workplace.slots,
                     pool,

@@ -11,65 +11,19 @@
 use std::sync::Arc;
 
 use polychip_ops::DType;
-use polychip_sdk::{Constant, Result};
+use polychip_sdk::Result;
 
 use crate::weights::{Packer, Section};
 use crate::work::{Class, Repeated, Work};
 
 mod nested;
 mod operands;
+mod values;
 
 pub(crate) use nested::Nested;
+use operands::OperandTable;
 pub(crate) use operands::{Given, Memory, Operands, Plain, Slots, Wanted, bytes_of, tensor_from_bytes};
-
-/// Index of a value in [`Program::values`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ValueId(pub(crate) u32);
-
-/// Index of an allocation in [`Program::allocations`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct AllocationId(pub(crate) u32);
-
-/// A tensor in memory.
-#[derive(Debug, Clone)]
-pub(crate) struct Value {
-    /// Type of the elements.
-    pub(crate) dtype: DType,
-    /// Extents in the order of memory; `None` for a boxed tensor.
-    pub(crate) shape: Option<Vec<usize>>,
-    /// Where it starts in the allocation, in bytes.
-    pub(crate) offset: usize,
-    /// Size, in bytes.
-    pub(crate) bytes: usize,
-    /// Where they are.
-    pub(crate) allocation: AllocationId,
-}
-
-/// Where an allocation is.
-#[derive(Debug, Clone)]
-pub(crate) enum Home {
-    /// In the arena, at an offset in bytes that is planned last.
-    Arena(usize),
-    /// In the memory bound to a port.
-    Port(usize),
-    /// In the model's mapping.
-    Constant(Constant),
-    /// In memory of the executable: a constant of the model that is not aligned.
-    Copy(usize),
-    /// In the packed weights: a section.
-    Packed(usize),
-    /// A boxed tensor.
-    Slot(usize),
-}
-
-/// A piece of memory.
-#[derive(Debug, Clone)]
-pub(crate) struct Allocation {
-    /// Size.
-    pub(crate) bytes: usize,
-    /// Place.
-    pub(crate) home: Home,
-}
+pub(crate) use values::{Allocation, AllocationId, Home, Value, ValueId};
 
 /// What a step does.
 pub(crate) type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>;
@@ -161,4 +115,20 @@ pub(crate) struct Program {
     pub(crate) ports: Vec<PortUse>,
     /// The values decide how long a run takes: it has loops.
     pub(crate) boundless: bool,
+}
+
+impl Program {
+    /// What the operands of one of its steps are.
+    pub(crate) fn operands<'a>(&'a self, step: &'a Step) -> OperandTable<'a> {
+        OperandTable {
+            values: &self.values,
+            allocations: &self.allocations,
+            copies: &self.copies,
+            name: step.name,
+            reads: &step.reads,
+            writes: &step.writes,
+            shared: step.shared,
+            last_reads: step.last_reads,
+        }
+    }
 }

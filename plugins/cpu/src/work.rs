@@ -8,11 +8,62 @@
 
 mod reference;
 
-pub(crate) use reference::{Loop, of_body, of_node, rounds};
+pub(crate) use reference::{of_body, of_node, rounds};
 
 /// Elements of a tensor of these extents.
 pub(crate) fn product(dims: &[usize]) -> u64 {
     dims.iter().fold(1, |all, &size| all.saturating_mul(size as u64))
+}
+
+/// A loop of the reference's kernels: what one turn does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Loop {
+    /// A test or conversion of an element.
+    Pass,
+    /// An element that is summed up or compared along an axis.
+    Reduce,
+    /// An operation on elements, which may repeat along axes.
+    Element,
+    /// An operation on one integer of 128 bits.
+    IntegerPass,
+    /// An operation on integers of 128 bits, which may repeat along axes.
+    Integer,
+    /// A division.
+    Divide,
+    /// A function of the mathematical library.
+    Function,
+    /// The series of the error function.
+    Series,
+    /// An element taken from elsewhere.
+    Index,
+    /// An element taken from elsewhere by its coordinates, which are worked out for it.
+    Coordinates,
+    /// A multiply-add of a row, many at a time.
+    Row,
+    /// A multiply-add of a row of 128-bit integers.
+    IntegerRow,
+    /// A multiply-add of a sum, one after the other.
+    Dot,
+    /// A multiply-add through indices.
+    Gathered,
+    /// A multiply-add of a convolution.
+    Tap,
+    /// An element added to a place, or compared with one.
+    Place,
+    /// An element that a pool's window sees.
+    Window,
+    /// An eighth of a sample between pixels.
+    Sample,
+    /// A comparison of a sort.
+    Compare,
+    /// An angle's sine and cosine, and their multiply-adds.
+    Angle,
+    /// A pair of boxes.
+    Pair,
+    /// An element that is quantised.
+    Quantise,
+    /// An element of a tensor that a node of a body gives.
+    Body,
 }
 
 /// A class of loops that one price per unit fits.

@@ -275,10 +275,8 @@ impl Device for GpuDevice {
         let executable = blob::read(BUILD_ID, &shared.identity, kinds, source, |loaded| {
             GpuExecutable::new(shared, &self.runs, loaded)
         })?;
-        let executable = Arc::new(executable);
-        let names: std::sync::Weak<GpuExecutable> = Arc::downgrade(&executable);
-        shared.tell(names);
-        Ok(executable)
+        shared.tell(executable.names());
+        Ok(Arc::new(executable))
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<GpuBuffer>> {

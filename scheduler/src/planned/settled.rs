@@ -6,59 +6,14 @@
 //!    today's model and devices.
 //! 2. It is a candidate, not an order: the planner compares it at today's costs (`incumbent`).
 
-use std::fmt::Write as _;
+pub(super) mod stored;
 
-use polychip_graph::fingerprint;
-use polychip_host::DeviceKind;
-use polychip_partitioner::{self as partitioner, Objective, Plan, Request};
-use polychip_profile::{Cadence, Profile};
+use polychip_profile::Profile;
 
 use super::Planned;
 use crate::policy::Settings;
 use crate::shared::Shared;
-
-/// Owner of these values, among the plugins' values.
-const OWNER: &str = "polychip";
-
-/// What a plan is kept under.
-fn key(
-    request: Request<'_>,
-    objective: Objective,
-    (settings, cadence): (Settings, Cadence),
-    identities: &[String],
-) -> String {
-    let mut key = "settled ".to_owned();
-    for byte in fingerprint::structure(request.graph) {
-        // writing to a string does not fail
-        let _ = write!(key, "{byte:02x}");
-    }
-    let point = settings.operating_point(DeviceKind::Cpu);
-    // as JSON, whose field names are those of plan files: the text for people may be reworded
-    let objective = objective.to_json();
-    let _ = write!(key, "; {objective}; {point}; {}", identities.join(", "));
-    if cadence != Cadence::BackToBack {
-        let _ = write!(key, "; {cadence}");
-    }
-    key
-}
-
-/// The plan that was kept, at today's costs; none where none fits.
-pub(super) fn read(
-    profile: &Profile,
-    request: Request<'_>,
-    settings: (Settings, Cadence),
-    identities: &[String],
-) -> Option<Plan> {
-    let key = key(request, request.objective, settings, identities);
-    let kept = profile.or_nothing(profile.plugin_value(OWNER, &key))?;
-    let plan = Plan::from_json(std::str::from_utf8(&kept).ok()?).ok()?;
-    let names = request.targets.iter().map(|target| &target.name);
-    let fits = names.eq(&plan.devices) && plan.objective == request.objective;
-    partitioner::check_placement(request, &plan)
-        .ok()
-        .filter(|()| fits)?;
-    Some(plan)
-}
+use stored::{OWNER, key};
 
 impl Planned {
     /// Whether its prices rest on all that is known of the devices by calibration.

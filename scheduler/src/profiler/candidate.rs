@@ -16,7 +16,7 @@ use polychip_profile::extract::run_graph;
 use polychip_profile::predict::{self, Content, end_to_end, fusion_groups, segments};
 use polychip_profile::{Measurement, PartKey, Profile, median_interval};
 
-use super::{ENOUGH, ProfileOptions};
+use super::options::{ENOUGH, ProfileOptions, SPREAD};
 use crate::cost_model;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
@@ -96,7 +96,7 @@ impl Candidate {
     pub(super) fn is_open(&self, goal: f64) -> bool {
         let is_narrow = self.half_width.is_some_and(|width| width <= goal);
         let spread = !matches!(self.kind, Kind::Whole | Kind::Segment)
-            || self.stored >= super::SPREAD
+            || self.stored >= SPREAD
             || self.samples >= ENOUGH;
         !self.left_out
             && self.batches < BATCHES

@@ -9,10 +9,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
+use super::retry::{Cancel, Retry};
 use super::{Outputs, Run, State, over};
 use crate::error::{Error, Result};
 use crate::session::run_state::{Progress, RunState};
@@ -84,7 +85,7 @@ impl Run {
         // not in the closure, which is lost where no thread can be started
         let job = Arc::new(Mutex::new(Some((again, slot, error))));
         let take = |job: &Mutex<Option<_>>| job.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let retry = Arc::<Retry>::default();
+        let retry = Arc::<Retry<Run>>::default();
         let (own, given) = (Arc::clone(&retry), Arc::clone(&job));
         let begin_again = move || {
             if let Some((mut again, slot, error)) = take(&given) {
@@ -112,76 +113,8 @@ impl Run {
     }
 }
 
-/// A failed run that a thread retries.
-#[derive(Default)]
-pub(super) struct Retry {
-    step: Mutex<Step>,
-    ended: Condvar,
-}
-
-#[derive(Default)]
-struct Step {
-    /// The retried run, or why it cannot be retried.
-    result: Option<Result<Run>>,
-    waker: Option<Waker>,
-    is_cancelled: bool,
-}
-
-impl Retry {
-    fn lock(&self) -> MutexGuard<'_, Step> {
-        self.step.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn end(&self, result: Result<Run>) {
-        let mut step = self.lock();
-        if let Ok(run) = &result
-            && step.is_cancelled
-        {
-            run.cancel();
-        }
-        step.result = Some(result);
-        let waker = step.waker.take();
-        drop(step);
-        self.ended.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn poll(&self, waker: &Waker) -> Option<Result<Run>> {
-        let mut step = self.lock();
-        let result = step.result.take();
-        if result.is_none() {
-            step.waker = Some(waker.clone());
-        }
-        result
-    }
-
-    /// The retried run, if it begins within `timeout`.
-    pub(super) fn wait(&self, timeout: Duration) -> Option<Result<Run>> {
-        let until = Instant::now().checked_add(timeout);
-        let mut step = self.lock();
-        loop {
-            if let Some(result) = step.result.take() {
-                return Some(result);
-            }
-            let left = until.map_or(Duration::from_secs(3600), |until| {
-                until.saturating_duration_since(Instant::now())
-            });
-            if left.is_zero() {
-                return None;
-            }
-            let waited = self.ended.wait_timeout(step, left);
-            step = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// Cancels the run, once it has begun.
-    pub(super) fn cancel(&self) {
-        let mut step = self.lock();
-        step.is_cancelled = true;
-        if let Some(Ok(run)) = &step.result {
-            run.cancel();
-        }
+impl Cancel for Run {
+    fn cancel(&self) {
+        Run::cancel(self);
     }
 }

@@ -24,6 +24,7 @@ use crate::event::Event;
 use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
 
+use report::Line;
 pub use report::{LateCause, LatencyReport, LatenessReport};
 
 /// Significant digits of recorded times.
@@ -135,26 +136,6 @@ struct State {
     /// Time of the last report of a late run.
     reported_ns: Option<u64>,
     lines: Vec<Line>,
-}
-
-/// Runs that were late for the same cause.
-#[derive(Debug, Clone)]
-struct Line {
-    cause: LateCause,
-    /// Id, device, and what was predicted and measured of the slow part, in the worst run.
-    part: Option<Slow>,
-    runs: u64,
-    total_ns: u64,
-    worst_ns: u64,
-}
-
-/// A part that took longer than predicted.
-#[derive(Debug, Clone)]
-struct Slow {
-    id: String,
-    device: String,
-    predicted_ns: u64,
-    took_ns: u64,
 }
 
 impl Lateness {

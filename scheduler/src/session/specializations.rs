@@ -46,12 +46,13 @@ mod specialization;
 mod take_over;
 #[cfg(test)]
 mod tests;
+mod variant_table;
 mod variants;
 
 use answers::Answers;
 use made::Made;
 pub(crate) use specialization::Specialization;
-use variants::Variants;
+use variant_table::Variants;
 
 /// Estimated bytes per node of a specialisation's graph, costs and steps, without tensors and
 /// constants.
@@ -74,7 +75,7 @@ pub(crate) struct Shapes {
     background: Option<Background>,
     kind: Kind,
     /// None where the model says all that a run may be given.
-    pub(crate) variants: Option<Variants>,
+    pub(crate) variants: Option<Variants<Shapes>>,
     /// The reservation of an admitted session.
     _held: Option<SessionResources>,
 }

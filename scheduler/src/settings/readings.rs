@@ -1,7 +1,8 @@
 //! Battery and heat readings that an app passes in where the system does not let a session read
 //! them.
 
-use super::Read;
+/// The result of reading a value, with a message if it is invalid.
+pub(super) type Read<T> = std::result::Result<T, String>;
 
 /// Reads a battery charge in thousandths, and whether it is charging: `35%`, `35% charging`.
 pub(super) fn battery(text: &str) -> Read<(u32, bool)> {

@@ -4,39 +4,13 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use polychip_host::{Access, AccessGuard};
 
 use super::TensorMemory;
+use super::hold_count::{COUNT, WRITER, begun};
 use crate::error::Result;
-
-/// Runs that have memory and have not given their outputs or an error yet: in the low half how many that read it, or
-/// one that writes it; in the high half how often the first of them came, so that one exchange changes both.
-#[derive(Debug, Default)]
-pub(crate) struct Holds(AtomicU64);
-
-impl Holds {
-    /// Whether a run has the memory.
-    pub(crate) fn is_any(&self) -> bool {
-        self.0.load(Ordering::Acquire) & COUNT > 0
-    }
-
-    /// The time for which runs have had the memory without a gap, by its number: the app does not write it meanwhile.
-    pub(crate) fn period(&self) -> u64 {
-        self.0.load(Ordering::Acquire) >> PERIOD_SHIFT
-    }
-}
-
-const PERIOD_SHIFT: u32 = 32;
-const COUNT: u64 = (1 << PERIOD_SHIFT) - 1;
-/// A run that writes has the memory.
-const WRITER: u64 = COUNT;
-
-/// The holds once the first run has come, which counts as this many.
-fn begun(holds: u64, count: u64) -> u64 {
-    (holds >> PERIOD_SHIFT).wrapping_add(1) << PERIOD_SHIFT | count
-}
 
 /// A run's hold on a tensor: from submit until it has given its outputs or an error.
 #[derive(Debug)]

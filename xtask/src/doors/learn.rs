@@ -15,9 +15,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Built, in_python, program, words};
+use super::programs::{Built, DEMO, compiled, in_python, lacks, program, words};
 use crate::root::root;
-use crate::{ci, onnxruntime, python};
+use crate::{ci, onnxruntime, protobuf, python};
 
 /// The small model, written as the programs in C have it.
 #[path = "../../../bindings/c/tests/c/models.rs"]
@@ -72,8 +72,8 @@ const DOORS: [Door; 5] = [
     },
     Door {
         name: "C",
-        missing: || super::lacks("pkg-config").map(|why| ("pkg-config", why)),
-        says: |built, given| given.said(super::compiled(built, "learn")?),
+        missing: || lacks("pkg-config").map(|why| ("pkg-config", why)),
+        says: |built, given| given.said(compiled(built, "learn")?),
     },
     Door {
         name: "Python",
@@ -117,7 +117,7 @@ pub(super) fn run(built: &Built, wrong: &mut Vec<String>) -> Result<(usize, usiz
     let (mut passed, mut skipped) = each(built, &scripted, wrong)?;
     if std::env::var_os("OPENVINO_LIB_DIR").is_some() {
         let real = Given {
-            model: root().join(super::DEMO[0]),
+            model: root().join(DEMO[0]),
             devices: "cpu,openvino",
             plugins: plugin(&folder, "openvino")?,
             script: None,

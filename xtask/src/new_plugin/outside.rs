@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use toml::{Table, Value};
 
-use super::{FILES, format, packages};
+use super::files::{self, FILES, format, packages};
 use crate::root::root;
 
 /// Writes the workspace and prints what to do next.
@@ -75,7 +75,7 @@ fn fill(folder: &Path, name: &str) -> Result<()> {
     }
     let plugins = folder.join("plugins");
     fs::create_dir(&plugins).with_context(|| format!("making {}", plugins.display()))?;
-    super::write(&plugins, name)?;
+    files::write(&plugins, name)?;
     Ok(())
 }
 

@@ -12,8 +12,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::package::{Licence, Options, Package, allowed, println_line};
 use super::wheel::remove;
-use super::{Licence, Options, Package, allowed, println_line};
 use crate::models::system_python;
 
 pub(super) const RKNN: Package = Package {
@@ -128,7 +128,7 @@ fn run(command: &mut Command) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Name;
+    use super::super::package::Name;
     use super::*;
 
     #[test]

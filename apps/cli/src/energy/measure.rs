@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use polychip::telemetry::{EnergyBench, EnergyOf, Interval, Sampler};
 use polychip::{Planned, Session};
 
-use super::{Arguments, Candidate, DeviceEnergy, PlannedCandidate, SensorLine, nodes};
+use super::arguments::Arguments;
+use super::candidates::{PlannedCandidate, nodes};
+use super::output::{Candidate, DeviceEnergy, SensorLine};
 use crate::bench::Latency;
 use crate::load::Load;
 use crate::progress::Progress;

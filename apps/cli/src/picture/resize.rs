@@ -1,7 +1,7 @@
 //! A picture in another size: linear between pixels, and over all pixels that become one where it gets smaller, as Pillow's
 //! `BILINEAR` does.
 
-use super::{LIMIT, Pixels};
+use super::decode::{LIMIT, Pixels};
 use crate::media_arguments::Resize;
 
 /// Grey around a picture, as detectors are trained with.

@@ -10,8 +10,8 @@ use polychip_device_queue::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::arguments::{Arguments, Arriving};
 use super::set::Read;
-use super::{Arguments, Arriving};
 use crate::bench::Latency;
 use crate::exit::bad_input;
 

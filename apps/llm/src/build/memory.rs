@@ -8,7 +8,7 @@ use polychip_graph::TensorId;
 use polychip_ops::{Attr, Attributes, DType, Op};
 
 use super::draft::Draft;
-use super::{Logits, Shape};
+use super::shape::{Logits, Shape};
 
 /// Whose tokens the rows of a graph are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

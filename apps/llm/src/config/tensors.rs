@@ -1,6 +1,6 @@
 //! The tensors of an architecture, with their shapes, and the check that a file has exactly those.
 
-use super::{Config, RopeScaling};
+use super::parameters::{Config, RopeScaling};
 use crate::gguf::{Gguf, Tensor};
 use crate::{Error, Result};
 

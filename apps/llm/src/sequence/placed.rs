@@ -14,6 +14,7 @@ use std::sync::Arc;
 use polychip::{Access, Session};
 
 use super::Sequence;
+use super::placement_state::PlacementState;
 use crate::build::Logits;
 use crate::chunk::{SessionKey, rung};
 use crate::prefill_decode::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, STAYS, Workload};
@@ -24,26 +25,6 @@ const USUAL_ANSWER: usize = 128;
 
 /// A byte of a dummy KV cache: twice, it is a small 16-bit number.
 const TOUCHED: u8 = 0x2e;
-
-/// The devices of chunks under prefill and decode placement.
-#[derive(Debug, Default)]
-pub(super) struct PlacementState {
-    /// The plan that all device numbers below refer to.
-    phases: Option<Arc<Phases>>,
-    /// Chunks of the prompt that are still to be read.
-    pub(super) ahead: VecDeque<Chunk>,
-    /// Devices that may be used at once.
-    pub(super) allowed: Vec<usize>,
-    /// The device that gave the last token of an answer, or is planned to give the first one.
-    pub(super) answering: Option<usize>,
-    /// The position from which it has answered.
-    pub(super) since: usize,
-    /// The device that ran last.
-    pub(super) last: Option<usize>,
-    /// Expected answer length in tokens.
-    pub(super) expected: Option<usize>,
-    pub(super) report: PhaseReport,
-}
 
 /// The size of a chunk, and the number of its device if that is planned.
 #[derive(Clone, Debug)]

@@ -13,12 +13,14 @@
 
 use std::time::Instant;
 
-use super::mean;
 use crate::sequence::Sequence;
 use crate::{Error, LanguageModel, Result, Sampler, TokenId};
 
 /// Bins of the draft model's confidence.
 const BINS: usize = 8;
+
+/// Weight of a new measurement.
+const WEIGHT: f64 = 0.2;
 
 /// Weight of a new draft token in its bin; there are many of them.
 const BIN_WEIGHT: f64 = 0.05;
@@ -204,6 +206,11 @@ impl Worth {
             *stood += BIN_WEIGHT * (f64::from(u8::from(index < accepted)) - *stood);
         }
     }
+}
+
+/// Updates a mean in which later values count more.
+pub(super) fn mean(of: &mut Option<f64>, value: f64) {
+    *of = Some(of.map_or(value, |before| before + WEIGHT * (value - before)));
 }
 
 fn bin(probability: f64) -> usize {

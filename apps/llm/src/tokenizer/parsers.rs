@@ -15,8 +15,7 @@ use llguidance::earley::SlicedBiasComputer;
 use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{ParserFactory, TokenParser};
 
-use super::{TokenId, Tokenizer};
-use crate::{Error, Result};
+use crate::{Error, Result, TokenId};
 
 /// Longest token in an answer with a grammar, in bytes: the depth of the tree of tokens.
 const MAX_TOKEN: usize = 512;
@@ -37,30 +36,30 @@ pub(crate) fn in_one_line(error: &impl fmt::Display) -> String {
 pub(crate) struct Parsers(ParserFactory);
 
 impl Parsers {
-    pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Arc<Parsers>> {
-        let ends: Vec<TokenId> = (0..tokenizer.len() as TokenId)
-            .filter(|token| tokenizer.is_end(*token))
-            .collect();
+    /// Of a vocabulary: each token's bytes and whether it is a control token, and the tokens that end an answer.
+    pub(super) fn new(
+        tokens: impl ExactSizeIterator<Item = Result<(Vec<u8>, bool)>>,
+        ends: &[TokenId],
+    ) -> Result<Arc<Parsers>> {
         let Some(&end) = ends.first() else {
             return Err(Error::grammar(
                 "the vocabulary has no end-of-answer token, which a constrained answer needs",
             ));
         };
-        let mut tokens = Vec::with_capacity(tokenizer.len());
-        for token in 0..tokenizer.len() as TokenId {
-            let mut bytes = Vec::new();
-            tokenizer.append_bytes(token, &mut bytes)?;
-            if tokenizer.is_control(token) {
+        let mut texts = Vec::with_capacity(tokens.len());
+        for token in tokens {
+            let (mut bytes, is_control) = token?;
+            if is_control {
                 // never text
                 bytes.insert(0, TokTrie::SPECIAL_TOKEN_MARKER);
             }
             if bytes.len() > MAX_TOKEN {
                 bytes.clear();
             }
-            tokens.push(bytes);
+            texts.push(bytes);
         }
-        let info = TokRxInfo::new(tokens.len() as u32, end);
-        let tree = TokTrie::from(&info, &tokens).with_eos_tokens(&ends);
+        let info = TokRxInfo::new(texts.len() as u32, end);
+        let tree = TokTrie::from(&info, &texts).with_eos_tokens(ends);
         let env: TokEnv = Arc::new(ApproximateTokEnv::new(tree));
         let slices = SlicedBiasComputer::general_slices();
         let parsers = ParserFactory::new(&env, InferenceCapabilities::default(), &slices);

@@ -8,7 +8,7 @@
 use polychip_ops::operator::Scan;
 use polychip_ops::{DType, Dim, Inferred, Op, TensorType, Value};
 
-use super::{Values, assign, value_of};
+use super::values::{Values, assign, value_of};
 use crate::{Container, Error, Graph, Node, NodeId, TensorId};
 
 /// What is known of a tensor that enters or leaves a body.
@@ -75,7 +75,13 @@ impl Known {
     }
 }
 
-pub(super) fn infer(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result<(), Error> {
+/// Infers the outputs of a node with bodies; `infer_body` infers one, as the graph around it is.
+pub(super) fn infer(
+    graph: &mut Graph,
+    id: NodeId,
+    values: &mut Values,
+    infer_body: fn(&mut Graph, &mut Values) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut bodies = graph.edit_node(id, |node| std::mem::take(&mut node.bodies));
     let node = graph.node(id).clone();
     let mut seeds = Vec::new();
@@ -104,7 +110,7 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId, values: &mut Values) -> Resul
                 }
             }
             forget_shapes(&mut body.graph);
-            super::infer_seeded(&mut body.graph, &mut inner)?;
+            infer_body(&mut body.graph, &mut inner)?;
             let outputs = &body.graph.outputs;
             let found = outputs
                 .iter()

@@ -40,7 +40,8 @@ pub(super) fn order(nodes: &[Node]) -> Result<Vec<usize>, Error> {
     sorted(nodes, &sources)
 }
 
-/// Kahn's order, lowest index first.
+/// Kahn's order, lowest index first. Not petgraph's: nodes that stand right keep their place, and the error names a cycle;
+/// the first build has no petgraph.
 fn sorted(nodes: &[Node], sources: &[Vec<usize>]) -> Result<Vec<usize>, Error> {
     let mut waits: Vec<usize> = sources.iter().map(Vec::len).collect();
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];

@@ -6,7 +6,6 @@ use polychip_abi as abi;
 use polychip_abi::POLYCHIP_NO_INDEX;
 use polychip_ops::{BlockLayout, DType, Literal, Op};
 
-use super::GraphView;
 use crate::raw::{self, Rows};
 use crate::{Error, Result};
 
@@ -32,15 +31,22 @@ impl Budget {
     }
 }
 
+/// A graph that was checked.
+pub(super) struct Checked<'a> {
+    pub(super) raw: abi::polychip_graph,
+    inputs: &'a [u32],
+    outputs: &'a [u32],
+}
+
 /// Checks a graph and all inside it.
 ///
 /// # Safety
-/// As for [`GraphView::new`].
+/// As for [`GraphView::new`](super::GraphView::new).
 pub(super) unsafe fn graph<'a>(
     graph: *const abi::polychip_graph,
     budget: &mut Budget,
     depth: usize,
-) -> Result<GraphView<'a>> {
+) -> Result<Checked<'a>> {
     if depth > MAX_DEPTH {
         return Err(Error::bad_argument(format!(
             "graphs are nested deeper than {MAX_DEPTH}"
@@ -115,14 +121,11 @@ pub(super) unsafe fn graph<'a>(
             )));
         }
     }
-    Ok(GraphView {
-        raw,
-        life: std::marker::PhantomData,
-    })
+    Ok(Checked { raw, inputs, outputs })
 }
 
 /// # Safety
-/// As for [`GraphView::new`].
+/// As for [`GraphView::new`](super::GraphView::new).
 unsafe fn groups(raw: &abi::polychip_graph, nodes: usize) -> Result<()> {
     let rows = Rows::new(raw.groups, raw.group_count, raw.group_stride)?;
     let mut grouped = vec![false; if rows.len() == 0 { 0 } else { nodes }];
@@ -146,7 +149,7 @@ unsafe fn groups(raw: &abi::polychip_graph, nodes: usize) -> Result<()> {
 /// Checks a tensor of a graph, and returns whether it is a constant.
 ///
 /// # Safety
-/// As for [`GraphView::new`].
+/// As for [`GraphView::new`](super::GraphView::new).
 unsafe fn tensor(rows: &Rows<'_, abi::polychip_tensor>, index: usize) -> Result<bool> {
     // SAFETY: as above.
     let raw = unsafe { rows.read(index) }?;
@@ -155,7 +158,7 @@ unsafe fn tensor(rows: &Rows<'_, abi::polychip_tensor>, index: usize) -> Result<
 }
 
 /// # Safety
-/// As for [`GraphView::new`].
+/// As for [`GraphView::new`](super::GraphView::new).
 unsafe fn tensor_of(raw: &abi::polychip_tensor) -> Result<bool> {
     // SAFETY: as above.
     let name = unsafe { raw::text(raw.name, "tensor name") }?;
@@ -216,7 +219,7 @@ fn elements(shape: &[usize]) -> Option<usize> {
 /// The layout of blocks that hold their own scales.
 ///
 /// # Safety
-/// As for [`GraphView::new`].
+/// As for [`GraphView::new`](super::GraphView::new).
 unsafe fn block_layout(encoding: *const abi::polychip_encoding, name: &str) -> Result<Option<BlockLayout>> {
     if encoding.is_null() {
         return Ok(None);
@@ -236,7 +239,7 @@ unsafe fn block_layout(encoding: *const abi::polychip_encoding, name: &str) -> R
 }
 
 /// # Safety
-/// As for [`GraphView::new`].
+/// As for [`GraphView::new`](super::GraphView::new).
 unsafe fn encoding(
     encoding: *const abi::polychip_encoding,
     name: &str,
@@ -306,7 +309,7 @@ unsafe fn encoding(
 }
 
 /// # Safety
-/// As for [`GraphView::new`].
+/// As for [`GraphView::new`](super::GraphView::new).
 unsafe fn node(
     rows: &Rows<'_, abi::polychip_node>,
     index: usize,
@@ -369,7 +372,7 @@ unsafe fn node(
                     capture.outer
                 )));
             }
-            if !inner.inputs().contains(&capture.inner) {
+            if !inner.inputs.contains(&capture.inner) {
                 return Err(Error::bad_argument(format!(
                     "node {name} captures into tensor {}, which is not an input of the body",
                     capture.inner
@@ -400,11 +403,11 @@ unsafe fn node(
         // SAFETY: as above.
         let inner = unsafe { graph(raw.decomposition, budget, depth + 1) }?;
         let present = |list: &[u32]| list.iter().filter(|&&tensor| tensor != POLYCHIP_NO_INDEX).count();
-        if inner.inputs().len() != present(inputs) || inner.outputs().len() != present(outputs) {
+        if inner.inputs.len() != present(inputs) || inner.outputs.len() != present(outputs) {
             return Err(Error::bad_argument(format!(
                 "node {name} is decomposed into a graph of {} inputs and {} outputs",
-                inner.inputs().len(),
-                inner.outputs().len()
+                inner.inputs.len(),
+                inner.outputs.len()
             )));
         }
     }
@@ -412,7 +415,7 @@ unsafe fn node(
 }
 
 /// # Safety
-/// As for [`GraphView::new`].
+/// As for [`GraphView::new`](super::GraphView::new).
 unsafe fn attributes(node: &abi::polychip_node) -> Result<()> {
     let rows = Rows::new(node.attributes, node.attribute_count, node.attribute_stride)?;
     let mut last: Option<(u32, &str)> = None;

@@ -50,7 +50,7 @@ fn endless_memory(bench: &Bench) -> Judgement {
             }
         }
     }
-    works(bench)
+    bench.works()
 }
 
 fn memory_kinds(bench: &Bench) -> Judgement {
@@ -70,7 +70,7 @@ fn memory_kinds(bench: &Bench) -> Judgement {
             }
         }
     }
-    works(bench)
+    bench.works()
 }
 
 fn unknown_kind(bench: &Bench) -> Judgement {
@@ -87,7 +87,7 @@ fn unknown_kind(bench: &Bench) -> Judgement {
             ),
         }
     }
-    works(bench)
+    bench.works()
 }
 
 fn odd_alignment(bench: &Bench) -> Judgement {
@@ -106,7 +106,7 @@ fn odd_alignment(bench: &Bench) -> Judgement {
             ),
         }
     }
-    works(bench)
+    bench.works()
 }
 
 fn cancel_late(bench: &Bench) -> Judgement {
@@ -214,7 +214,7 @@ fn reset(bench: &Bench) -> Judgement {
     fence.wait()?;
     problem.judge(&fence, &again, &buffers, &bench.tolerances())?;
     buffers[number].read(0, 1)?;
-    works(bench)
+    bench.works()
 }
 
 fn reset_in_flight(bench: &Bench) -> Judgement {
@@ -250,5 +250,5 @@ fn reset_in_flight(bench: &Bench) -> Judgement {
     }
     drop(fences);
     drop(executable);
-    works(bench)
+    bench.works()
 }

@@ -39,13 +39,6 @@ pub(super) fn cases(cases: &mut Vec<Case>) {
     graph::cases(cases);
 }
 
-/// The device still works.
-pub(super) fn works(bench: &Bench) -> Judgement {
-    bench
-        .carrier()?
-        .solve(&bench.device, bench.reduced, &bench.tolerances())
-}
-
 /// A call that must be refused as a bad argument.
 fn bad(what: &str, status: u32) -> Judgement {
     check!(
@@ -175,7 +168,7 @@ fn null_handles(bench: &Bench) -> Judgement {
         ),
     )?;
     bad("fence_wait", call!(bench, fence_wait(null_mut(), 0, error)))?;
-    works(bench)
+    bench.works()
 }
 
 fn null_results(bench: &Bench) -> Judgement {
@@ -248,7 +241,7 @@ fn null_results(bench: &Bench) -> Judgement {
         ),
     )?;
     buffer.write(0, &[1; 64])?;
-    works(bench)
+    bench.works()
 }
 
 fn null_arguments(bench: &Bench) -> Judgement {
@@ -365,7 +358,7 @@ fn null_record(bench: &Bench) -> Judgement {
             load(bench.device.raw(), null(), &raw mut executable, null_mut())
         ),
     )?;
-    works(bench)
+    bench.works()
 }
 
 fn record_filled(bench: &Bench) -> Judgement {
@@ -510,7 +503,7 @@ fn torn_sizes(bench: &Bench) -> Judgement {
             Err(failure) => bad(&format!("compile with a graph of {size} bytes"), failure.status)?,
         }
     }
-    works(bench)
+    bench.works()
 }
 
 fn newer_structs(bench: &Bench) -> Judgement {
@@ -630,7 +623,7 @@ fn strides(bench: &Bench) -> Judgement {
             ),
         )?;
     }
-    works(bench)
+    bench.works()
 }
 
 fn endless(bench: &Bench) -> Judgement {
@@ -680,7 +673,7 @@ fn endless(bench: &Bench) -> Judgement {
             }
         }
     }
-    works(bench)
+    bench.works()
 }
 
 fn unknown_codes(bench: &Bench) -> Judgement {
@@ -702,7 +695,7 @@ fn unknown_codes(bench: &Bench) -> Judgement {
         }
         check!(graph.compile(&bench.device).is_err(), "{what}: it compiles");
     }
-    works(bench)
+    bench.works()
 }
 
 fn unknown_port(bench: &Bench) -> Judgement {
@@ -779,5 +772,5 @@ fn no_source(bench: &Bench) -> Judgement {
         )
     );
     refused("load of 100 bytes at no address", status)?;
-    works(bench)
+    bench.works()
 }

@@ -7,8 +7,11 @@
 
 use polychip_sdk::protobuf::Message;
 
-use super::{SMALL, weights};
+use super::weights;
 use crate::program::{Arg, Operation, Program, Type, Value};
+
+/// Constants of this many bytes or fewer are in the model itself.
+pub(super) const SMALL: usize = 64;
 
 /// What readers of iOS 17 and macOS 14 know.
 const SPECIFICATION: u64 = 8;

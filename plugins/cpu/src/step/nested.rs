@@ -182,7 +182,7 @@ impl Operands<'_> {
             // sections of this program, from the first one on; each port was checked above to be as large as its value,
             // input ports are only read, and what is behind a port outlives the call.
             let mut operands =
-                unsafe { Operands::new(program, step, &memory, &mut slots, self.pool, self.stop) };
+                unsafe { Operands::new(program.operands(step), &memory, &mut slots, self.pool, self.stop) };
             (step.run)(&mut operands)?;
         }
         for (index, wanted) in wanted.into_iter().enumerate() {

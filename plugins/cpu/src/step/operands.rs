@@ -14,10 +14,10 @@ use half::bf16;
 use polychip_cpu_kernels::{Slice, SliceMut, ThreadPool};
 use polychip_ops::DType;
 use polychip_reference::Tensor;
-use polychip_sdk::{Error, ErrorKind, Result};
+use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 use smallvec::SmallVec;
 
-use super::{Home, Program, Step, Value, ValueId};
+use super::values::{Allocation, Home, Value, ValueId};
 use crate::weights::Address;
 
 /// Element types that may be read from and written to raw memory.
@@ -93,10 +93,30 @@ pub(crate) struct Memory {
 // SAFETY: the addresses are used by the one thread that runs the steps (invariant 3).
 unsafe impl Send for Memory {}
 
+/// What operands are of a lowered part and of one of its steps.
+#[derive(Clone, Copy)]
+pub(crate) struct OperandTable<'a> {
+    /// Values of the part.
+    pub(crate) values: &'a [Value],
+    /// Allocations of the part.
+    pub(crate) allocations: &'a [Allocation],
+    /// Constants of the part that had to be copied.
+    pub(crate) copies: &'a [AlignedBytes],
+    /// What the step is, for messages.
+    pub(crate) name: &'static str,
+    /// The step's operands.
+    pub(crate) reads: &'a [ValueId],
+    /// Its results and scratch.
+    pub(crate) writes: &'a [ValueId],
+    /// The operand that the first result overwrites.
+    pub(crate) shared: Option<usize>,
+    /// Boxed operands that nothing reads later, by bits.
+    pub(crate) last_reads: u64,
+}
+
 /// The operands of one step.
 pub(crate) struct Operands<'a> {
-    program: &'a Program,
-    step: &'a Step,
+    of: OperandTable<'a>,
     pub(super) memory: &'a Memory,
     slots: &'a mut Slots,
     /// Threads.
@@ -108,24 +128,22 @@ pub(crate) struct Operands<'a> {
 }
 
 impl<'a> Operands<'a> {
-    /// The operands of `step`.
+    /// The operands of a step.
     ///
     /// # Safety
-    /// `memory` holds addresses that are valid for `program` during `'a`: the arena for `arena_bytes`, the
+    /// `memory` holds addresses that are valid for the step's program during `'a`: the arena for `arena_bytes`, the
     /// table of the packed weights for the program's sections and each address in it for the section's floats, each port
     /// for the bytes of its value. No other thread uses the arena
     /// or writes the ports meanwhile.
     pub(crate) unsafe fn new(
-        program: &'a Program,
-        step: &'a Step,
+        of: OperandTable<'a>,
         memory: &'a Memory,
         slots: &'a mut Slots,
         pool: &'a ThreadPool,
         stop: &'a dyn Fn() -> bool,
     ) -> Self {
         Self {
-            program,
-            step,
+            of,
             memory,
             slots,
             pool,
@@ -135,15 +153,15 @@ impl<'a> Operands<'a> {
     }
 
     fn value(&self, id: ValueId) -> &'a Value {
-        &self.program.values[id.0 as usize]
+        &self.of.values[id.0 as usize]
     }
 
     fn address(&self, value: &Value) -> *mut u8 {
-        let start: *mut u8 = match &self.program.allocations[value.allocation.0 as usize].home {
+        let start: *mut u8 = match &self.of.allocations[value.allocation.0 as usize].home {
             Home::Arena(offset) => self.memory.arena.wrapping_add(*offset),
             Home::Port(port) => self.memory.ports[*port].0,
             Home::Constant(constant) => constant.bytes().as_ptr().cast_mut(),
-            Home::Copy(index) => self.program.copies[*index].as_ptr().cast_mut(),
+            Home::Copy(index) => self.of.copies[*index].as_ptr().cast_mut(),
             Home::Packed(section) => {
                 let entry = self.memory.packed.wrapping_add(*section);
                 // SAFETY: the table has an address for each section, as the caller of `new` promised.
@@ -156,7 +174,7 @@ impl<'a> Operands<'a> {
 
     /// Whether the first result overwrites an operand, and which.
     pub(crate) fn shared(&self) -> Option<usize> {
-        self.step.shared
+        self.of.shared
     }
 
     /// Operand `i`.
@@ -165,10 +183,10 @@ impl<'a> Operands<'a> {
     /// If it is boxed, is overwritten by the first result, or its elements have another size.
     pub(crate) fn read<T: Plain>(&self, i: usize) -> &'a [T] {
         assert!(
-            self.step.shared != Some(i),
+            self.of.shared != Some(i),
             "invariant: an overwritten operand is not read"
         );
-        let value = self.value(self.step.reads[i]);
+        let value = self.value(self.of.reads[i]);
         if value.bytes == 0 {
             // an empty constant may lie anywhere
             return &[];
@@ -191,7 +209,7 @@ impl<'a> Operands<'a> {
         }
         assert!(self.taken[word] & bit == 0, "invariant: a result is lent once");
         self.taken[word] |= bit;
-        let value = self.value(self.step.writes[i]);
+        let value = self.value(self.of.writes[i]);
         if value.bytes == 0 {
             return &mut [];
         }
@@ -206,7 +224,7 @@ impl<'a> Operands<'a> {
     /// # Panics
     /// As [`read`](Self::read).
     pub(crate) fn slice(&self, i: usize) -> Slice<'a> {
-        match self.value(self.step.reads[i]).dtype {
+        match self.value(self.of.reads[i]).dtype {
             DType::BF16 => Slice::Bf16(self.read(i)),
             _ => Slice::F32(self.read(i)),
         }
@@ -217,7 +235,7 @@ impl<'a> Operands<'a> {
     /// # Panics
     /// As [`write`](Self::write).
     pub(crate) fn slice_mut(&mut self, i: usize) -> SliceMut<'a> {
-        match self.value(self.step.writes[i]).dtype {
+        match self.value(self.of.writes[i]).dtype {
             DType::BF16 => SliceMut::Bf16(self.write(i)),
             _ => SliceMut::F32(self.write(i)),
         }
@@ -225,7 +243,7 @@ impl<'a> Operands<'a> {
 
     /// Scratch that the step may have been given as its last result.
     pub(crate) fn scratch(&mut self, i: usize) -> &'a mut [f32] {
-        if i < self.step.writes.len() {
+        if i < self.of.writes.len() {
             self.write(i)
         } else {
             &mut []
@@ -234,7 +252,7 @@ impl<'a> Operands<'a> {
 
     /// Operand `i` as a program inside the step takes it.
     pub(crate) fn given(&self, i: usize) -> Result<Given<'a>> {
-        let value = self.value(self.step.reads[i]);
+        let value = self.value(self.of.reads[i]);
         match &value.shape {
             None => self.tensor(i).map(Given::Boxed),
             Some(shape) => Ok(Given::Memory(self.read(i), value.dtype, shape)),
@@ -243,7 +261,7 @@ impl<'a> Operands<'a> {
 
     /// Extents of operand `i`, in the order of memory; nothing where it was not computed.
     pub(crate) fn dims(&self, i: usize) -> Option<&[usize]> {
-        let value = self.value(self.step.reads[i]);
+        let value = self.value(self.of.reads[i]);
         match &value.shape {
             Some(shape) => Some(shape),
             None => self.boxed(i).map(Tensor::shape),
@@ -252,8 +270,8 @@ impl<'a> Operands<'a> {
 
     /// Operand `i`, where it is a boxed tensor.
     pub(crate) fn boxed(&self, i: usize) -> Option<&Tensor> {
-        let value = self.value(self.step.reads[i]);
-        match &self.program.allocations[value.allocation.0 as usize].home {
+        let value = self.value(self.of.reads[i]);
+        match &self.of.allocations[value.allocation.0 as usize].home {
             Home::Slot(slot) => self.slots[*slot].as_ref(),
             _ => None,
         }
@@ -261,7 +279,7 @@ impl<'a> Operands<'a> {
 
     /// Whether result `i` is a boxed tensor.
     pub(crate) fn gives_boxed(&self, i: usize) -> bool {
-        self.value(self.step.writes[i]).shape.is_none()
+        self.value(self.of.writes[i]).shape.is_none()
     }
 
     /// As [`given`](Self::given), a boxed tensor where it lies.
@@ -286,7 +304,7 @@ impl<'a> Operands<'a> {
     where
         'a: 'b,
     {
-        let value = self.value(self.step.writes[i]);
+        let value = self.value(self.of.writes[i]);
         match &value.shape {
             None => Wanted::Boxed(boxed),
             Some(shape) => Wanted::Memory(self.write(i), value.dtype, shape),
@@ -295,8 +313,8 @@ impl<'a> Operands<'a> {
 
     /// Operand `i` as a boxed tensor.
     pub(crate) fn tensor(&self, i: usize) -> Result<Tensor> {
-        let value = self.value(self.step.reads[i]);
-        match &self.program.allocations[value.allocation.0 as usize].home {
+        let value = self.value(self.of.reads[i]);
+        match &self.of.allocations[value.allocation.0 as usize].home {
             Home::Slot(slot) => self.slots[*slot]
                 .clone()
                 .ok_or_else(|| Error::new(ErrorKind::Persistent, "a tensor is used before it is computed")),
@@ -320,11 +338,11 @@ impl<'a> Operands<'a> {
 
     /// Operand `i` out of its place, where it is boxed and nothing reads it later.
     pub(crate) fn take(&mut self, i: usize) -> Option<Tensor> {
-        if self.step.last_reads >> i & 1 == 0 {
+        if self.of.last_reads >> i & 1 == 0 {
             return None;
         }
-        let value = self.value(self.step.reads[i]);
-        match &self.program.allocations[value.allocation.0 as usize].home {
+        let value = self.value(self.of.reads[i]);
+        match &self.of.allocations[value.allocation.0 as usize].home {
             Home::Slot(slot) => self.slots[*slot].take(),
             _ => None,
         }
@@ -332,8 +350,8 @@ impl<'a> Operands<'a> {
 
     /// Stores a boxed tensor as result `i`.
     pub(crate) fn store(&mut self, i: usize, tensor: Tensor) -> Result<()> {
-        let value = self.value(self.step.writes[i]);
-        match &self.program.allocations[value.allocation.0 as usize].home {
+        let value = self.value(self.of.writes[i]);
+        match &self.of.allocations[value.allocation.0 as usize].home {
             Home::Slot(slot) => self.slots[*slot] = Some(tensor),
             _ => {
                 let shape = value.shape.as_deref().unwrap_or(&[]);
@@ -343,7 +361,7 @@ impl<'a> Operands<'a> {
                         ErrorKind::BadArgument,
                         format!(
                             "{}: the result is {}{:?}, the part says {}{shape:?}",
-                            self.step.name,
+                            self.of.name,
                             polychip_reference::dtype(tensor.element()).name(),
                             tensor.shape(),
                             value.dtype.name()

@@ -19,9 +19,9 @@ use polychip_sdk::{
     Buffer, Error, ErrorKind, Fence, NO_TIMEOUT, Priority, Result, RunFence, SignalCallback, Submit, Timing,
 };
 
+use super::loaded_part::{Last, LoadedPart};
 use super::port_binding::PortBinding;
 use super::watch::Watch;
-use super::{GpuExecutable, Last};
 use crate::buffer::GpuBuffer;
 use crate::driver::command_queue::Submission;
 use crate::driver::launches::Launches;
@@ -45,7 +45,7 @@ const SLICE: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 struct Work {
-    executable: Option<Arc<GpuExecutable>>,
+    part: Option<Arc<LoadedPart>>,
     bound: Vec<PortBinding>,
     waits: Vec<Arc<GpuRun>>,
     queue_index: usize,
@@ -150,15 +150,15 @@ impl GpuRun {
     /// Takes what a submit says and puts the run on its way.
     pub(super) fn start(
         self: &Arc<Self>,
-        executable: &Arc<GpuExecutable>,
+        part: &Arc<LoadedPart>,
         submit: &Submit<'_, GpuBuffer, GpuRun>,
     ) -> Result<()> {
-        let shared = &executable.shared;
-        self.watch.get_or_init(|| Arc::clone(&executable.runs.watch));
+        let shared = &part.shared;
+        self.watch.get_or_init(|| Arc::clone(&part.watch));
         let mut guard = lock(&self.work);
         let work = &mut *guard;
         work.queue_index = match submit.priority() {
-            Priority::Urgent => executable.per_queue.len() - 1,
+            Priority::Urgent => part.per_queue.len() - 1,
             Priority::Batch | Priority::Normal => 0,
         };
         work.queued_ns = shared.host.now_ns();
@@ -169,7 +169,7 @@ impl GpuRun {
         work.bound.clear();
         work.waits.clear();
         for binding in submit.bindings() {
-            match executable.bound(&binding.buffer, binding.port, binding.offset, binding.bytes) {
+            match part.bound(&binding.buffer, binding.port, binding.offset, binding.bytes) {
                 Ok(bound) => work.bound.push(bound),
                 Err(error) => {
                     work.bound.clear();
@@ -179,14 +179,14 @@ impl GpuRun {
         }
         let staged = work.bound.iter().any(|bound| bound.staged.is_some());
         for wait in submit.waits() {
-            let on_gpu = !staged && wait.is_before(executable, work.queue_index);
+            let on_gpu = !staged && wait.is_before(part, work.queue_index);
             if !on_gpu {
                 work.waits.push(Arc::clone(&wait));
             }
         }
-        work.executable = Some(Arc::clone(executable));
-        executable.runs.watch.started();
-        if work.waits.is_empty() && executable.is_free(work.queue_index) {
+        work.part = Some(Arc::clone(part));
+        part.watch.started();
+        if work.waits.is_empty() && part.is_free(work.queue_index) {
             self.state.store(CLAIMED, Ordering::Release);
             match self.submit(work) {
                 Ok(()) => self.state.store(SUBMITTED, Ordering::Release),
@@ -194,13 +194,13 @@ impl GpuRun {
             }
         } else {
             self.state.store(HELD, Ordering::Release);
-            executable.runs.watch.hurry();
+            part.watch.hurry();
         }
         Ok(())
     }
 
     /// Whether the GPU itself puts what this command queue gets from now on behind this run.
-    fn is_before(&self, executable: &GpuExecutable, queue_index: usize) -> bool {
+    fn is_before(&self, part: &LoadedPart, queue_index: usize) -> bool {
         if self.state.load(Ordering::Acquire) != SUBMITTED {
             return false;
         }
@@ -213,22 +213,22 @@ impl GpuRun {
             && !staged
             && work.queue_index == queue_index
             && work
-                .executable
+                .part
                 .as_ref()
-                .is_some_and(|other| other.gpu.number == executable.gpu.number)
+                .is_some_and(|other| other.gpu.number == part.gpu.number)
     }
 
     /// Hands the run to the GPU.
     fn submit(&self, work: &mut Work) -> Result<()> {
-        let Some(executable) = work.executable.clone() else {
+        let Some(part) = work.part.clone() else {
             return Err(Error::new(ErrorKind::Persistent, "the run has no part"));
         };
-        let (gpu, queue_index) = (&executable.gpu, work.queue_index);
+        let (gpu, queue_index) = (&part.gpu, work.queue_index);
         gpu.alive()?;
         if self.fence.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
         }
-        work.start_ns = executable.shared.host.now_ns();
+        work.start_ns = part.shared.host.now_ns();
         if work.deadline_ns.is_some_and(|deadline| work.start_ns > deadline) {
             let what = "the run's deadline passed before it began";
             return Err(Error::new(ErrorKind::Cancelled, what));
@@ -241,17 +241,17 @@ impl GpuRun {
                 work.copied_bytes += staged.bytes as u64;
             }
         }
-        let mut last = lock(&executable.last);
+        let mut last = lock(&part.last);
         if let Some(last) = last.as_ref().filter(|last| last.queue_index != queue_index) {
             // the arena is one: the other command queue's run ends first
             let since = Instant::now();
             while !gpu.command_queues[last.queue_index].wait(&last.submission, SLICE)? {
                 gpu.alive()?;
-                executable.runs.watch.watch_hang(gpu, since);
+                part.watch.watch_hang(gpu, since);
             }
         }
-        let launches = work.launches.insert(executable.take(queue_index, &work.bound)?);
-        for (bound, port) in work.bound.iter().zip(&executable.ports) {
+        let launches = work.launches.insert(part.take(queue_index, &work.bound)?);
+        for (bound, port) in work.bound.iter().zip(&part.ports) {
             if port.output {
                 bound.buffer.set_stale();
             }
@@ -273,14 +273,14 @@ impl GpuRun {
     /// Ends a claimed run.
     fn end(&self, mut guard: MutexGuard<'_, Work>, result: Result<()>) {
         let work = &mut *guard;
-        let Some(executable) = work.executable.take() else {
+        let Some(part) = work.part.take() else {
             return;
         };
         let mut result = result;
         if result.is_ok() {
             result = Self::bring_back(work);
         }
-        let (gpu, host) = (&executable.gpu, &executable.shared.host);
+        let (gpu, host) = (&part.gpu, &part.shared.host);
         let launches = work.launches.take();
         let ticks = launches
             .as_ref()
@@ -292,7 +292,7 @@ impl GpuRun {
         };
         if result.is_ok() {
             let length = span_ns.1.saturating_sub(span_ns.0);
-            executable.expected_ns.store(length, Ordering::Relaxed);
+            part.expected_ns.store(length, Ordering::Relaxed);
         }
         // memory of a staged port is the run's own: what is copied to it is counted above
         let bound = work.bound.iter();
@@ -309,30 +309,28 @@ impl GpuRun {
             queued_ns: Some(work.queued_ns),
             span_ns: Some(span_ns),
             energy_uj: None,
-            copied_bytes: Some(work.copied_bytes + executable.carried_bytes + by_buffers),
+            copied_bytes: Some(work.copied_bytes + part.carried_bytes + by_buffers),
         });
         // a GPU that is given up may still write there: what it writes to stays
         let given_up = matches!(&result, Err(error) if error.kind() == ErrorKind::DeviceLost);
         match launches {
             Some(launches) if given_up => gpu.keep(launches),
-            Some(launches) => {
-                lock(&executable.per_queue[work.queue_index].sets).give_back(&work.bound, launches)
-            }
+            Some(launches) => lock(&part.per_queue[work.queue_index].sets).give_back(&work.bound, launches),
             None => {}
         }
         for bound in work.bound.drain(..) {
             match bound.staged {
                 Some(_) if given_up => std::mem::forget(bound.buffer),
-                Some(staged) => lock(&executable.spare).push((staged.port, bound.buffer)),
+                Some(staged) => lock(&part.spare).push((staged.port, bound.buffer)),
                 None => {}
             }
         }
         work.waits.clear();
         work.submission = None;
-        executable.runs.watch.ended();
+        part.watch.ended();
         drop(guard);
         // the part is let go of before the host can know that the run has ended
-        drop(executable);
+        drop(part);
         self.state.store(ENDED, Ordering::Release);
         self.fence.signal(result);
     }
@@ -387,23 +385,18 @@ impl GpuRun {
 
     /// Looks whether the GPU is done, for at most so long, and ends the run where it is.
     fn look(&self, left: Duration) {
-        let (executable, submission, since, queue_index) = {
+        let (part, submission, since, queue_index) = {
             let work = lock(&self.work);
-            let (Some(executable), Some((submission, since))) = (&work.executable, &work.submission) else {
+            let (Some(part), Some((submission, since))) = (&work.part, &work.submission) else {
                 return;
             };
-            (
-                Arc::clone(executable),
-                submission.clone(),
-                *since,
-                work.queue_index,
-            )
+            (Arc::clone(part), submission.clone(), *since, work.queue_index)
         };
-        let (gpu, shared) = (&executable.gpu, &executable.shared);
+        let (gpu, shared) = (&part.gpu, &part.shared);
         let command_queue = &gpu.command_queues[queue_index];
         let begin = Instant::now();
         // a thread wakes later than a short run ends: it sleeps until shortly before, and then looks and looks
-        let expected = Duration::from_nanos(executable.expected_ns.load(Ordering::Relaxed));
+        let expected = Duration::from_nanos(part.expected_ns.load(Ordering::Relaxed));
         let doze = (since + expected)
             .saturating_duration_since(begin)
             .saturating_sub(shared.spin)
@@ -429,7 +422,7 @@ impl GpuRun {
                 Ok(true) => break Some(gpu.alive()),
                 Ok(false) if begin.elapsed() < spin => std::hint::spin_loop(),
                 Ok(false) => {
-                    executable.runs.watch.watch_hang(gpu, since);
+                    part.watch.watch_hang(gpu, since);
                     break gpu.alive().err().map(Err);
                 }
                 Err(error) => {
@@ -442,7 +435,7 @@ impl GpuRun {
             && self.claim(SUBMITTED, FINISHING)
         {
             // the last hold of the part is the run's own
-            drop(executable);
+            drop(part);
             self.end(lock(&self.work), result);
         }
     }

@@ -5,7 +5,6 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Line, Slow};
 use crate::event::{Event, EventKind};
 
 /// Latency percentiles of runs, from the submitting call to the end of the last part as devices
@@ -69,6 +68,26 @@ impl fmt::Display for LatenessReport {
         let (runs, words) = (self.runs, &self.words);
         write!(f, "{runs} run{} {words}", if runs == 1 { "" } else { "s" })
     }
+}
+
+/// Runs that were late for the same cause.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) cause: LateCause,
+    /// Id, device, and what was predicted and measured of the slow part, in the worst run.
+    pub(super) part: Option<Slow>,
+    pub(super) runs: u64,
+    pub(super) total_ns: u64,
+    pub(super) worst_ns: u64,
+}
+
+/// A part that took longer than predicted.
+#[derive(Debug, Clone)]
+pub(super) struct Slow {
+    pub(super) id: String,
+    pub(super) device: String,
+    pub(super) predicted_ns: u64,
+    pub(super) took_ns: u64,
 }
 
 impl Line {

@@ -6,66 +6,21 @@
 //!
 //! Not here: the model for what is given (`given`), sessions over these shapes (`session::variants`).
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use super::Shapes;
+use super::variant_table::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::given::Given;
 use crate::model::Model;
 use crate::policy::Policy;
 use crate::session::in_flight_limit::InFlightLimit;
-use crate::session::io_specs::open_spec;
 use crate::session::settings_change::SettingsChange;
 use crate::shared::Shared;
 use crate::tensor::{Owner as _, TensorSpec};
 
 /// Makes the shapes of a session.
 pub(crate) type Make = fn(Arc<InFlightLimit>, Arc<Shared>, &Model, Policy) -> Result<Arc<Shapes>>;
-
-/// One variant.
-#[derive(Debug, Default)]
-struct Variant {
-    /// Held while its shapes are made.
-    making: Mutex<()>,
-    shapes: OnceLock<Arc<Shapes>>,
-}
-
-/// The variants of a session.
-#[derive(Debug)]
-pub(crate) struct Variants {
-    shared: Arc<Shared>,
-    model: Model,
-    policy: Policy,
-    /// Inputs with a default; their indices follow those of the inputs.
-    pub(crate) defaults: Vec<TensorSpec>,
-    all: Mutex<Vec<(Given, Arc<Variant>)>>,
-    /// Changes of settings since, for later variants; held while a variant takes them and is entered.
-    changes: Mutex<Vec<SettingsChange>>,
-}
-
-impl Variants {
-    pub(crate) fn new(shared: &Arc<Shared>, model: &Model, policy: &Policy) -> Variants {
-        Variants {
-            shared: Arc::clone(shared),
-            model: model.clone(),
-            policy: policy.clone(),
-            defaults: defaults(model),
-            all: Mutex::default(),
-            changes: Mutex::default(),
-        }
-    }
-
-    /// The variant for what is given. Only runs that are given the same wait while it is made.
-    fn of(&self, given: &Given) -> Arc<Variant> {
-        let mut all = lock(&self.all);
-        if let Some((_, variant)) = all.iter().find(|(known, _)| known.is_like(given)) {
-            return Arc::clone(variant);
-        }
-        let variant = Arc::<Variant>::default();
-        all.push((given.clone(), Arc::clone(&variant)));
-        variant
-    }
-}
 
 impl Shapes {
     /// The specification of an input, or of one with a default.
@@ -169,16 +124,4 @@ impl Shapes {
         }
         Ok(())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The inputs of a model that have a default.
-fn defaults(model: &Model) -> Vec<TensorSpec> {
-    let defaults = model.graph().defaults.iter();
-    // a model that was not read from a file cannot be read again
-    let is_readable = model.source().is_some();
-    defaults.filter(|_| is_readable).map(open_spec).collect()
 }

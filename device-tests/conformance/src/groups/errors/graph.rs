@@ -6,7 +6,6 @@ use std::ptr::null;
 
 use polychip_abi as abi;
 
-use super::works;
 use crate::bench::Bench;
 use crate::case::Case;
 use crate::plugin::{RawGraph, status_name};
@@ -202,7 +201,7 @@ fn wrong(bench: &Bench, name: &str, graph: &RawGraph, demand: Demand) -> Judgeme
             );
         }
     }
-    works(bench)
+    bench.works()
 }
 
 /// A wrong graph that compiled must fail when it is loaded or run.
