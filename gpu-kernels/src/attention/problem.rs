@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::past::Past;
 use crate::{Access, Scalar};
 
-/// A mask that is added to the scores, or of truth values: which keys a query sees.
+/// A mask: either numbers added to the scores, or booleans that say which keys a query sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mask {
-    /// Type: that of the queries, or truth values.
+    /// Element type: that of the queries, or boolean.
     pub scalar: Scalar,
-    /// Elements from one batch to the next, head, query; 0 where it is broadcast. Keys lie side by side.
+    /// Strides between batches, heads and queries, in elements; 0 if the mask is broadcast. Keys
+    /// are contiguous.
     pub strides: [u64; 3],
     /// How it is bound.
     pub access: Access,
@@ -24,7 +25,7 @@ pub struct Mask {
 /// then the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
-    /// Type of all: `f32` or `f16`.
+    /// Element type of all tensors: `f32` or `f16`.
     pub scalar: Scalar,
     /// Batches.
     pub batch: u64,
@@ -36,17 +37,18 @@ pub struct Attention {
     pub queries: u64,
     /// Keys.
     pub keys: u64,
-    /// Values of a query and of a key.
+    /// Elements of a query and of a key.
     pub depth: u64,
     /// Values of a value.
     pub value_depth: u64,
     /// Factor of the scores.
     pub scale: f32,
-    /// Query `i` sees keys up to `i` and this many more only: 0 for ONNX `is_causal`.
+    /// If set, query `i` sees keys up to `i` plus this number: 0 for ONNX `is_causal`.
     pub causal: Option<i64>,
     /// Mask.
     pub mask: Option<Mask>,
-    /// Whether heads lie inside the sequence, `[batch, queries, heads, depth]` and so on, in all tensors but the past.
+    /// Whether all tensors except the past have the heads after the sequence:
+    /// `[batch, queries, heads, depth]`.
     pub heads_inside: bool,
     /// The KV cache of earlier positions. Excludes `causal`.
     pub past: Option<Past>,

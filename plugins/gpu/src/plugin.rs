@@ -1,6 +1,6 @@
 //! The plugin and its devices: one per GPU that the driver layer finds.
 //!
-//! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
+//! Invariant: the plugin loads and probes nothing before `create`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Arriving {
-    /// All at 0, then at their periods
+    /// All models at 0, then once per period
     Periodic,
     /// At random intervals, no shorter than their periods
     Sporadic,

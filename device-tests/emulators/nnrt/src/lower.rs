@@ -156,7 +156,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A constant list of whole numbers.
+    /// A constant list of integers.
     fn list(&self, place: usize) -> Outcome<Vec<i64>> {
         let tensor = self.tensor(place)?;
         match (tensor.ty, tensor.value.as_deref()) {
