@@ -23,13 +23,6 @@ pub(super) fn cases(cases: &mut Vec<Case>) {
     ]);
 }
 
-/// The device still works.
-fn works(bench: &Bench) -> Judgement {
-    bench
-        .carrier()?
-        .solve(&bench.device, bench.reduced, &bench.tolerances())
-}
-
 fn endless_memory(bench: &Bench) -> Judgement {
     for bytes in [1u64 << 50, 1 << 62, u64::MAX - 63, u64::MAX] {
         match bench.device.create_buffer(bytes, 64) {
