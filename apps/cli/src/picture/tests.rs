@@ -1,5 +1,6 @@
 //! Pictures against values that Pillow gives of the same files.
 
+use super::decode::Pixels;
 use super::*;
 use crate::media_arguments::Resize;
 
