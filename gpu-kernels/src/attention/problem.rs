@@ -1,4 +1,4 @@
-//! What is attended to: sizes, the mask, and the sources of keys and values.
+//! What is attended to: sizes, the mask, and the sources of K and V.
 //!
 //! Not here: kernels for it (`attention`, `step`).
 

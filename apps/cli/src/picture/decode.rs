@@ -1,6 +1,6 @@
 //! PNG and JPEG files as red, green and blue of each pixel.
 //!
-//! Invariant: decoding takes no more than [`LIMIT`] bytes, whatever a file says of its size.
+//! Invariant: decoding takes no more than [`LIMIT`] bytes, whatever size a file states.
 
 use anyhow::Context as _;
 use zune_jpeg::JpegDecoder;
