@@ -33,11 +33,20 @@ use crate::step::{Home, Memory, Operands, Program, Step, tensor_from_bytes};
 use crate::weights::Weights;
 
 /// A part under construction, with the values of its inputs.
-#[derive(Default)]
 struct Net {
     part: Part,
     fed: Vec<Boxed>,
     random: ChaCha8Rng,
+}
+
+impl Default for Net {
+    fn default() -> Net {
+        Net {
+            part: Part::default(),
+            fed: Vec::new(),
+            random: ChaCha8Rng::seed_from_u64(0),
+        }
+    }
 }
 
 impl Net {

@@ -44,7 +44,7 @@ proptest! {
         cut in 0usize..3,
         op in prop::sample::select(vec![Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max]),
     ) {
-        let mut net = Net { seed: cut as u64, ..Net::default() };
+        let mut net = Net { random: ChaCha8Rng::seed_from_u64(cut as u64), ..Net::default() };
         let a: Vec<usize> = dims.iter().map(|&(size, one, _)| if one { 1 } else { size }).collect();
         let b: Vec<usize> = dims.iter().map(|&(size, _, one)| if one { 1 } else { size }).collect();
         let b = b[cut.min(b.len())..].to_vec();
@@ -63,7 +63,7 @@ proptest! {
         ]),
         len in 1usize..70,
     ) {
-        let mut net = Net { seed: len as u64, ..Net::default() };
+        let mut net = Net { random: ChaCha8Rng::seed_from_u64(len as u64), ..Net::default() };
         let x = net.input(DType::F32, &[len]);
         let y = net.plain(op, &[x]);
         net.output(y);

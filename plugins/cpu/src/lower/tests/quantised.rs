@@ -96,7 +96,7 @@ struct Both(usize, usize);
 impl NetPair {
     fn new(seed: u64) -> Self {
         let net = |seed| Net {
-            seed,
+            random: ChaCha8Rng::seed_from_u64(seed),
             ..Net::default()
         };
         Self {
