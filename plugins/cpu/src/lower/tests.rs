@@ -24,7 +24,7 @@ use polychip_ops::{Attr, AttrValue, Attributes, DType, InferInput, Op, TensorTyp
 use polychip_reference::Tensor as Boxed;
 use polychip_sdk::{AlignedBytes, Constant, Encoding, EncodingKind, Layout};
 use proptest::prelude::*;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Options, dry_run, lower};
