@@ -500,16 +500,7 @@ impl Prepared {
         known: Option<&Planned>,
         watch: &dyn Fn(PlanningStep<'_>),
     ) -> Result<Prepared> {
-        let open = model.open_dims();
-        if !open.is_empty() {
-            let words = format!(
-                "{}: dimensions {} have no size; set each one (--dim NAME=N or --shape INPUT=1x2x3, Model::bind or \
-                 Model::bind_shapes)",
-                model.path().display(),
-                open.join(", ")
-            );
-            return Err(Error::new(ErrorKind::BadInput, words));
-        }
+        refuse_open(model)?;
         let devices = choose_devices(shared, policy)?;
         let steps = devices.len() + OTHER_STEPS;
         let begin = |number: usize, words: &str| watch(PlanningStep { number, steps, words });
@@ -722,6 +713,21 @@ impl Prepared {
     }
 }
 
+/// Refuses a model with open sizes.
+pub(crate) fn refuse_open(model: &Model) -> Result<()> {
+    let open = model.open_dims();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let words = format!(
+        "{}: dimensions {} have no size; set each one (--dim NAME=N or --shape INPUT=1x2x3, Model::bind or \
+         Model::bind_shapes)",
+        model.path().display(),
+        open.join(", ")
+    );
+    Err(Error::new(ErrorKind::BadInput, words))
+}
+
 fn no_plan(model: &Model, error: &partitioner::Error) -> Error {
     let kind = match error.kind() {
         partitioner::ErrorKind::NoDevice
@@ -761,6 +767,7 @@ pub(crate) fn canonical(shared: &Shared, model: &Model, keep_halves: bool) -> Re
     let mut graph = model.graph().clone();
     let mut options = passes::Options::default();
     options.keep_halves = keep_halves;
+    options.is_inferred = model.is_inferred();
     let devices = shared.host.devices();
     let folder = devices.iter().find(|device| is_cpu(device));
     let folder = folder.or(devices.first());

@@ -146,14 +146,13 @@ fn replace_dims(graph: &mut Graph, replacement: &dyn Fn(&str) -> Option<Dim>) {
         if node.bodies.is_empty() && node.decomposition.is_none() {
             continue;
         }
-        graph.edit_node(id, |node| {
-            for body in &mut node.bodies {
-                replace_dims(&mut body.graph, replacement);
-            }
-            if let Some(inner) = &mut node.decomposition {
-                replace_dims(inner, replacement);
-            }
-        });
+        let node = graph.inner_mut(id);
+        for body in &mut node.bodies {
+            replace_dims(&mut body.graph, replacement);
+        }
+        if let Some(inner) = &mut node.decomposition {
+            replace_dims(inner, replacement);
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use blake3::Hasher;
 use bytes::Bytes;
 use polychip_ops::{AttrValue, Attributes, DType, Dim, TensorType};
+use smallvec::SmallVec;
 
 use crate::{Container, Encoding, EncodingAxis, Graph, Node, NodeId, Tensor, TensorId};
 
@@ -155,19 +156,41 @@ struct Context<'k> {
     symbols: BTreeMap<Arc<str>, usize>,
 }
 
-/// A hash being fed with values that cannot run into each other.
-struct Feed(Hasher);
+/// Bytes that are collected before they are hashed.
+const COLLECTED: usize = 512;
+
+/// A hash being fed with values that cannot run into each other. Most are so short that making a hasher would take longer
+/// than hashing them, so that one is made only for long ones.
+struct Feed {
+    bytes: SmallVec<[u8; COLLECTED]>,
+    /// Holds what came before `bytes`.
+    hasher: Option<Box<Hasher>>,
+}
 
 impl Feed {
     fn new(what: &str) -> Feed {
-        let mut feed = Feed(Hasher::new());
+        let mut feed = Feed {
+            bytes: SmallVec::new(),
+            hasher: None,
+        };
         feed.text(what);
         feed
     }
 
+    fn push(&mut self, bytes: &[u8]) {
+        if self.bytes.len() + bytes.len() > COLLECTED {
+            let hasher = self.hasher.get_or_insert_with(Box::default);
+            hasher.update(&self.bytes);
+            hasher.update(bytes);
+            self.bytes.clear();
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        self.0.update(bytes);
+        self.push(bytes);
     }
 
     fn text(&mut self, text: &str) {
@@ -175,11 +198,11 @@ impl Feed {
     }
 
     fn number(&mut self, number: u64) {
-        self.0.update(&number.to_le_bytes());
+        self.push(&number.to_le_bytes());
     }
 
     fn hash(&mut self, hash: &Hash) {
-        self.0.update(hash);
+        self.push(hash);
     }
 
     /// Hashes of which the order does not count.
@@ -191,8 +214,12 @@ impl Feed {
         }
     }
 
-    fn done(&self) -> Hash {
-        *self.0.finalize().as_bytes()
+    fn done(mut self) -> Hash {
+        let hash = match &mut self.hasher {
+            Some(hasher) => hasher.update(&self.bytes).finalize(),
+            None => blake3::hash(&self.bytes),
+        };
+        *hash.as_bytes()
     }
 }
 

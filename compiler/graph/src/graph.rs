@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use polychip_ops::operator::OperatorAttributes;
 use polychip_ops::{Attr, Attributes, InferError, Op, Operator};
+use smallvec::SmallVec;
 
 use crate::{Group, NodeId, Tensor, TensorId};
 
@@ -31,6 +32,9 @@ pub struct State {
     /// The graph output that holds the new value.
     pub output: TensorId,
 }
+
+/// Most tensors have few readers: these need no allocation.
+type Consumers = SmallVec<[NodeId; 4]>;
 
 /// Nodes and the tensors between them.
 ///
@@ -70,7 +74,7 @@ pub struct Graph {
     tensors: Vec<Tensor>,
     producers: Vec<Option<NodeId>>,
     /// Ascending, one entry per node.
-    consumers: Vec<Vec<NodeId>>,
+    consumers: Vec<Consumers>,
 }
 
 impl Graph {
@@ -229,7 +233,7 @@ impl Graph {
         let id = TensorId::new(self.tensors.len());
         self.tensors.push(tensor);
         self.producers.push(None);
-        self.consumers.push(Vec::new());
+        self.consumers.push(Consumers::new());
         id
     }
 
@@ -253,7 +257,7 @@ impl Graph {
             .take()
             .expect("invariant: the id names a node of this graph");
         for tensor in node.reads() {
-            self.consumers[tensor.index()].retain(|&reader| reader != id);
+            self.consumers[tensor.index()].retain(|reader| *reader != id);
         }
         for tensor in node.writes() {
             self.producers[tensor.index()] = None;
@@ -283,10 +287,7 @@ impl Graph {
     /// # Panics
     /// If the node was removed.
     pub fn attributes_mut(&mut self, id: NodeId) -> &mut polychip_ops::Attributes {
-        let node = self.nodes[id.index()]
-            .as_mut()
-            .expect("invariant: the id names a node of this graph");
-        &mut node.attributes
+        &mut self.inner_mut(id).attributes
     }
 
     /// Makes every reader of `from` (nodes, captures, the graph's outputs and states) read `to`.
@@ -356,6 +357,24 @@ impl Graph {
             }
         }
         removed
+    }
+
+    /// Makes room for so many nodes and tensors.
+    fn reserve(&mut self, nodes: usize, tensors: usize) {
+        self.nodes.reserve(nodes);
+        self.tensors.reserve(tensors);
+        self.producers.reserve(tensors);
+        self.consumers.reserve(tensors);
+    }
+
+    /// A node for changes inside its bodies and its decomposition: what it reads and writes stays.
+    ///
+    /// # Panics
+    /// If the node was removed.
+    pub(crate) fn inner_mut(&mut self, id: NodeId) -> &mut Node {
+        self.nodes[id.index()]
+            .as_mut()
+            .expect("invariant: the id names a node of this graph")
     }
 
     fn put(&mut self, id: NodeId, node: Node) {

@@ -9,16 +9,19 @@
 //!
 //! Not here: the rules of each op (`polychip_ops::infer`).
 
-use polychip_ops::{self as ops, Dim, ErrorKind as Rule, InferInput, Op, TensorType, Value};
+use std::borrow::Cow;
 
-use crate::{Container, Error, Graph, NodeId};
+use polychip_ops::{self as ops, Dim, ErrorKind as Rule, InferInput, Op, TensorType, Value};
+use smallvec::SmallVec;
+
+use crate::{Body, Container, Error, Graph, NodeId, Tensor, TensorId};
 
 mod control;
 mod sequence;
 mod values;
 
 pub use values::Values;
-use values::stores;
+use values::{facts_of, stores};
 pub(crate) use values::{assign, value_of};
 
 /// Infers every type and shape of a graph and its bodies.
@@ -31,6 +34,52 @@ pub fn infer(graph: &mut Graph) -> Result<Values, Error> {
     Ok(values)
 }
 
+/// Most elements of floats that shape arithmetic may need the values of, such as the factors of a Resize.
+const FEW_FLOATS: usize = 64;
+
+/// As [`infer`], for a graph that was inferred before and whose nodes were since only replaced by others that give the same:
+/// skips nodes of which it cannot tell more.
+pub(crate) fn infer_again(graph: &mut Graph) -> Result<Values, Error> {
+    let mut values = Values::default();
+    for id in graph.node_ids() {
+        if !is_settled(graph, id) {
+            node(graph, id, &mut values)?;
+        }
+    }
+    Ok(values)
+}
+
+/// Whether a node gives only many floats of known sizes, which are no bounds: shape arithmetic needs nothing more of it.
+/// An If has to know of its captures what the graph around it does.
+fn is_settled(graph: &Graph, id: NodeId) -> bool {
+    let node = graph.node(id);
+    let is_known = |id: TensorId| {
+        let Tensor {
+            ty,
+            typed: true,
+            upper_bound: false,
+            container: Container::Tensor,
+            ..
+        } = graph.tensor(id)
+        else {
+            return false;
+        };
+        let mut sizes = ty.shape.iter().flatten().map(Dim::known);
+        let elements = sizes.try_fold(1usize, |product, size| Some(product.saturating_mul(size?)));
+        ty.shape.is_some() && ty.dtype.is_float() && elements.is_some_and(|elements| elements > FEW_FLOATS)
+    };
+    let knows_captures = |body: &Body| {
+        body.captures.iter().all(|capture| {
+            let (outer, inner) = (graph.tensor(capture.outer), body.graph.tensor(capture.inner));
+            (&outer.ty, outer.typed, outer.container, outer.upper_bound)
+                == (&inner.ty, inner.typed, inner.container, inner.upper_bound)
+        })
+    };
+    (node.bodies.is_empty() || node.op == Op::If)
+        && node.writes().all(is_known)
+        && node.bodies.iter().all(knows_captures)
+}
+
 /// As [`infer`], with values of some inputs known.
 pub(crate) fn infer_seeded(graph: &mut Graph, values: &mut Values) -> Result<(), Error> {
     for id in graph.node_ids() {
@@ -38,6 +87,9 @@ pub(crate) fn infer_seeded(graph: &mut Graph, values: &mut Values) -> Result<(),
     }
     Ok(())
 }
+
+/// The type of an input, and what is known of its values.
+type InputFacts<'a> = (Cow<'a, TensorType>, Option<Cow<'a, Value>>);
 
 /// Infers the outputs of one node from its inputs.
 pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result<(), Error> {
@@ -52,7 +104,7 @@ pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result
         return Ok(());
     }
     let node = graph.node(id);
-    let mut inputs: Vec<Option<(TensorType, Option<Value>)>> = Vec::with_capacity(node.inputs.len());
+    let mut inputs: SmallVec<[Option<InputFacts<'_>>; 4]> = SmallVec::with_capacity(node.inputs.len());
     let mut bound = false;
     for input in &node.inputs {
         let Some(input) = *input else {
@@ -70,18 +122,18 @@ pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result
             Some(encoding) => {
                 let mut ty = tensor.ty.clone();
                 ty.dtype = encoding.real;
-                Some((ty, None))
+                Some((Cow::Owned(ty), None))
             }
-            None => Some((tensor.ty.clone(), value_of(graph, values, input))),
+            None => Some((Cow::Borrowed(&tensor.ty), facts_of(graph, values, input))),
         });
     }
-    let run = |inputs: &[Option<(TensorType, Option<Value>)>]| {
-        let inputs: Vec<Option<InferInput<'_>>> = inputs
+    let run = |inputs: &[Option<InputFacts<'_>>]| {
+        let inputs: SmallVec<[Option<InferInput<'_>>; 4]> = inputs
             .iter()
             .map(|input| {
                 input.as_ref().map(|(ty, value)| InferInput {
                     ty,
-                    value: value.as_ref(),
+                    value: value.as_deref(),
                 })
             })
             .collect();
@@ -95,11 +147,13 @@ pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result
                 continue;
             };
             if graph.tensor(*id).upper_bound {
+                let ty = ty.to_mut();
                 ty.shape = ty.shape.as_ref().map(|shape| vec![Dim::Unknown; shape.len()]);
             }
         }
         result = run(&inputs);
     }
+    drop(inputs);
     let inferred = match result {
         Ok(inferred) => inferred,
         Err(error) if matches!(error.kind(), Rule::Custom | Rule::NotTensor | Rule::NeedsBody) => {

@@ -37,7 +37,7 @@ impl Graph {
         for &id in &order {
             let node = self.node(id);
             if !node.bodies.is_empty() || node.decomposition.is_some() {
-                self.edit_node(id, sort_inner)?;
+                sort_inner(self.inner_mut(id))?;
             }
         }
         if is_sorted(self, &order) {
@@ -111,8 +111,13 @@ pub(crate) fn execution_order(graph: &Graph) -> Vec<NodeId> {
 /// Depth-first post-order from the outputs; then the nodes that no output needs. Not petgraph's: fingerprints pin this
 /// order among all topological ones, and the error names the nodes of a cycle.
 fn order(graph: &Graph) -> Result<Vec<NodeId>, Error> {
-    let mut marks = vec![Mark::New; graph.node_bound()];
-    let mut order = Vec::with_capacity(graph.node_count());
+    let mut walk = Walk {
+        graph,
+        marks: vec![Mark::New; graph.node_bound()],
+        order: Vec::with_capacity(graph.node_bound()),
+        open: Vec::new(),
+        pending: Vec::new(),
+    };
     let from_outputs = graph.outputs.iter().filter_map(|&output| graph.producer(output));
     // nodes that no output needs: the ones without any reader pull their inputs along
     let ends = graph
@@ -120,50 +125,67 @@ fn order(graph: &Graph) -> Result<Vec<NodeId>, Error> {
         .filter(|(_, node)| node.writes().all(|t| graph.consumers(t).is_empty()));
     let rest = graph.nodes().map(|(id, _)| id);
     for root in from_outputs.chain(ends.map(|(id, _)| id)).chain(rest) {
-        visit(graph, root, &mut marks, &mut order)?;
+        walk.visit(root)?;
     }
-    Ok(order)
+    Ok(walk.order)
 }
 
-fn visit(graph: &Graph, root: NodeId, marks: &mut [Mark], order: &mut Vec<NodeId>) -> Result<(), Error> {
-    if marks[root.index()] != Mark::New {
-        return Ok(());
-    }
-    marks[root.index()] = Mark::Open;
-    let sources = |id: NodeId| -> Vec<NodeId> {
-        let mut sources: Vec<NodeId> = graph.node(id).reads().filter_map(|t| graph.producer(t)).collect();
-        sources.reverse();
-        sources
-    };
-    let mut stack = vec![(root, sources(root))];
-    while let Some((id, pending)) = stack.last_mut() {
-        let Some(next) = pending.pop() else {
-            marks[id.index()] = Mark::Done;
-            order.push(*id);
-            stack.pop();
-            continue;
-        };
-        match marks[next.index()] {
-            Mark::Done => {}
-            Mark::New => {
-                marks[next.index()] = Mark::Open;
-                stack.push((next, sources(next)));
-            }
-            Mark::Open => {
-                let start = stack.iter().position(|(id, _)| *id == next).unwrap_or(0);
-                let names: Vec<String> = stack[start..]
-                    .iter()
-                    .rev()
-                    .map(|(id, _)| describe(graph, *id))
-                    .collect();
-                return Err(Error::cycle(format!(
-                    "nodes depend on each other in a circle: {}",
-                    names.join(" -> ")
-                )));
+/// A depth-first walk.
+struct Walk<'a> {
+    graph: &'a Graph,
+    marks: Vec<Mark>,
+    order: Vec<NodeId>,
+    /// Nodes on the way to the current one, each with where its sources begin among those that are pending.
+    open: Vec<(NodeId, usize)>,
+    /// Sources of open nodes, the next one last.
+    pending: Vec<NodeId>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, root: NodeId) -> Result<(), Error> {
+        if self.marks[root.index()] != Mark::New {
+            return Ok(());
+        }
+        self.enter(root);
+        while let Some(&(id, start)) = self.open.last() {
+            let next = (self.pending.len() > start).then(|| self.pending.pop()).flatten();
+            let Some(next) = next else {
+                self.marks[id.index()] = Mark::Done;
+                self.order.push(id);
+                self.open.pop();
+                continue;
+            };
+            match self.marks[next.index()] {
+                Mark::Done => {}
+                Mark::New => self.enter(next),
+                Mark::Open => return Err(self.circle(next)),
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn enter(&mut self, id: NodeId) {
+        let graph = self.graph;
+        self.marks[id.index()] = Mark::Open;
+        let start = self.pending.len();
+        self.open.push((id, start));
+        let sources = graph.node(id).reads().filter_map(|t| graph.producer(t));
+        self.pending.extend(sources);
+        self.pending[start..].reverse();
+    }
+
+    fn circle(&self, first: NodeId) -> Error {
+        let start = self.open.iter().position(|(id, _)| *id == first).unwrap_or(0);
+        let names: Vec<String> = self.open[start..]
+            .iter()
+            .rev()
+            .map(|(id, _)| describe(self.graph, *id))
+            .collect();
+        Error::cycle(format!(
+            "nodes depend on each other in a circle: {}",
+            names.join(" -> ")
+        ))
+    }
 }
 
 fn describe(graph: &Graph, id: NodeId) -> String {
@@ -184,6 +206,7 @@ fn renumber(graph: &mut Graph, order: &[NodeId]) -> Renumbering {
         nodes: vec![None; old.nodes.len()],
         tensors: vec![None; old.tensors.len()],
     };
+    graph.reserve(order.len(), old.tensors.len());
     graph.name = std::mem::take(&mut old.name);
     graph.files = std::mem::take(&mut old.files);
     graph.defaults = std::mem::take(&mut old.defaults);

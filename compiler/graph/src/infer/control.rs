@@ -82,7 +82,8 @@ pub(super) fn infer(
     values: &mut Values,
     infer_body: fn(&mut Graph, &mut Values) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut bodies = graph.edit_node(id, |node| std::mem::take(&mut node.bodies));
+    // what they capture stays, so that edges do
+    let mut bodies = std::mem::take(&mut graph.inner_mut(id).bodies);
     let node = graph.node(id).clone();
     let mut seeds = Vec::new();
     for body in &bodies {
@@ -129,7 +130,7 @@ pub(super) fn infer(
             _ => infer_scan(graph, &node, &mut run),
         }
     };
-    graph.edit_node(id, |node| node.bodies = bodies);
+    graph.inner_mut(id).bodies = bodies;
     for (output, known) in node.outputs.iter().zip(result?) {
         let Some(output) = *output else { continue };
         if !known.typed {

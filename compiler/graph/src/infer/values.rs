@@ -2,6 +2,8 @@
 //!
 //! Not here: the order of nodes (`infer`), bodies (`control`).
 
+use std::borrow::Cow;
+
 use polychip_ops::{Dim, Inferred, Op, TensorType, Value};
 
 use crate::{Container, Error, Graph, Node, NodeId, TensorId};
@@ -31,12 +33,18 @@ impl Values {
 
 /// The known value of a tensor: of shape arithmetic, or of a small constant.
 pub(crate) fn value_of(graph: &Graph, values: &Values, id: TensorId) -> Option<Value> {
+    facts_of(graph, values, id).map(Cow::into_owned)
+}
+
+/// As [`value_of`], without a copy of what is listed.
+pub(super) fn facts_of<'a>(graph: &Graph, values: &'a Values, id: TensorId) -> Option<Cow<'a, Value>> {
     if let Some(value) = values.get(id) {
-        return Some(value.clone());
+        return Some(Cow::Borrowed(value));
     }
     let tensor = graph.tensor(id);
     let data = tensor.data.as_ref()?;
-    (tensor.ty.elements()? <= VALUE_ELEMENTS).then(|| data.to_literal(&tensor.ty).map(Value::Literal))?
+    let literal = (tensor.ty.elements()? <= VALUE_ELEMENTS).then(|| data.to_literal(&tensor.ty))?;
+    literal.map(Value::Literal).map(Cow::Owned)
 }
 
 /// Whether an op reads and writes the stored integers of tensors with an encoding, not the reals that they encode.

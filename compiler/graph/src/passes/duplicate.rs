@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use crate::{Error, Graph, NodeId, TensorId};
 
 use super::pattern;
@@ -19,22 +21,22 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
 }
 
 fn constants(graph: &mut Graph) -> usize {
-    let mut first: BTreeMap<(u32, Vec<usize>, Vec<u8>), Vec<TensorId>> = BTreeMap::new();
+    let mut first: BTreeMap<(u32, &[u8]), SmallVec<[TensorId; 2]>> = BTreeMap::new();
     let mut merged = Vec::new();
     for (id, tensor) in graph.tensors() {
         let Some(data) = tensor.data.as_ref().filter(|data| data.bytes.len() <= CONSTANT) else {
             continue;
         };
-        let Some(sizes) = tensor.ty.sizes() else { continue };
-        if graph.consumers(id).is_empty() || graph.is_output(id) || graph.is_input(id) {
+        let is_open = tensor.ty.elements().is_none();
+        if is_open || graph.consumers(id).is_empty() || graph.is_output(id) || graph.is_input(id) {
             continue;
         }
-        let key = (tensor.ty.dtype.code(), sizes, data.bytes.to_vec());
-        let equal = first.entry(key).or_default();
-        match equal
-            .iter()
-            .find(|&&other| graph.tensor(other).encoding == tensor.encoding)
-        {
+        let equal = first.entry((tensor.ty.dtype.code(), &data.bytes)).or_default();
+        let is_same = |other: &&TensorId| {
+            let other = graph.tensor(**other);
+            other.ty.shape == tensor.ty.shape && other.encoding == tensor.encoding
+        };
+        match equal.iter().find(is_same) {
             Some(&other) => merged.push((id, other)),
             None => equal.push(id),
         }
@@ -46,15 +48,15 @@ fn constants(graph: &mut Graph) -> usize {
 }
 
 fn nodes(graph: &mut Graph) -> usize {
-    let mut first: BTreeMap<(u32, Vec<Option<TensorId>>), Vec<NodeId>> = BTreeMap::new();
+    // by op and first input; the rest is compared
+    let mut first: BTreeMap<(u32, Option<TensorId>), SmallVec<[NodeId; 2]>> = BTreeMap::new();
     let mut merged = 0;
     for id in graph.node_ids() {
         let node = graph.node(id);
         if node.inputs.is_empty() || !node.bodies.is_empty() || !pattern::is_pure(node) {
             continue;
         }
-        let key = (node.op.code(), node.inputs.clone());
-        let equal = first.entry(key).or_default();
+        let equal = first.entry((node.op.code(), node.inputs[0])).or_default();
         let earlier = equal.iter().copied().find(|&other| same(graph, id, other));
         match earlier {
             None => equal.push(id),
@@ -79,11 +81,12 @@ fn nodes(graph: &mut Graph) -> usize {
     merged
 }
 
-/// Whether two nodes with equal op and inputs give the same.
+/// Whether two nodes with equal op and first input give the same.
 fn same(graph: &Graph, a: NodeId, b: NodeId) -> bool {
     let (a, b) = (graph.node(a), graph.node(b));
     let encoding = |id: Option<TensorId>| id.and_then(|id| graph.tensor(id).encoding.as_ref());
-    a.attributes == b.attributes
+    a.inputs == b.inputs
+        && a.attributes == b.attributes
         && a.outputs.len() == b.outputs.len()
         && a.outputs
             .iter()
