@@ -27,7 +27,7 @@ use polychip_profile::extract::structure_of;
 use polychip_profile::{Conditions, NearMatch, PartKey, Profile, Summary};
 
 pub(crate) use calibration::{Calibration, key};
-pub(crate) use evidence::Evidence;
+pub(crate) use evidence::{Evidence, support_of};
 pub use figure::MeasuredFigure;
 
 use crate::policy::Settings;

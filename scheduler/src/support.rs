@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use polychip_graph::Graph;
-use polychip_host::Device;
+use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::Target;
 
-use crate::error::Result;
+use crate::cost_model::support_of;
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
-use crate::planned::Prepared;
+use crate::planned::{canonical, choose_devices, keeps_halves, refuse_open};
 use crate::policy::Policy;
 use crate::shared::Shared;
 
@@ -24,16 +25,20 @@ pub struct Support {
 
 impl Support {
     pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Support> {
-        let Prepared {
-            graph,
-            devices,
-            evidence,
-            ..
-        } = Prepared::new(shared, model, policy)?;
+        refuse_open(model)?;
+        let devices = choose_devices(shared, policy)?;
+        let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
+        let descriptors = model.descriptors(&graph);
+        let flat = FlatGraph::new(&graph, &descriptors)
+            .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
+        let targets = devices
+            .iter()
+            .map(|device| support_of(&graph, &flat, device))
+            .collect::<Result<_>>()?;
         Ok(Support {
-            graph,
+            graph: Arc::new(graph),
             devices,
-            targets: evidence.targets,
+            targets,
         })
     }
 
@@ -49,7 +54,8 @@ impl Support {
         &self.devices
     }
 
-    /// By device: the nodes that it refuses, with the reasons.
+    /// By device: the nodes that it refuses, with the reasons. Costs and launches are those of a [`Target::new`]: no
+    /// device was asked for them.
     #[must_use]
     pub fn targets(&self) -> &[Target] {
         &self.targets

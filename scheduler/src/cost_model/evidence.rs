@@ -339,40 +339,51 @@ fn asked_at_once(
     answers.into_iter().map(OnceLock::into_inner).collect()
 }
 
-/// A device's supported nodes of a graph, and its stated cost of each node.
-fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> DeviceCosts {
+/// A device's supported nodes of a graph.
+pub(crate) fn support_of(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<Target> {
     let info = device.info();
     let mut target = Target::new(device.name(), graph.node_count());
-    let mut costs = vec![None; graph.node_count()];
     target.memory_limit = info.memory_bytes;
     target.emulated = info.emulated;
     target.resource = (info.kind == DeviceKind::Cpu && !info.emulated).then_some(CPU_CORES);
     if device.is_quarantined() {
         target.quarantined = Some("lost or hung, and not reset since".into());
+        return Ok(target);
+    }
+    let support = device.query_support(flat).map_err(failed)?;
+    for (support, refusal) in support.iter().zip(&mut target.refusals) {
+        if support.reason != 0 {
+            *refusal = Some(Refusal {
+                code: support.reason,
+                words: reason_words(support.reason, &support.detail),
+            });
+        }
+    }
+    Ok(target)
+}
+
+fn failed(error: polychip_host::Error) -> Error {
+    Error::caused(ErrorKind::DeviceFailed, "asking for support", error)
+}
+
+/// A device's supported nodes of a graph, and its stated cost of each node.
+fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> DeviceCosts {
+    let mut target = support_of(graph, flat, device)?;
+    let mut costs = vec![None; graph.node_count()];
+    if target.quarantined.is_some() {
         return Ok((target, costs));
     }
-    let failed =
-        |error: polychip_host::Error| Error::caused(ErrorKind::DeviceFailed, "asking for support", error);
-    let support = device.query_support(flat).map_err(failed)?;
     let number = |row: usize| u32::try_from(row).expect("invariant: a flat graph counts nodes in 32 bits");
-    let offered: Vec<u32> = (0..support.len())
-        .filter(|row| support[*row].reason == 0)
+    let offered: Vec<u32> = (0..target.refusals.len())
+        .filter(|row| target.refusals[*row].is_none())
         .map(number)
         .collect();
     let estimates = device.estimate_parts(flat, offered.chunks(1)).map_err(failed)?;
     let mut estimates = estimates.into_iter();
     let threads = first_use::ThreadScale::new(device, settings);
     let mut states_launch = false;
-    for ((support, (_, node)), (refusal, cost)) in support
-        .iter()
-        .zip(graph.nodes())
-        .zip(target.refusals.iter_mut().zip(&mut costs))
-    {
-        if support.reason != 0 {
-            *refusal = Some(Refusal {
-                code: support.reason,
-                words: reason_words(support.reason, &support.detail),
-            });
+    for ((refusal, (_, node)), cost) in target.refusals.iter().zip(graph.nodes()).zip(&mut costs) {
+        if refusal.is_some() {
             continue;
         }
         let estimate = estimates.next().flatten().unwrap_or_default();
