@@ -20,6 +20,7 @@ use crate::failure::Result;
 use crate::ort::{Graph, Info, Node, Type};
 use crate::read::{Captured, Constants, Reader, imported, ranked, unranked};
 use crate::sets::{self, Kind, Touches};
+use crate::surroundings::Surroundings;
 
 /// Trial values for open sizes when devices are asked, tried in turn until one breaks no rule of
 /// the nodes. The sizes that the nodes themselves name follow.
@@ -60,6 +61,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) api: Api,
     pub(crate) runtime: &'a Runtime,
     pub(crate) policy: &'a Policy,
+    pub(crate) surroundings: &'a Surroundings,
     /// Claimed nodes go into a compiled model.
     pub(crate) compiles: bool,
 }
@@ -135,7 +137,14 @@ impl Asked<'_> {
         let Some(node) = body.parent()? else {
             return Ok(false);
         };
-        Ok(self.node(node, &body.opsets()?).is_none())
+        if compiled::is_compiled(node).unwrap_or(false) {
+            return Ok(false);
+        }
+        let Ok(model) = self.reader().alone(node, body.opsets()?) else {
+            return Ok(false);
+        };
+        let ask = || self.refusal_alone(model.clone()).is_none();
+        Ok(self.surroundings.is_claimed(&model, ask))
     }
 
     /// The reason why a node is not claimed, if any.
@@ -145,9 +154,17 @@ impl Asked<'_> {
         }
         let alone = self.reader().alone(node, opsets.to_vec());
         match alone {
-            Ok(model) if has_bodies(&model) => self.refusal_with_bodies(model),
-            Ok(model) => self.refusal(model),
+            Ok(model) => self.refusal_alone(model),
             Err(failure) => Some(failure.words),
+        }
+    }
+
+    /// The reason why a node that was read alone is not claimed, if any.
+    fn refusal_alone(&self, model: messages::Model) -> Option<String> {
+        if has_bodies(&model) {
+            self.refusal_with_bodies(model)
+        } else {
+            self.refusal(model)
         }
     }
 

@@ -36,6 +36,7 @@ mod reports;
 mod saved;
 mod sets;
 mod source;
+mod surroundings;
 mod value;
 
 pub use factory::{CreateEpFactories, ReleaseEpFactory};

@@ -26,6 +26,7 @@ use crate::ort::{Graph, Node};
 use crate::read::{Captured, Constants, Nodes, Reader, known_by};
 use crate::reports::{self, Entry};
 use crate::source::Source;
+use crate::surroundings::Surroundings;
 
 /// A provider: the part visible to ONNX Runtime first.
 #[repr(C)]
@@ -42,6 +43,7 @@ pub(crate) struct Provider {
     entry: Arc<Entry>,
     changes: Arc<Changes>,
     captured: Mutex<Captured>,
+    surroundings: Surroundings,
 }
 
 impl Provider {
@@ -73,6 +75,7 @@ impl Provider {
             entry: reports::begin(),
             changes: Arc::default(),
             captured: Mutex::default(),
+            surroundings: Surroundings::default(),
         }
     }
 
@@ -103,6 +106,7 @@ impl Provider {
             api: self.api,
             runtime: &self.runtime,
             policy: &self.policy,
+            surroundings: &self.surroundings,
             compiles: self.context.is_made,
         };
         let mut claim = asked.claim(graph)?;
