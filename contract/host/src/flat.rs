@@ -7,17 +7,19 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use polychip_abi as abi;
 use polychip_abi::Sized;
-use polychip_graph::{Container, Encoding, EncodingAxis, Graph, GroupKind, Node, Tensor, TensorId};
+use polychip_graph::{Container, Encoding, EncodingAxis, Graph, GroupKind, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{AttrKey, AttrValue, DType, Dim, Literal, PACKED_BYTES};
 
 use crate::error::{Error, ErrorKind, Result};
+use chunks::Chunks;
+
+mod chunks;
 
 /// A graph in the form that plugins read.
 pub struct FlatGraph {
@@ -32,9 +34,9 @@ pub struct FlatGraph {
 /// Storage of everything that the arrays point to. A vector's elements do not move when this moves.
 #[derive(Default)]
 struct Keep {
-    texts: Vec<String>,
-    dims: Vec<Vec<i64>>,
-    indices: Vec<Vec<u32>>,
+    texts: Chunks<u8>,
+    dims: Chunks<i64>,
+    indices: Chunks<u32>,
     floats: Vec<Arc<[f32]>>,
     zero_points: Vec<Arc<[i32]>>,
     spans: Vec<Vec<abi::polychip_text>>,
@@ -66,16 +68,16 @@ impl FlatGraph {
     /// type.
     pub fn new(graph: &Graph, descriptors: &[i64]) -> Result<FlatGraph> {
         let mut keep = Keep::default();
-        let ids = tensor_indices(graph)?;
-        let index = |id: TensorId| ids.get(&id).copied().unwrap_or(abi::POLYCHIP_NO_INDEX);
+        check_size(graph)?;
+        let index = |id: TensorId| tensor_index(graph, id);
         keep.tensors = graph
             .tensors()
             .map(|(_, tensor)| keep.tensor(tensor, descriptors))
             .collect::<Result<_>>()?;
-        let mut node_index = BTreeMap::new();
+        let mut places: Vec<Option<u32>> = vec![None; graph.node_bound()];
         let mut nodes = Vec::with_capacity(graph.node_count());
         for (position, (id, node)) in graph.nodes().enumerate() {
-            node_index.insert(id, position as u32);
+            places[id.index()] = Some(position as u32);
             nodes.push(keep.node(node, descriptors, &index)?);
         }
         keep.nodes = nodes;
@@ -83,8 +85,8 @@ impl FlatGraph {
             .groups
             .iter()
             .filter_map(|group| {
-                let members: Option<Vec<u32>> =
-                    group.nodes.iter().map(|id| node_index.get(id).copied()).collect();
+                let place = |id: &NodeId| places.get(id.index()).copied().flatten();
+                let members: Option<Vec<u32>> = group.nodes.iter().map(place).collect();
                 let kind = match group.kind {
                     GroupKind::Conv => abi::POLYCHIP_GROUP_CONV,
                     GroupKind::MatMul => abi::POLYCHIP_GROUP_MATMUL,
@@ -92,7 +94,7 @@ impl FlatGraph {
                     GroupKind::Normalisation => abi::POLYCHIP_GROUP_NORMALISATION,
                     _ => return None,
                 };
-                let (nodes, node_count) = keep.index_array(members?);
+                let (nodes, node_count) = keep.index_array(members?.into_iter());
                 Some(abi::polychip_group {
                     kind,
                     nodes,
@@ -117,9 +119,8 @@ impl FlatGraph {
         raw.tensors = keep.tensors.as_ptr();
         raw.tensor_count = keep.tensors.len() as u64;
         raw.tensor_stride = size_of::<abi::polychip_tensor>() as u64;
-        (raw.inputs, raw.input_count) = keep.index_array(graph.inputs.iter().map(|id| index(*id)).collect());
-        (raw.outputs, raw.output_count) =
-            keep.index_array(graph.outputs.iter().map(|id| index(*id)).collect());
+        (raw.inputs, raw.input_count) = keep.index_array(graph.inputs.iter().map(|id| index(*id)));
+        (raw.outputs, raw.output_count) = keep.index_array(graph.outputs.iter().map(|id| index(*id)));
         raw.groups = keep.groups.as_ptr();
         raw.group_count = keep.groups.len() as u64;
         raw.group_stride = size_of::<abi::polychip_group>() as u64;
@@ -208,41 +209,41 @@ impl FlatGraph {
     }
 }
 
-fn tensor_indices(graph: &Graph) -> Result<BTreeMap<TensorId, u32>> {
-    let too_large = || Error::new(ErrorKind::BadArgument, &graph.name, "more than 2^32 - 2 tensors");
-    graph
-        .tensors()
-        .enumerate()
-        .map(|(position, (id, _))| {
-            let index = u32::try_from(position)
-                .ok()
-                .filter(|index| *index != abi::POLYCHIP_NO_INDEX);
-            index.map(|index| (id, index)).ok_or_else(too_large)
-        })
-        .collect()
+/// Refuses a graph with more tensors than the contract counts.
+fn check_size(graph: &Graph) -> Result<()> {
+    let is_counted = u32::try_from(graph.tensor_count()).is_ok_and(|count| count < abi::POLYCHIP_NO_INDEX);
+    if is_counted {
+        Ok(())
+    } else {
+        let words = "more than 2^32 - 2 tensors";
+        Err(Error::new(ErrorKind::BadArgument, &graph.name, words))
+    }
+}
+
+/// The index of a tensor of a graph of a checked size: tensors are listed in the order of their ids.
+fn tensor_index(graph: &Graph, id: TensorId) -> u32 {
+    if id.index() < graph.tensor_count() {
+        id.index() as u32
+    } else {
+        abi::POLYCHIP_NO_INDEX
+    }
 }
 
 impl Keep {
     fn text(&mut self, text: &str) -> abi::polychip_text {
-        let text = text.to_owned();
-        let span = abi::polychip_text {
-            data: text.as_ptr(),
+        abi::polychip_text {
+            data: self.texts.add(text.bytes()),
             len: text.len() as u64,
-        };
-        self.texts.push(text);
-        span
+        }
     }
 
-    fn index_array(&mut self, values: Vec<u32>) -> (*const u32, u64) {
-        let span = (values.as_ptr(), values.len() as u64);
-        self.indices.push(values);
-        span
+    fn index_array(&mut self, values: impl ExactSizeIterator<Item = u32>) -> (*const u32, u64) {
+        let count = values.len() as u64;
+        (self.indices.add(values), count)
     }
 
-    fn dims(&mut self, values: Vec<i64>) -> *const i64 {
-        let data = values.as_ptr();
-        self.dims.push(values);
-        data
+    fn dims(&mut self, values: impl ExactSizeIterator<Item = i64>) -> *const i64 {
+        self.dims.add(values)
     }
 
     fn floats(&mut self, values: impl Into<Arc<[f32]>>) -> *const f32 {
@@ -258,7 +259,7 @@ impl Keep {
             flat.dtype = DType::U8.code();
             flat.flags = abi::POLYCHIP_TENSOR_CONTAINER | abi::POLYCHIP_TENSOR_UPPER_BOUND;
             flat.rank = 1;
-            flat.dims = self.dims(vec![PACKED_BYTES as i64]);
+            flat.dims = self.dims([PACKED_BYTES as i64].into_iter());
             flat.name = self.text(&tensor.name);
             return Ok(flat);
         }
@@ -269,13 +270,10 @@ impl Keep {
         match &tensor.ty.shape {
             Some(shape) if flat.flags == 0 => {
                 flat.rank = shape.len() as u32;
-                let dims = shape
-                    .iter()
-                    .map(|dim| match dim {
-                        Dim::Known(size) => i64::try_from(*size).unwrap_or(abi::POLYCHIP_DIM_UNKNOWN),
-                        _ => abi::POLYCHIP_DIM_UNKNOWN,
-                    })
-                    .collect();
+                let dims = shape.iter().map(|dim| match dim {
+                    Dim::Known(size) => i64::try_from(*size).unwrap_or(abi::POLYCHIP_DIM_UNKNOWN),
+                    _ => abi::POLYCHIP_DIM_UNKNOWN,
+                });
                 flat.dims = self.dims(dims);
             }
             _ => flat.flags |= abi::POLYCHIP_TENSOR_UNRANKED,
@@ -343,8 +341,8 @@ impl Keep {
         flat.domain = self.text(&node.domain);
         flat.op_name = self.text(&node.op_name);
         flat.name = self.text(&node.name);
-        (flat.inputs, flat.input_count) = self.index_array(node.inputs.iter().map(of).collect());
-        (flat.outputs, flat.output_count) = self.index_array(node.outputs.iter().map(of).collect());
+        (flat.inputs, flat.input_count) = self.index_array(node.inputs.iter().map(of));
+        (flat.outputs, flat.output_count) = self.index_array(node.outputs.iter().map(of));
         let mut attributes: Vec<abi::polychip_attribute> = node
             .attributes
             .iter()
@@ -358,16 +356,13 @@ impl Keep {
         self.attributes.push(attributes);
         let mut bodies = Vec::with_capacity(node.bodies.len());
         for body in &node.bodies {
-            let inner = tensor_indices(&body.graph)?;
+            check_size(&body.graph)?;
             let captures: Vec<abi::polychip_capture> = body
                 .captures
                 .iter()
                 .map(|capture| abi::polychip_capture {
                     outer: index(capture.outer),
-                    inner: inner
-                        .get(&capture.inner)
-                        .copied()
-                        .unwrap_or(abi::POLYCHIP_NO_INDEX),
+                    inner: tensor_index(&body.graph, capture.inner),
                 })
                 .collect();
             let graph = FlatGraph::new(&body.graph, descriptors)?;
@@ -407,13 +402,13 @@ impl Keep {
             AttrValue::Int(value) => (
                 abi::POLYCHIP_ATTRIBUTE_TYPE_INTS,
                 0,
-                self.dims(vec![*value]).cast::<c_void>(),
+                self.dims([*value].into_iter()).cast::<c_void>(),
                 1,
             ),
             AttrValue::Ints(values) => (
                 abi::POLYCHIP_ATTRIBUTE_TYPE_INTS,
                 list,
-                self.dims(values.clone()).cast::<c_void>(),
+                self.dims(values.iter().copied()).cast::<c_void>(),
                 values.len() as u64,
             ),
             AttrValue::Float(value) => (
@@ -466,7 +461,7 @@ impl Keep {
             .shape
             .iter()
             .map(|size| i64::try_from(*size).unwrap_or(abi::POLYCHIP_DIM_UNKNOWN));
-        flat.dims = self.dims(dims.collect());
+        flat.dims = self.dims(dims);
         flat.data = literal.bytes.as_ptr();
         flat.data_bytes = literal.bytes.len() as u64;
         self.literals.push(literal.clone());
