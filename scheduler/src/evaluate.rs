@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(sum(&[-3.0]), [-6.0]);
         assert!(Arc::ptr_eq(&first, &scratch().unwrap()));
         // larger results have memory of their own
-        assert_eq!(sum(&[0.5; 1 << 15]), [1.0; 1 << 15]);
+        assert_eq!(sum(&vec![0.5; 1 << 15]), vec![1.0; 1 << 15]);
         assert!(
             Arc::ptr_eq(&first, &scratch().unwrap()),
             "the large one replaced it"
