@@ -8,6 +8,7 @@ pub(crate) mod phases;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
 
+use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,26 @@ use crate::file;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{LearnArguments, PlanArguments};
+
+/// The only argument of a worker process, which reads chat templates and grammars for the process that started it.
+const WORKER: &str = "--llm-worker";
+
+/// The exit code of this process, if it is a worker. Else its own workers are made known.
+pub(crate) fn worker(line: &[OsString]) -> Option<u8> {
+    if matches!(line, [_, only] if only == WORKER) {
+        return Some(polychip_llm::worker::serve());
+    }
+    let program = std::env::current_exe().ok()?;
+    let name = program.file_stem().unwrap_or_default().to_string_lossy();
+    // an interpreter that this is a library of
+    let own: Vec<OsString> = if name.starts_with("python") {
+        ["-m", "polychip", WORKER].map(OsString::from).into()
+    } else {
+        vec![WORKER.into()]
+    };
+    polychip_llm::worker::set_command(program, own);
+    None
+}
 
 /// The model and where it runs.
 #[derive(Debug, clap::Args)]

@@ -165,6 +165,10 @@ fn after_help() -> String {
 /// standard error, because vendor libraries print.
 pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) -> u8 {
     let line: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    #[cfg(feature = "llm")]
+    if let Some(code) = language::worker(&line) {
+        return code;
+    }
     let arguments = match defaults::parse::<Arguments>(line.clone()) {
         Ok(arguments) => arguments,
         Err(error) => return exit::report(&left_out::named(&line, error)),

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use crate::detokenizer::Pieces;
-use crate::grammar::GrammarState;
+use crate::grammar::{GrammarState, Sent};
 use crate::sequence::Sequence;
 use crate::speculation::{Drafter, ROWS};
 use crate::{
@@ -70,6 +70,8 @@ pub struct Generation<S: BorrowMut<Sequence> = Sequence> {
     ignore_end: bool,
     sampler: Sampler,
     grammar: Option<GrammarState>,
+    /// Whether a token is chosen without waiting for what its grammar makes of it.
+    is_patient: bool,
     drafter: Option<Drafter>,
     text: Text,
     tokens: Vec<TokenId>,
@@ -114,6 +116,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             ignore_end: wanted.ignore_end,
             sampler,
             grammar: wanted.grammar.as_ref().map(Grammar::begin),
+            is_patient: false,
             drafter: wanted.speculation.as_ref().map(Drafter::new),
             text: Text {
                 pieces: Pieces::default(),
@@ -136,6 +139,9 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
     pub fn step(&mut self, rows: usize) -> Result<Step> {
         if self.finish.is_some() {
             return Ok(Step::Finished(String::new()));
+        }
+        if let Some(step) = self.awaited_end() {
+            return step;
         }
         let started = Instant::now();
         let reads = self.unread.is_none();
@@ -174,8 +180,9 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             )));
         }
         let started = Instant::now();
+        let mut ends: Vec<Option<Result<Step>>> = answers.iter_mut().map(|answer| answer.awaited_end()).collect();
         let mut tokens = Vec::with_capacity(answers.len());
-        for answer in answers.iter_mut() {
+        for answer in answers.iter_mut().filter(|answer| answer.finish.is_none()) {
             if let Some(token) = answer.unread.take() {
                 tokens.push((answer.sequence.borrow_mut(), token));
             }
@@ -183,7 +190,11 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         let run = batch.step(&mut tokens);
         drop(tokens);
         let mut steps = Vec::with_capacity(answers.len());
-        for answer in answers.iter_mut() {
+        for (answer, end) in answers.iter_mut().zip(&mut ends) {
+            if let Some(end) = end.take() {
+                steps.push(end);
+                continue;
+            }
             if answer.finish.is_some() {
                 steps.push(Ok(Step::Finished(String::new())));
                 continue;
@@ -199,6 +210,33 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             steps.push(step);
         }
         run.map(|()| steps)
+    }
+
+    /// Does not wait, from now on, for what a grammar's worker process makes of a token: [`Generation::is_waiting`] says
+    /// when it has, and the next step ends an answer that is complete. Before that, a step waits.
+    pub fn without_waiting(&mut self) {
+        self.is_patient = true;
+    }
+
+    /// Whether a grammar's worker process has yet to say which tokens may come next. Never waits.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.finish.is_none() && self.grammar.as_ref().is_some_and(GrammarState::is_waiting)
+    }
+
+    /// The end of an answer whose last token completed it, where that was awaited.
+    fn awaited_end(&mut self) -> Option<Result<Step>> {
+        if !self.is_patient || self.unread.is_none() {
+            return None;
+        }
+        match self.grammar.as_mut()?.is_complete() {
+            Ok(false) => None,
+            Ok(true) => Some(Ok(self.end(Finish::End, String::new()))),
+            Err(error) => {
+                self.finish = Some(Finish::Cancelled);
+                Some(Err(error))
+            }
+        }
     }
 
     /// Reads a chunk of the prompt, or the answer's last token; returns whether everything is read.
@@ -301,9 +339,9 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         if is_end && (!self.ignore_end || self.grammar.is_some()) {
             return Ok(self.end(Finish::End, String::new()));
         }
-        let is_whole = match &mut self.grammar {
-            None => false,
-            Some(grammar) => grammar.take(token)?,
+        let sent = match &mut self.grammar {
+            None => Sent::Known(false),
+            Some(grammar) => grammar.send(token)?,
         };
         let room = self.model.capacity() - read;
         self.tokens.push(token);
@@ -312,6 +350,12 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             self.finish = Some(Finish::Stop(stop));
             return Ok(Step::Finished(piece));
         }
+        let is_last = self.tokens.len() >= self.wanted || room == 0;
+        let is_whole = match (sent, &mut self.grammar) {
+            (Sent::Known(is_whole), _) => is_whole,
+            (Sent::Awaited, Some(grammar)) if is_last || !self.is_patient => grammar.is_complete()?,
+            (Sent::Awaited, _) => false,
+        };
         if is_whole {
             return Ok(self.end(Finish::End, piece));
         }

@@ -6,21 +6,30 @@
 //!    context, is a prefix of a match.
 //! 2. A schema or grammar with unsupported features is refused before the first token, by name; no
 //!    part of it is ignored.
-//! 3. The cost of compiling and of each token is bounded for any schema.
+//! 3. The memory, stack and time of compiling and of each token are bounded for any schema: a worker
+//!    process compiles a grammar and follows its answers ([`worker`](crate::worker)), and its death is an
+//!    error of these answers alone. Without workers, `bounds` refuses what could take too much.
 //!
 //! Not here: which of the allowed tokens is chosen (`sampler`).
 
-use std::fmt;
+mod bounds;
+mod compilers;
+pub(crate) mod local;
+mod remote;
 
-use llguidance::Matcher;
-use llguidance::api::TopLevelGrammar;
-use llguidance::toktrie::SimpleVob;
+use std::fmt;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::tokenizer::in_one_line;
+pub(crate) use compilers::Compilers;
+use local::{LocalGrammar, LocalState, Mask};
+use remote::{RemoteGrammar, RemoteState};
+
+use crate::worker::{Failure, kind};
 use crate::{Error, LanguageModel, Result, TokenId};
 
-/// A compiled grammar or schema. Clones share it.
+/// A compiled grammar or schema. Clones share it, and its worker process.
 ///
 /// ```
 /// # use polychip_llm::testing::TinyModel;
@@ -41,8 +50,12 @@ use crate::{Error, LanguageModel, Result, TokenId};
 /// # Ok::<(), polychip_llm::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Grammar {
-    start: Matcher,
+pub struct Grammar(Compiled);
+
+#[derive(Clone)]
+enum Compiled {
+    Local(LocalGrammar, Mask),
+    Remote(Arc<RemoteGrammar>),
 }
 
 impl Grammar {
@@ -58,63 +71,117 @@ impl Grammar {
     /// other whitespace, so that a model cannot emit whitespace endlessly.
     ///
     /// # Errors
-    /// The schema is contradictory, unsupported or too large.
+    /// The schema is contradictory, unsupported, or exceeds a limit of size, depth, memory or time.
     pub fn json_schema(model: &LanguageModel, schema: &Value) -> Result<Grammar> {
-        let mut schema = match schema {
-            Value::Object(_) => schema.clone(),
-            Value::Bool(true) => json!({}),
+        Grammar::json_schema_while(model, schema, &mut || true)
+    }
+
+    /// Compiles a schema like [`Grammar::json_schema`]; calls `go_on` about 50 times a second and stops
+    /// if it returns false, unless this process compiles it itself.
+    ///
+    /// # Errors
+    /// As [`Grammar::json_schema`], or `go_on` returned false.
+    pub fn json_schema_while(
+        model: &LanguageModel,
+        schema: &Value,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Grammar> {
+        let everything = json!({});
+        let schema = match schema {
+            Value::Object(_) => schema,
+            Value::Bool(true) => &everything,
             other => {
-                let words = format!("a JSON schema must be an object, not {other}");
+                let words = format!("a JSON schema must be an object, not {}", shortened(other));
                 return Err(Error::grammar(words));
             }
         };
-        let Some(fields) = schema.as_object_mut() else {
-            return Err(Error::grammar("a JSON schema is an object"));
-        };
         // it would change how the schema is read: `lenient` leaves out of account what is not known
-        if fields.contains_key("x-guidance") {
+        if schema.get(bounds::OWN_KEY).is_some() {
             return Err(Error::grammar(
                 "JSON schema: the key \"x-guidance\" is not supported",
             ));
         }
-        let spacing = json!({"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "});
-        fields.insert("x-guidance".to_owned(), spacing);
-        Grammar::compile(model, TopLevelGrammar::from_json_schema(schema), "JSON schema")
+        let what = "JSON schema";
+        let compilers = model.tokenizer().compilers()?;
+        let text = || schema.to_string();
+        if let Some(remote) = remote(&compilers, kind::SCHEMA, text, go_on) {
+            return remote.map_err(|failure| failed(what, failure));
+        }
+        bounds::check_schema(schema)
+            .and_then(|()| deep(|| compilers.own()?.json_schema(schema)))
+            .map_err(|words| Error::grammar(format!("{what}: {words}")))
     }
 
     /// Allows the texts of a grammar in Lark notation, from its rule `start`.
     ///
     /// # Errors
-    /// The grammar is invalid, unsupported or too large.
+    /// The grammar is invalid, unsupported, or exceeds a limit of size, depth, memory or time.
     pub fn lark(model: &LanguageModel, grammar: &str) -> Result<Grammar> {
         if grammar.trim().is_empty() {
             return Err(Error::grammar("the grammar is empty"));
         }
-        Grammar::compile(model, TopLevelGrammar::from_lark(grammar.to_owned()), "grammar")
-    }
-
-    fn compile(model: &LanguageModel, grammar: TopLevelGrammar, what: &str) -> Result<Grammar> {
-        let parsers = model.tokenizer().parsers()?;
-        let parser = parsers.create_parser(grammar);
-        let parser = parser.map_err(|error| Error::grammar(format!("{what}: {}", in_one_line(&error))))?;
-        let start = Matcher::new(Ok(parser));
-        // what no text satisfies shows with the first token
-        let first = start.deep_clone().compute_mask_or_eos();
-        first.map_err(|error| {
-            Error::grammar(format!(
-                "{what}: unsatisfiable or too large ({})",
-                in_one_line(&error)
-            ))
-        })?;
-        Ok(Grammar { start })
+        let what = "grammar";
+        let compilers = model.tokenizer().compilers()?;
+        if let Some(remote) = remote(&compilers, kind::LARK, || grammar.to_owned(), &mut || true) {
+            return remote.map_err(|failure| failed(what, failure));
+        }
+        bounds::check_lark(grammar)
+            .and_then(|()| deep(|| compilers.own()?.lark(grammar)))
+            .map_err(|words| Error::grammar(format!("{what}: {words}")))
     }
 
     /// Starts matching an answer.
     pub(crate) fn begin(&self) -> GrammarState {
-        GrammarState {
-            matcher: self.start.deep_clone(),
-        }
+        GrammarState(match &self.0 {
+            Compiled::Local(grammar, first) => State::Local(grammar.begin(), Some(first.clone())),
+            Compiled::Remote(grammar) => State::Remote(grammar.begin()),
+        })
     }
+}
+
+/// The start of a value, for an error.
+fn shortened(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "an array".to_owned(),
+        other => other.to_string().chars().take(100).collect(),
+    }
+}
+
+/// Compiles in a worker; `None` where there is none.
+fn remote(
+    compilers: &Arc<Compilers>,
+    kind: u8,
+    text: impl FnOnce() -> String,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Result<Grammar, Failure>> {
+    if !crate::worker::is_available() {
+        return None;
+    }
+    let compiled = RemoteGrammar::compile(compilers, kind, &text(), go_on)?;
+    Some(compiled.map(|remote| Grammar(Compiled::Remote(Arc::new(remote)))))
+}
+
+fn failed(what: &str, failure: Failure) -> Error {
+    match failure {
+        Failure::Cancelled => Error::cancelled(),
+        Failure::Ended(words) => Error::grammar(format!("{what}: {words}")),
+    }
+}
+
+/// Compiles in this process, on a stack of its own.
+fn deep(
+    compile: impl FnOnce() -> Result<(LocalGrammar, Mask), String> + Send,
+) -> Result<Grammar, String> {
+    let (grammar, first) = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("polychip-grammar".to_owned())
+            .stack_size(bounds::STACK)
+            .spawn_scoped(scope, compile)
+            .map_err(|error| format!("no thread to compile it: {error}"))?;
+        let crashed = |_| "too large or too complex for the grammar compiler".to_owned();
+        thread.join().map_err(crashed)?
+    })?;
+    Ok(Grammar(Compiled::Local(grammar, first)))
 }
 
 impl fmt::Debug for Grammar {
@@ -124,38 +191,69 @@ impl fmt::Debug for Grammar {
 }
 
 /// Matching state of an answer.
-#[derive(Clone)]
-pub(crate) struct GrammarState {
-    matcher: Matcher,
+pub(crate) struct GrammarState(State);
+
+enum State {
+    /// With the mask of the next token, if it is known.
+    Local(LocalState, Option<Mask>),
+    Remote(RemoteState),
 }
 
 impl GrammarState {
-    /// Sets the logits of disallowed tokens to NaN, so that they are not chosen.
+    /// Sets the logits of disallowed tokens to NaN, so that they are not chosen. Waits for a worker's reply.
     pub(crate) fn mask(&mut self, logits: &mut [f32]) -> Result<()> {
-        let mask = self.matcher.compute_mask_or_eos();
-        let mask: SimpleVob = mask.map_err(|error| self.failed(&error))?;
-        for (token, logit) in logits.iter_mut().enumerate() {
-            // rows of the vocabulary beyond the tokens are none
-            if token >= mask.len() || !mask.get(token) {
-                *logit = f32::NAN;
-            }
-        }
+        let mask = match &mut self.0 {
+            State::Local(_, Some(mask)) => Ok(mask.clone()),
+            State::Local(state, None) => state.mask(),
+            State::Remote(state) => state.mask(),
+        };
+        mask.map_err(|words| broken(&words))?.apply(logits);
         Ok(())
     }
 
-    /// Consumes the next token; returns whether nothing can follow it.
-    pub(crate) fn take(&mut self, token: TokenId) -> Result<bool> {
-        let taken = self.matcher.consume_token(token);
-        taken.map_err(|error| self.failed(&error))?;
-        Ok(self.matcher.is_stopped())
+    /// Gives the grammar the next token; a worker's reply comes later.
+    pub(crate) fn send(&mut self, token: TokenId) -> Result<Sent> {
+        match &mut self.0 {
+            State::Local(state, mask) => {
+                *mask = None;
+                let is_complete = state.take(token).map_err(|words| broken(&words))?;
+                Ok(Sent::Known(is_complete))
+            }
+            State::Remote(state) => {
+                state.send(token).map_err(|words| broken(&words))?;
+                Ok(Sent::Awaited)
+            }
+        }
     }
 
-    fn failed(&self, error: &impl fmt::Display) -> Error {
-        Error::grammar(format!(
-            "the answer cannot continue within its grammar: {}",
-            in_one_line(error)
-        ))
+    /// Whether nothing can follow the last token that was sent, where that is awaited. Waits for a worker's reply.
+    pub(crate) fn is_complete(&mut self) -> Result<bool> {
+        match &mut self.0 {
+            State::Local(..) => Ok(false),
+            State::Remote(state) => state.is_complete().map_err(|words| broken(&words)),
+        }
     }
+
+    /// Whether a worker's reply is awaited. Never waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        match &self.0 {
+            State::Local(..) => false,
+            State::Remote(state) => state.is_waiting(),
+        }
+    }
+}
+
+/// What is known of a token that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Whether nothing can follow it.
+    Known(bool),
+    /// A worker will say so.
+    Awaited,
+}
+
+fn broken(words: &str) -> Error {
+    Error::grammar(format!("the answer cannot continue within its grammar: {words}"))
 }
 
 impl fmt::Debug for GrammarState {

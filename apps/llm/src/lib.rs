@@ -15,6 +15,7 @@
 //! - graphs: `build`
 //! - execution: `model`, `sequence`, and `batch` for several sequences at once
 //! - placement: `prefill_decode`, `measure`, `placement`
+//! - processes of their own for templates and grammars: [`worker`]
 //! - answers: `sampler`, `grammar`, `speculation`, `generation`, `generate`, `stream`
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
@@ -48,6 +49,7 @@ mod template;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tokenizer;
+pub mod worker;
 
 pub use adapter::Adapter;
 pub use batch::Batch;

@@ -9,31 +9,43 @@
 //! Invariants:
 //! 1. A template reads nothing but its variables: no file, no other template, no environment
 //!    variable.
-//! 2. Rendering is bounded by a number of steps, which also limits memory, and by the library's
-//!    limit on nested calls.
+//! 2. Rendering is bounded by a number of steps and by the library's limit on nested calls. A worker
+//!    process renders ([`worker`](crate::worker)), whose memory, stack and time are bounded as well, for
+//!    values may share their parts or hold themselves.
 //! 3. An unknown function, filter or test is an error that names it.
 
+pub(crate) mod engine;
 mod json;
 mod methods;
 
-use jiff::Zoned;
+use std::borrow::Cow;
+use std::sync::Mutex;
+
 use jiff::civil::DateTime;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Value};
-use minijinja::{Environment, ErrorKind as Kind, State};
+use serde::{Deserialize, Serialize};
 
 use crate::gguf::Gguf;
+use crate::worker::{self, Failure, Idle, Process, TemplateJob, kind};
 use crate::{Error, Result, Tokenizer};
+use engine::{Chat, Engine, Explained};
 
 /// Steps of a rendering: an instruction, or 64 bytes of output. A long chat takes about ten
 /// thousand, plus its length.
 const STEPS: u64 = 1_000_000;
 /// Longest template in bytes. The longest known template has about 30 KB.
 const MAX_SOURCE: usize = 1 << 20;
-const NAME: &str = "chat";
+/// Longest `{{ }}` or `{% %}` in bytes: operators in it are nested in each other. The longest known has about 1 KB.
+const MAX_TAG: usize = 16 << 10;
+/// Deepest nesting of containers that are printed.
+const MAX_DEPTH: usize = 100;
+/// Stack of the thread that renders in the app's own process, in bytes: for lists nested as deep as steps allow.
+const STACK: usize = 512 << 20;
+
+/// Workers for all templates.
+static WORKERS: Idle = Idle::new();
 
 /// A message of a chat.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Author: `system`, `user`, `assistant`, or another role that the template knows.
     pub role: String,
@@ -66,8 +78,10 @@ impl Message {
 /// ```
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
-    variables: Vec<(String, Value)>,
+    source: String,
+    /// Without workers.
+    engine: Mutex<Option<Engine>>,
+    variables: Vec<(String, serde_json::Value)>,
     now: Option<DateTime>,
 }
 
@@ -75,7 +89,8 @@ impl ChatTemplate {
     /// Compiles a template.
     ///
     /// # Errors
-    /// The template is longer than 1 MiB, or is not valid Jinja.
+    /// The template is longer than 1 MiB, one of its tags is longer than 16 KiB, it is not valid Jinja, or it exceeds a
+    /// limit of the worker process.
     pub fn new(source: &str) -> Result<ChatTemplate> {
         if source.len() > MAX_SOURCE {
             return Err(Error::template(format!(
@@ -83,16 +98,20 @@ impl ChatTemplate {
                 source.len()
             )));
         }
-        let mut environment = Environment::new();
-        for_chats(&mut environment)?;
-        environment
-            .add_template_owned(NAME, source.to_owned())
-            .map_err(explain)?;
-        Ok(ChatTemplate {
-            environment,
+        let tag = longest_tag(source);
+        if tag > MAX_TAG {
+            return Err(Error::template(format!(
+                "a tag of {tag} bytes exceeds the supported maximum of {MAX_TAG}"
+            )));
+        }
+        let template = ChatTemplate {
+            source: source.to_owned(),
+            engine: Mutex::new(None),
             variables: Vec::new(),
             now: None,
-        })
+        };
+        template.run(None, &mut || true)?;
+        Ok(template)
     }
 
     /// Reads a file's template, with its first and last token as `bos_token` and `eos_token`;
@@ -107,7 +126,7 @@ impl ChatTemplate {
         let mut template = ChatTemplate::new(source)?;
         for (name, id) in [("bos_token", tokenizer.bos()), ("eos_token", tokenizer.eos())] {
             if let Some(token) = id.and_then(|id| tokenizer.token(id)) {
-                template.set(name, Value::from(token));
+                template.set(name, token.into());
             }
         }
         Ok(Some(template))
@@ -118,7 +137,7 @@ impl ChatTemplate {
     /// # Errors
     /// The text is not valid JSON.
     pub fn with_json(mut self, name: &str, json: &str) -> Result<ChatTemplate> {
-        let value: Value = serde_json::from_str(json)
+        let value = serde_json::from_str(json)
             .map_err(|error| Error::template(format!("variable {name:?} is not JSON: {error}")))?;
         self.set(name, value);
         Ok(self)
@@ -136,7 +155,7 @@ impl ChatTemplate {
         Ok(self)
     }
 
-    fn set(&mut self, name: &str, value: Value) {
+    fn set(&mut self, name: &str, value: serde_json::Value) {
         self.variables.retain(|(known, _)| known != name);
         self.variables.push((name.to_owned(), value));
     }
@@ -145,77 +164,131 @@ impl ChatTemplate {
     /// answer.
     ///
     /// # Errors
-    /// The template refuses the messages, uses something unknown, or exceeds the step limit.
+    /// The template refuses the messages, uses something unknown, or exceeds a limit: of steps, or of the worker process.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
-        let messages = messages.iter().map(|message| {
-            Value::from_pairs([
-                ("role", Value::from(message.role.as_str())),
-                ("content", Value::from(message.content.as_str())),
-            ])
-        });
-        let now = self.now;
-        let strftime_now = move |format: &str| {
-            let now = now.unwrap_or_else(|| Zoned::now().datetime());
-            jiff::fmt::strtime::format(format, now).map_err(|error| {
-                minijinja::Error::new(Kind::InvalidOperation, format!("strftime_now: {error}"))
-            })
+        self.render_while(messages, add_generation_prompt, &mut || true)
+    }
+
+    /// Renders like [`ChatTemplate::render`]; calls `go_on` about 50 times a second and stops if it returns false,
+    /// unless this process renders itself.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::render`], or `go_on` returned false.
+    pub fn render_while(
+        &self,
+        messages: &[Message],
+        add_generation_prompt: bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<String> {
+        let chat = Chat {
+            messages: Cow::Borrowed(messages),
+            add_generation_prompt,
+            variables: Cow::Borrowed(&self.variables),
+            now: self.now.map(|now| now.to_string()),
         };
-        let mut variables = vec![
-            ("messages".to_owned(), Value::from_iter(messages)),
-            (
-                "add_generation_prompt".to_owned(),
-                Value::from(add_generation_prompt),
-            ),
-            ("strftime_now".to_owned(), Value::from_function(strftime_now)),
-        ];
-        variables.extend(self.variables.iter().cloned());
-        let context = Value::from_pairs(variables);
-        let template = self.environment.get_template(NAME).map_err(explain)?;
-        template.render(context).map_err(explain)
+        self.run(Some(chat), go_on)
+    }
+
+    /// Renders, or compiles where there is no chat.
+    fn run(&self, chat: Option<Chat<'_>>, go_on: &mut dyn FnMut() -> bool) -> Result<String> {
+        let process = WORKERS.take().map(Ok);
+        let process = process.or_else(|| worker::is_available().then(Process::start).flatten());
+        match process {
+            Some(process) => self.run_in(process, chat, go_on).map_err(|failure| match failure {
+                Failure::Cancelled => Error::cancelled(),
+                Failure::Ended(words) => Error::template(words),
+            }),
+            None => self.run_here(chat),
+        }
+    }
+
+    fn run_in(
+        &self,
+        process: Result<Process, Failure>,
+        chat: Option<Chat<'_>>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<String, Failure> {
+        let mut process = process?;
+        let job = TemplateJob {
+            source: Cow::Borrowed(&self.source),
+            chat,
+        };
+        let job = serde_json::to_vec(&job).map_err(|error| Failure::Ended(error.to_string()))?;
+        process.send(&[&[kind::TEMPLATE], &job], 1)?;
+        let reply = process.receive(go_on)?;
+        WORKERS.give_back(process);
+        let text = String::from_utf8_lossy(reply.get(1..).unwrap_or_default()).into_owned();
+        match reply.first() {
+            Some(&kind::DONE) => Ok(text),
+            _ => Err(Failure::Ended(text)),
+        }
+    }
+
+    /// Renders in this process, on a stack of its own.
+    fn run_here(&self, chat: Option<Chat<'_>>) -> Result<String> {
+        let work = || {
+            let mut engine = self.engine.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let engine = match &mut *engine {
+                Some(engine) => engine,
+                none => none.insert(Engine::new(&self.source)?),
+            };
+            chat.map_or(Ok(String::new()), |chat| engine.render(&chat))
+        };
+        let done = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new()
+                .name("polychip-template".to_owned())
+                .stack_size(STACK)
+                .spawn_scoped(scope, work)
+                .map_err(Error::thread)?;
+            let crashed = |_| Error::template("too large or too complex for the template engine");
+            thread.join().map_err(crashed)
+        })?;
+        done.map_err(|error| {
+            let words = error.to_string();
+            let Explained(source) = error;
+            Error::jinja(words, source)
+        })
     }
 }
 
-fn for_chats(environment: &mut Environment<'static>) -> Result<()> {
-    let syntax = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .lstrip_blocks(true)
-        .build();
-    environment.set_syntax(syntax.map_err(explain)?);
-    environment.set_fuel(Some(STEPS));
-    environment.set_unknown_method_callback(methods::call);
-    // text of a chat is no HTML
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.add_function(
-        "raise_exception",
-        |words: &str| -> Result<Value, minijinja::Error> {
-            Err(minijinja::Error::new(
-                Kind::InvalidOperation,
-                format!("refused: {words}"),
-            ))
-        },
-    );
-    environment.add_filter("tojson", tojson);
-    Ok(())
+/// Bytes of the longest text between `{{` and `}}`, or `{%` and `%}`.
+fn longest_tag(source: &str) -> usize {
+    let bytes = source.as_bytes();
+    let (mut longest, mut at) = (0, 0);
+    while at < bytes.len() {
+        let close = match bytes.get(at..at + 2) {
+            Some(b"{{") => b"}}",
+            Some(b"{%") => b"%}",
+            Some(b"{#") => b"#}",
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        let start = at + 2;
+        at = end_of_tag(bytes, start, close);
+        if close != b"#}" {
+            longest = longest.max(at - start);
+        }
+    }
+    longest
 }
 
-/// Writes JSON like Python's `json.dumps(value, ensure_ascii=False, indent=indent)`.
-fn tojson(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
-    let indent: Option<usize> = options.get("indent")?;
-    options.assert_all_used()?;
-    let mut text = String::new();
-    json::write(state, &value, indent, &mut text)?;
-    Ok(Value::from(text))
-}
-
-fn explain(error: minijinja::Error) -> Error {
-    let line = error
-        .line()
-        .map_or(String::new(), |line| format!("line {line}: "));
-    let words = match error.kind() {
-        Kind::OutOfFuel => format!("{line}it exceeds the limit of {STEPS} steps"),
-        _ => format!("{line}{error}"),
-    };
-    Error::jinja(words, error)
+/// Where a tag closes: not within quotes, unless it is a comment.
+fn end_of_tag(bytes: &[u8], start: usize, close: &[u8; 2]) -> usize {
+    let mut quote = None;
+    let mut at = start;
+    while at < bytes.len() {
+        match (quote, bytes[at]) {
+            (Some(_), b'\\') => at += 1,
+            (Some(open), one) if one == open => quote = None,
+            (None, one @ (b'"' | b'\'')) if close != b"#}" => quote = Some(one),
+            (None, _) if bytes[at..].starts_with(close) => return at,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 //! (`template`).
 
 mod byte_level;
-mod parsers;
 pub(crate) mod pre;
 mod sentence_piece;
 mod vocabulary;
@@ -21,13 +20,12 @@ use std::sync::{Arc, OnceLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::gguf::Gguf;
+use crate::grammar::Compilers;
 use crate::{Error, Result};
 
 use byte_level::ByteLevel;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use byte_level::byte_alphabet;
-use parsers::Parsers;
-pub(crate) use parsers::in_one_line;
 use sentence_piece::SentencePiece;
 pub use vocabulary::TokenId;
 use vocabulary::{TokenKind, Vocabulary};
@@ -88,7 +86,7 @@ pub struct Tokenizer {
     add_eos: bool,
     ends: BTreeSet<TokenId>,
     /// Grammar compiler, made for the first grammar.
-    parsers: OnceLock<Arc<Parsers>>,
+    compilers: OnceLock<Arc<Compilers>>,
 }
 
 impl Tokenizer {
@@ -155,24 +153,17 @@ impl Tokenizer {
             add_bos,
             add_eos,
             ends,
-            parsers: OnceLock::new(),
+            compilers: OnceLock::new(),
         })
     }
 
     /// The grammar compiler for this vocabulary.
-    pub(crate) fn parsers(&self) -> Result<Arc<Parsers>> {
-        if let Some(parsers) = self.parsers.get() {
-            return Ok(Arc::clone(parsers));
+    pub(crate) fn compilers(&self) -> Result<Arc<Compilers>> {
+        if let Some(compilers) = self.compilers.get() {
+            return Ok(Arc::clone(compilers));
         }
-        let ids = 0..self.len() as TokenId;
-        let ends: Vec<TokenId> = ids.clone().filter(|id| self.is_end(*id)).collect();
-        let tokens = ids.map(|id| {
-            let mut bytes = Vec::new();
-            self.append_bytes(id, &mut bytes)?;
-            Ok((bytes, self.is_control(id)))
-        });
-        let made = Parsers::new(tokens, &ends)?;
-        Ok(Arc::clone(self.parsers.get_or_init(|| made)))
+        let made = Compilers::new(self)?;
+        Ok(Arc::clone(self.compilers.get_or_init(|| made)))
     }
 
     /// Number of tokens.

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use polychip_llm::{Finish, Generate, TokenId};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::problem::Problem;
 
@@ -19,8 +19,20 @@ const PIECES: usize = 64;
 pub(crate) struct Task {
     pub(crate) prompt: Vec<TokenId>,
     pub(crate) wanted: Generate,
-    /// Whether what was read before of the prompt need not be read again.
+    /// Whether what was read before of the prompt need not be read again, and this one may be kept for others.
     pub(crate) may_reuse: bool,
+    /// Whose it is.
+    pub(crate) owner: Owner,
+    /// A place among the answers with a grammar.
+    pub(crate) holds: Option<OwnedSemaphorePermit>,
+}
+
+/// Who may reuse what was read of a prompt: requests with the same key and the same `prompt_cache_key`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// Index of the key; none without keys.
+    pub(crate) key: Option<usize>,
+    pub(crate) cache_key: Option<blake3::Hash>,
 }
 
 /// A task with the way back to its client.

@@ -18,6 +18,9 @@ const CONNECTIONS: usize = 512;
 /// Default maximum body, unless there is room for long texts.
 const BODY_BYTES: usize = 1 << 20;
 
+/// The longest bodies that may be on their way at once.
+const BODIES: usize = 32;
+
 /// Server options.
 ///
 /// ```
@@ -30,7 +33,7 @@ pub struct Options {
     pub(crate) address: IpAddr,
     pub(crate) port: u16,
     pub(crate) name: Option<String>,
-    pub(crate) api_key: Option<String>,
+    pub(crate) api_keys: Vec<String>,
     pub(crate) max_active: usize,
     pub(crate) max_batch: usize,
     pub(crate) max_queue: usize,
@@ -49,7 +52,7 @@ impl Default for Options {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 8080,
             name: None,
-            api_key: None,
+            api_keys: Vec::new(),
             max_active: 8,
             max_batch: 16,
             max_queue: 64,
@@ -92,10 +95,11 @@ impl Options {
         self
     }
 
-    /// Clients must send this key as `Authorization: Bearer KEY`.
+    /// Adds a key: clients must send one of the keys as `Authorization: Bearer KEY`. Each key is a client of its own,
+    /// which takes its turn, and whose prompts no other client's requests reuse.
     #[must_use]
     pub fn api_key(mut self, key: impl Into<String>) -> Options {
-        self.api_key = Some(key.into());
+        self.api_keys.push(key.into());
         self
     }
 
@@ -167,7 +171,8 @@ impl Options {
         self
     }
 
-    /// Maximum number of open connections; more wait to be accepted. Default: 64 more than the
+    /// Maximum number of open connections. Where all are taken, one that has sent nothing for the longest time makes
+    /// room for a new one; where all are being answered, the new one waits. Default: 64 more than the
     /// requests in progress and waiting, and at least 512, so that health checks get in.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Options {
@@ -178,8 +183,7 @@ impl Options {
     pub(crate) fn connections(&self) -> usize {
         let requests = self.max_active.saturating_add(self.max_queue);
         let usual = requests.saturating_add(SPARE_CONNECTIONS).max(CONNECTIONS);
-        // a semaphore has no more
-        self.max_connections.unwrap_or(usual).min(u32::MAX as usize >> 3)
+        self.max_connections.unwrap_or(usual)
     }
 
     pub(crate) fn socket(&self) -> SocketAddr {
@@ -190,6 +194,11 @@ impl Options {
     pub(crate) fn body_bytes(&self, capacity: usize) -> usize {
         let usual = capacity.saturating_mul(16).max(BODY_BYTES);
         self.max_body_bytes.unwrap_or(usual)
+    }
+
+    /// Bytes of all bodies together that are on their way, without the first 64 KiB of each.
+    pub(crate) fn all_bodies_bytes(&self, capacity: usize) -> usize {
+        self.body_bytes(capacity).saturating_mul(BODIES)
     }
 
     /// KV cache memory, if one sequence needs at most this many bytes.
@@ -225,7 +234,7 @@ impl Options {
             return Err(Error::options("the name is empty".to_owned()));
         }
         let is_bearer = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
-        if !self.api_key.as_ref().is_none_or(is_bearer) {
+        if !self.api_keys.iter().all(is_bearer) {
             let words = "the key must consist of one or more visible ASCII characters, because it is sent in a header";
             return Err(Error::options(words.to_owned()));
         }

@@ -6,10 +6,13 @@
 //! 2. Idle sequences are evicted, least recently used first, before an answer is refused.
 //! 3. A prompt's beginning in an idle sequence is not computed again: a chat continues in its own sequence, and
 //!    another text's beginning is copied. `rounds` shares the contents of lent sequences.
+//! 4. A prompt reuses only what requests of the same owner have read.
 
 use std::collections::BTreeMap;
 
 use polychip_llm::{LanguageModel, Sequence, TokenId};
+
+use crate::job::Owner;
 
 /// Fewer tokens than this are sooner read than copied.
 pub(crate) const WORTH_A_COPY: usize = 16;
@@ -35,6 +38,7 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 struct Idle {
     sequence: Sequence,
+    owner: Owner,
     /// Most positions that it ever held: memory stays once it was touched.
     peak: usize,
 }
@@ -88,16 +92,17 @@ impl Pool {
         idle.map(|idle| self.need(idle.peak)).fold(0, u64::saturating_add)
     }
 
-    /// Lends a sequence for a prompt: an idle one that the prompt continues, if there is one.
+    /// Lends a sequence for a prompt: an idle one of this owner that the prompt continues, if there is one.
     pub(crate) fn lend(
         &mut self,
+        owner: Owner,
         prompt: &[TokenId],
         positions: usize,
     ) -> Result<(Sequence, Lease), polychip_llm::Error> {
-        let own = self.gone_on_with(prompt, positions);
+        let own = self.gone_on_with(owner, prompt, positions);
         let (sequence, peak) = match own.and_then(|key| self.idle.remove(&key)) {
             Some(idle) => (idle.sequence, idle.peak),
-            None => self.begun(prompt, positions)?,
+            None => self.begun(owner, prompt, positions)?,
         };
         let lease = Lease {
             bytes: self.need(positions.max(peak)),
@@ -110,11 +115,11 @@ impl Pool {
     }
 
     /// The idle sequence that this prompt continues: one that would keep at least half of its text.
-    fn gone_on_with(&self, prompt: &[TokenId], positions: usize) -> Option<u64> {
+    fn gone_on_with(&self, owner: Owner, prompt: &[TokenId], positions: usize) -> Option<u64> {
         let usable = self
             .idle
             .iter()
-            .filter(|(_, idle)| self.fits(positions.max(idle.peak)));
+            .filter(|(_, idle)| idle.owner == owner && self.fits(positions.max(idle.peak)));
         let (kept, (key, idle)) = usable
             .map(|(key, idle)| (idle.sequence.shared(prompt), (key, idle)))
             .max_by_key(|(kept, _)| *kept)?;
@@ -124,15 +129,22 @@ impl Pool {
     /// A sequence with the beginning of an idle one's text, and its peak.
     fn begun(
         &mut self,
+        owner: Owner,
         prompt: &[TokenId],
         positions: usize,
     ) -> Result<(Sequence, usize), polychip_llm::Error> {
-        let shared = self.idle.iter();
+        let shared = self.idle.iter().filter(|(_, idle)| idle.owner == owner);
         let shared = shared.map(|(key, idle)| (idle.sequence.shared(prompt), *key));
         let source = shared.max().filter(|(shared, _)| *shared >= WORTH_A_COPY);
         let spare = self.spare(positions, source.map(|(_, key)| key));
         let (mut sequence, peak) = match spare.and_then(|key| self.idle.remove(&key)) {
-            Some(idle) => (idle.sequence, idle.peak),
+            Some(mut idle) => {
+                if idle.owner != owner {
+                    // only its memory is of use: not even what both texts begin with
+                    idle.sequence.truncate(0);
+                }
+                (idle.sequence, idle.peak)
+            }
             None => (self.model.sequence()?, 0),
         };
         if let Some((shared, key)) = source
@@ -162,16 +174,21 @@ impl Pool {
         }
     }
 
-    /// Takes a sequence back; what it holds may be gone on with.
-    pub(crate) fn give_back(&mut self, sequence: Sequence, lease: &Lease) {
+    /// Takes a sequence back; its owner's requests may go on with what it holds.
+    pub(crate) fn give_back(&mut self, owner: Owner, sequence: Sequence, lease: &Lease) {
         self.end(lease);
         self.clock += 1;
         let peak = lease.peak.max(sequence.len());
-        self.idle.insert(self.clock, Idle { sequence, peak });
+        let idle = Idle {
+            sequence,
+            owner,
+            peak,
+        };
+        self.idle.insert(self.clock, idle);
         self.shrink();
     }
 
-    /// A lent sequence is lost.
+    /// A lent sequence is lost, or must not be kept.
     pub(crate) fn end(&mut self, lease: &Lease) {
         self.lent = self.lent.saturating_sub(lease.bytes);
         self.lent_sequences -= 1;

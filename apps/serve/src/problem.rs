@@ -131,6 +131,13 @@ impl Problem {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, Some("queue_full"), message)
     }
 
+    /// Too many bytes of bodies are on their way.
+    pub(crate) fn many_bodies(limit: usize) -> Problem {
+        let message =
+            format!("the bodies of all requests together exceed the limit of {limit} bytes; try again later");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, Some("too_many_bodies"), message)
+    }
+
     pub(crate) fn shutting_down() -> Problem {
         let message = "the server is shutting down";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, Some("shutting_down"), message)
@@ -138,7 +145,7 @@ impl Problem {
 
     pub(crate) fn timeout(seconds: u64) -> Problem {
         let message = format!(
-            "the answer did not finish within {seconds} seconds; ask for a shorter one with `max_tokens`"
+            "the request was not read and answered within {seconds} seconds (--timeout); ask for a shorter answer with `max_tokens`"
         );
         Problem::new(StatusCode::GATEWAY_TIMEOUT, Some("timeout"), message)
     }

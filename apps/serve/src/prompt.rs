@@ -1,8 +1,9 @@
 //! Converts a client's request to a model task.
 
 use polychip_llm::{Generate, Grammar, LanguageModel, Specials, TokenId};
+use serde_json::json;
 
-use crate::job::Task;
+use crate::job::{Owner, Task};
 use crate::problem::Problem;
 use crate::request::{Asked, Format, Input};
 
@@ -10,15 +11,17 @@ use crate::request::{Asked, Format, Input};
 ///
 /// # Errors
 /// The model has no chat template or its template refuses the messages, the prompt is empty or too long, a longer answer is
-/// asked for than the server makes, or the answer cannot be held to its format.
+/// asked for than the server makes, or `go_on` says that the client has gone.
 pub(crate) fn task(
     asked: Asked,
+    owner: Owner,
     model: &LanguageModel,
     most: Option<usize>,
     longest: usize,
+    go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Task, Problem> {
     let param = asked.input.param();
-    let prompt = tokens(asked.input, model, longest)?;
+    let prompt = tokens(asked.input, model, longest, go_on)?;
     let capacity = model.capacity();
     if prompt.is_empty() {
         return Err(Problem::value(param, format!("`{param}` is empty")));
@@ -39,7 +42,6 @@ pub(crate) fn task(
         Some(seed) => seed,
         None => getrandom::u64().map_err(|error| Problem::internal(format!("no random seed: {error}")))?,
     };
-    let grammar = grammar(&asked.format, model)?;
     let mut sampling = asked.sampling;
     sampling.seed = seed;
     // one more than is left: the last token is never read
@@ -48,33 +50,46 @@ pub(crate) fn task(
     Ok(Task {
         prompt,
         may_reuse: asked.may_reuse,
+        owner,
+        holds: None,
         wanted: Generate {
             max_tokens: wanted.unwrap_or(room).min(room),
             sampling,
             stop: asked.stop,
             ignore_end: false,
-            grammar,
+            grammar: None,
             speculation: None,
         },
     })
 }
 
 /// What the answer is held to.
-fn grammar(format: &Format, model: &LanguageModel) -> Result<Option<Grammar>, Problem> {
-    let (grammar, param) = match format {
-        Format::Text => return Ok(None),
-        Format::JsonObject => (Grammar::json_object(model), "response_format"),
-        Format::JsonSchema(schema) => (
-            Grammar::json_schema(model, schema),
-            "response_format.json_schema.schema",
-        ),
+///
+/// # Errors
+/// The answer cannot be held to it, or `go_on` says that the client has gone.
+pub(crate) fn grammar(
+    format: &Format,
+    model: &LanguageModel,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Grammar, Problem> {
+    let object;
+    let (schema, param) = match format {
+        Format::JsonSchema(schema) => (schema, "response_format.json_schema.schema"),
+        Format::Text | Format::JsonObject => {
+            object = json!({"type": "object"});
+            (&object, "response_format")
+        }
     };
-    grammar
-        .map(Some)
+    Grammar::json_schema_while(model, schema, go_on)
         .map_err(|error| Problem::value(param, error.to_string()))
 }
 
-fn tokens(input: Input, model: &LanguageModel, longest: usize) -> Result<Vec<TokenId>, Problem> {
+fn tokens(
+    input: Input,
+    model: &LanguageModel,
+    longest: usize,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Vec<TokenId>, Problem> {
     let param = input.param();
     let tokenizer = model.tokenizer();
     let (text, specials) = match input {
@@ -94,7 +109,7 @@ fn tokens(input: Input, model: &LanguageModel, longest: usize) -> Result<Vec<Tok
                     "the model has no chat template; use /v1/completions to continue a text",
                 )
             })?;
-            let text = template.render(&messages, true);
+            let text = template.render_while(&messages, true, go_on);
             let text = text.map_err(|error| Problem::value("messages", error.to_string()))?;
             (text, Specials::Parse)
         }

@@ -29,8 +29,10 @@ pub(crate) struct Asked {
     pub(crate) seed: Option<u64>,
     pub(crate) stop: Vec<String>,
     pub(crate) format: Format,
-    /// Whether what was read before of the prompt need not be read again.
+    /// Whether what was read before of the prompt need not be read again, and this one may be kept.
     pub(crate) may_reuse: bool,
+    /// Only requests that name the same one share what was read of their prompts.
+    pub(crate) cache_key: Option<String>,
 }
 
 /// What the answer's text must be.
@@ -180,12 +182,13 @@ fn rest(mut fields: Fields, input: Input, max_tokens: Option<MaxTokens>) -> Resu
         None => Vec::new(),
     };
     let may_reuse = fields.flag("cache_prompt")?.unwrap_or(true);
+    let cache_key = fields.text("prompt_cache_key")?;
     fields.only("n", &[json!(1)])?;
     fields.only("logit_bias", &[json!({})])?;
     fields.only("store", &[json!(false)])?;
     fields.only("service_tier", &[json!("auto"), json!("default")])?;
     // who asks: no answer depends on it
-    for name in ["user", "metadata", "safety_identifier", "prompt_cache_key"] {
+    for name in ["user", "metadata", "safety_identifier"] {
         fields.take(name);
     }
     fields.finish()?;
@@ -200,6 +203,7 @@ fn rest(mut fields: Fields, input: Input, max_tokens: Option<MaxTokens>) -> Resu
         stop,
         format: Format::Text,
         may_reuse,
+        cache_key,
     })
 }
 
@@ -540,6 +544,7 @@ mod tests {
             "max_tokens": null, "temperature": 0, "top_p": 0.5, "top_k": 3.0, "min_p": 0.1, "repetition_penalty": 1.1,
             "frequency_penalty": -1, "presence_penalty": 2, "seed": -1, "stop": "x", "n": 1, "user": "me", "tools": [],
             "response_format": {"type": "text"}, "logprobs": false, "cache_prompt": false,
+            "prompt_cache_key": "k",
         }))
         .unwrap();
         let expected = Asked {
@@ -565,6 +570,7 @@ mod tests {
             stop: vec!["x".to_owned()],
             format: Format::Text,
             may_reuse: false,
+            cache_key: Some("k".to_owned()),
         };
         assert_eq!(asked, expected);
     }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use polychip_llm::{Batch, ErrorKind, Finish, Generation, LanguageModel, Sequence, Step};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::Options;
-use crate::job::{Client, Ended, Job, Usage};
+use crate::job::{Client, Ended, Job, Owner, Usage};
 use crate::metrics::Metrics;
 use crate::pool::{Lease, Pool, WORTH_A_COPY};
 use crate::problem::Problem;
@@ -30,6 +30,9 @@ const LEAST: usize = 16;
 pub(crate) const CHUNKS: [usize; 4] = [CHUNK, 32, 8, 1];
 /// How often slow clients are looked after, where nothing else is to do.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How often workers are looked after that follow an answer's grammar, where nothing else is to do.
+const BRIEF: Duration = Duration::from_micros(200);
 
 /// Answers in progress.
 #[derive(Debug)]
@@ -53,8 +56,11 @@ struct Active {
     lease: Lease,
     client: Client,
     accepted: Instant,
-    /// Whether it takes over what others have read.
+    /// Whether it takes over what others of its owner have read, and they what it has.
     may_reuse: bool,
+    owner: Owner,
+    /// A place among the answers with a grammar.
+    _holds: Option<OwnedSemaphorePermit>,
     /// When its last token was chosen.
     token: Option<Instant>,
     /// What the client has had no room for, and since when.
@@ -131,7 +137,8 @@ impl Rounds {
                 }
                 self.queue.wait(phase, true, None);
             } else if !self.round() {
-                self.queue.wait(phase, false, Some(LOOK));
+                let is_brief = self.active.iter().any(|active| active.generation.is_waiting());
+                self.queue.wait(phase, false, Some(if is_brief { BRIEF } else { LOOK }));
             }
         }
     }
@@ -161,7 +168,7 @@ impl Rounds {
             client,
         } = job;
         let known = if task.may_reuse { &task.prompt[..] } else { &[] };
-        let (mut sequence, lease) = match self.pool.lend(known, positions) {
+        let (mut sequence, lease) = match self.pool.lend(task.owner, known, positions) {
             Ok(lent) => lent,
             Err(error) => return Err((client, error)),
         };
@@ -169,7 +176,10 @@ impl Rounds {
             sequence.truncate(0);
         }
         let generation = match Generation::new(sequence, &task.prompt, &task.wanted) {
-            Ok(generation) => generation,
+            Ok(mut generation) => {
+                generation.without_waiting();
+                generation
+            }
             Err(error) => {
                 self.pool.end(&lease);
                 return Err((client, error));
@@ -181,6 +191,8 @@ impl Rounds {
             client,
             accepted,
             may_reuse: task.may_reuse,
+            owner: task.owner,
+            _holds: task.holds,
             token: None,
             held: None,
             chunk: self.chunks,
@@ -201,7 +213,10 @@ impl Rounds {
                     done = true;
                     continue;
                 }
-                Left::Ready if !active.generation.is_reading() => ready.push(index),
+                // an answer whose grammar takes time holds up no other one
+                Left::Ready if !active.generation.is_reading() && !active.generation.is_waiting() => {
+                    ready.push(index);
+                }
                 Left::Ready | Left::Slow => {}
             }
             index += 1;
@@ -305,6 +320,7 @@ impl Rounds {
             return;
         };
         let others = before.iter().chain(behind.iter());
+        let others = others.filter(|other| other.may_reuse && other.owner == active.owner);
         let others = others.map(|other| other.generation.sequence());
         let shared = |other: &&Sequence| other.shared(active.generation.prompt());
         let Some(most) = others.max_by_key(shared) else {
@@ -319,7 +335,7 @@ impl Rounds {
         }
     }
 
-    /// Ends an answer, and keeps what its sequence holds.
+    /// Ends an answer, and keeps what its sequence holds, unless its client does not want that.
     fn leave(&mut self, index: usize, how: Option<Result<Ended, Problem>>) {
         let active = self.active.remove(index);
         let usage = active.usage();
@@ -338,12 +354,15 @@ impl Rounds {
             generation,
             lease,
             client,
+            owner,
+            may_reuse,
             ..
         } = active;
-        if is_sound {
-            self.pool.give_back(generation.into_completion().0, &lease)
+        if is_sound && may_reuse {
+            self.pool
+                .give_back(owner, generation.into_completion().0, &lease)
         } else {
-            // a device that failed may have left anything in it
+            // a device that failed may have left anything in it, and some clients want nothing to be kept
             self.pool.end(&lease)
         }
         self.metrics.show_kv(self.pool.bytes());

@@ -3,14 +3,19 @@
 //! Invariants:
 //! 1. Every error response has a [`Problem`] body, except for input that is not HTTP.
 //! 2. Reading a body, its JSON and its text blocks no thread that other clients need.
+//! 3. Reading is bounded in memory and time ([`Lanes`]), ends with its client or `timeout`, and clients take turns. A
+//!    request without a grammar waits for none with one.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use axum::extract::{Extension, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, Version, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -18,21 +23,29 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::stream::{Stream, unfold};
 use http_body_util::BodyExt as _;
-use polychip_llm::LanguageModel;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use polychip_llm::{Grammar, LanguageModel};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{timeout, timeout_at};
 
-use crate::job::{Event, Events, job};
+use crate::Options;
+use crate::connections::{Connection, Stage};
+use crate::gate::{Gate, Visitor};
+use crate::job::{Event, Events, Owner, Task, job};
 use crate::metrics::{MEDIA_TYPE, Metrics};
 use crate::problem::Problem;
-use crate::prompt::task;
+use crate::prompt::{grammar, task};
 use crate::queue::{Phase, Queue};
 use crate::reply::{DONE, Reply, seconds};
-use crate::request::{self, Asked};
+use crate::request::{self, Format};
 
 /// Bodies that are read as JSON and text at once: each may take some memory and the time of a core.
 const READERS: usize = 2;
+/// Grammars that are compiled at once.
+const COMPILERS: usize = 2;
+/// Bytes of a body that every request may send; those beyond are counted for all together.
+const SMALL_BODY: usize = 64 << 10;
 /// Most bytes of a body that is too long that are read all the same.
 const THROWN_AWAY: usize = 16 << 20;
 /// Interval of keep-alive events in a silent stream: proxies close connections that are silent for
@@ -46,7 +59,7 @@ pub(crate) struct Site {
     pub(crate) name: String,
     pub(crate) queue: Arc<Queue>,
     pub(crate) metrics: Metrics,
-    pub(crate) key: Option<blake3::Hash>,
+    pub(crate) keys: Vec<blake3::Hash>,
     /// Whether clients must call the server by a name of this machine: a page of another site, whose name leads here, does not.
     pub(crate) is_local: bool,
     pub(crate) max_tokens: Option<usize>,
@@ -55,16 +68,40 @@ pub(crate) struct Site {
     pub(crate) max_text_bytes: usize,
     pub(crate) patience: Duration,
     pub(crate) timeout: Duration,
-    pub(crate) readers: Arc<Semaphore>,
+    pub(crate) lanes: Lanes,
     pub(crate) created: u64,
 }
 
-impl Site {
-    /// How many bodies are read at once.
-    pub(crate) fn readers() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(READERS))
-    }
+/// What reading requests may take of the server.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    /// Bytes of bodies on their way, beyond each one's first.
+    bodies: Arc<Semaphore>,
+    bodies_bytes: usize,
+    /// Reading JSON and text.
+    readers: Arc<Gate>,
+    /// Compiling grammars.
+    compilers: Arc<Gate>,
+    /// Answers with a grammar, waiting ones included: each has a worker process.
+    grammars: Arc<Semaphore>,
+}
 
+impl Lanes {
+    /// The limits of a server for so many positions.
+    pub(crate) fn new(options: &Options, capacity: usize) -> Lanes {
+        let bodies_bytes = options.all_bodies_bytes(capacity).min(Semaphore::MAX_PERMITS);
+        let requests = options.max_active.saturating_add(options.max_queue);
+        Lanes {
+            bodies: Arc::new(Semaphore::new(bodies_bytes)),
+            bodies_bytes,
+            readers: Gate::new(READERS, requests),
+            compilers: Gate::new(COMPILERS, requests),
+            grammars: Arc::new(Semaphore::new(options.max_active.saturating_mul(2))),
+        }
+    }
+}
+
+impl Site {
     /// When the server was made.
     pub(crate) fn now() -> u64 {
         seconds()
@@ -89,14 +126,78 @@ pub(crate) fn router(site: Shared) -> Router {
 }
 
 /// Lets in who may come in, and counts.
-async fn guard(State(site): State<Shared>, request: Request, next: Next) -> Response {
+async fn guard(
+    State(site): State<Shared>,
+    Extension(connection): Extension<Arc<Connection>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let route = label(request.uri().path());
+    // older clients know no interim response
+    let may_probe = request.version() == Version::HTTP_11;
+    connection.enter(Stage::Body);
     let response = match admitted(&site, &request) {
-        Ok(()) => next.run(request).await,
+        Ok(key) => {
+            let address = connection.address;
+            request.extensions_mut().insert(Visitor { key, address });
+            request.extensions_mut().insert(Arrived {
+                connection: Arc::clone(&connection),
+                may_probe,
+            });
+            next.run(request).await
+        }
         Err(problem) => problem.into_response(),
     };
+    connection.enter(Stage::Answer { may_probe: false });
     site.metrics.responded(route, response.status().as_u16());
-    response
+    response.map(|body| Body::new(Silent { body, connection }))
+}
+
+/// What is told once a request has come whole.
+#[derive(Clone)]
+struct Arrived {
+    connection: Arc<Connection>,
+    may_probe: bool,
+}
+
+impl Arrived {
+    fn whole(&self) {
+        self.connection.enter(Stage::Answer {
+            may_probe: self.may_probe,
+        });
+    }
+}
+
+/// A response's body, behind which its connection is silent.
+struct Silent {
+    body: Body,
+    connection: Arc<Connection>,
+}
+
+impl HttpBody for Silent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        self.connection.enter(Stage::Silent);
+    }
 }
 
 /// The path for counts: one of few, whatever clients send.
@@ -111,7 +212,8 @@ fn label(path: &str) -> &'static str {
     }
 }
 
-fn admitted(site: &Site, request: &Request) -> Result<(), Problem> {
+/// The index of the key that a request has; none without keys.
+fn admitted(site: &Site, request: &Request) -> Result<Option<usize>, Problem> {
     let headers = request.headers();
     if site.is_local {
         let host = headers.get(header::HOST).map(|host| host.to_str());
@@ -120,21 +222,23 @@ fn admitted(site: &Site, request: &Request) -> Result<(), Problem> {
             return Err(Problem::host(host));
         }
     }
-    if request.uri().path() == "/health" {
-        return Ok(());
+    if request.uri().path() == "/health" || site.keys.is_empty() {
+        return Ok(None);
     }
-    let Some(key) = site.key else {
-        return Ok(());
-    };
     let sent = headers.get(header::AUTHORIZATION);
     let sent = sent.and_then(|value| value.as_bytes().split_at_checked(7));
-    match sent {
-        // hashes are compared in constant time
-        Some((scheme, sent)) if scheme.eq_ignore_ascii_case(b"bearer ") && blake3::hash(sent) == key => {
-            Ok(())
+    let Some((_, sent)) = sent.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer ")) else {
+        return Err(Problem::key());
+    };
+    // hashes are compared in constant time, and all of them
+    let sent = blake3::hash(sent);
+    let mut found = None;
+    for (index, key) in site.keys.iter().enumerate() {
+        if *key == sent {
+            found = Some(index);
         }
-        _ => Err(Problem::key()),
     }
+    found.map(Some).ok_or_else(Problem::key)
 }
 
 /// Whether a name, with or without a port, is this machine's own: `localhost`, 127.x.x.x, `[::1]`.
@@ -198,19 +302,32 @@ async fn model(
     }
 }
 
-async fn chat(State(site): State<Shared>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
-    answer(site, &headers, body, request::chat, true).await
+async fn chat(
+    State(site): State<Shared>,
+    Extension(visitor): Extension<Visitor>,
+    Extension(arrived): Extension<Arrived>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    answer(site, visitor, arrived, &headers, body, true).await
 }
 
-async fn completion(State(site): State<Shared>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
-    answer(site, &headers, body, request::completion, false).await
+async fn completion(
+    State(site): State<Shared>,
+    Extension(visitor): Extension<Visitor>,
+    Extension(arrived): Extension<Arrived>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    answer(site, visitor, arrived, &headers, body, false).await
 }
 
 async fn answer(
     site: Shared,
+    visitor: Visitor,
+    arrived: Arrived,
     headers: &HeaderMap,
     body: Body,
-    read: fn(&[u8]) -> Result<Asked, Problem>,
     is_chat: bool,
 ) -> Result<Response, Problem> {
     let accepted = Instant::now();
@@ -219,32 +336,30 @@ async fn answer(
         return Err(Problem::shutting_down());
     }
     is_json(headers)?;
-    let body = whole(&site, body).await?;
-    let permit = Arc::clone(&site.readers).acquire_owned().await;
-    let shared = Arc::clone(&site);
-    let reading = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
-        let asked = read(&body)?;
-        if let Some(name) = asked.model.as_ref().filter(|name| **name != shared.name) {
-            return Err(Problem::model(name, &shared.name));
+    let deadline = accepted + site.timeout;
+    let reading = async {
+        let (body, kept) = whole(&site, body).await?;
+        arrived.whole();
+        let read = read(&site, visitor, body, is_chat).await;
+        drop(kept);
+        let (mut task, asked) = read?;
+        if asked.format != Format::Text {
+            let holds = Arc::clone(&site.lanes.grammars).acquire_owned().await;
+            task.holds = holds.ok();
+            let compiled = compiled(&site, visitor, asked.format).await?;
+            task.wanted.grammar = Some(compiled);
         }
-        let (is_streamed, wants_usage) = (asked.is_streamed, asked.wants_usage);
-        Ok((
-            task(asked, &shared.model, shared.max_tokens, shared.max_text_bytes)?,
-            is_streamed,
-            wants_usage,
-        ))
-    });
-    let read = reading.await;
-    let (task, is_streamed, wants_usage) = read.map_err(|_| {
-        Problem::internal("internal error while reading a request; its message is on standard error")
-    })??;
+        Ok((task, asked.is_streamed, asked.wants_usage))
+    };
+    let read = timeout_at(deadline.into(), reading).await;
+    let read = read.unwrap_or_else(|_| Err(Problem::timeout(site.timeout.as_secs())));
+    let (task, is_streamed, wants_usage) = read?;
     let reply = Reply::new(&site.name, is_chat, wants_usage)?;
     let (job, events) = job(task, accepted);
     site.queue.push(job)?;
     let timed = Timed {
         events,
-        deadline: accepted + site.timeout,
+        deadline,
         timeout: site.timeout,
     };
     if is_streamed {
@@ -252,6 +367,80 @@ async fn answer(
     } else {
         collected(&reply, timed).await
     }
+}
+
+/// Of a request that was read, what is not in its task.
+struct Rest {
+    format: Format,
+    is_streamed: bool,
+    wants_usage: bool,
+}
+
+/// Reads a body as JSON and text.
+async fn read(
+    site: &Shared,
+    visitor: Visitor,
+    body: Bytes,
+    is_chat: bool,
+) -> Result<(Task, Rest), Problem> {
+    let pass = site.lanes.readers.enter(visitor).await?;
+    let shared = Arc::clone(site);
+    blocking(move |go_on| {
+        let _pass = pass;
+        let mut asked = if is_chat {
+            request::chat(&body)?
+        } else {
+            request::completion(&body)?
+        };
+        drop(body);
+        if let Some(name) = asked.model.as_ref().filter(|name| **name != shared.name) {
+            return Err(Problem::model(name, &shared.name));
+        }
+        let rest = Rest {
+            format: std::mem::take(&mut asked.format),
+            is_streamed: asked.is_streamed,
+            wants_usage: asked.wants_usage,
+        };
+        let owner = Owner {
+            key: visitor.key,
+            cache_key: asked.cache_key.as_ref().map(|key| blake3::hash(key.as_bytes())),
+        };
+        let task = task(asked, owner, &shared.model, shared.max_tokens, shared.max_text_bytes, go_on)?;
+        Ok((task, rest))
+    })
+    .await
+}
+
+/// Compiles what the answer is held to.
+async fn compiled(site: &Shared, visitor: Visitor, format: Format) -> Result<Grammar, Problem> {
+    let pass = site.lanes.compilers.enter(visitor).await?;
+    let shared = Arc::clone(site);
+    blocking(move |go_on| {
+        let _pass = pass;
+        grammar(&format, &shared.model, go_on)
+    })
+    .await
+}
+
+/// Sets a flag once it is dropped.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does something on a thread for that; `work` may ask whether anybody waits for it still.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let _gone = Gone(Arc::clone(&is_gone));
+    let done = tokio::task::spawn_blocking(move || work(&mut || !is_gone.load(Ordering::Relaxed)));
+    done.await.map_err(|_| {
+        Problem::internal("internal error while reading a request; its message is on standard error")
+    })?
 }
 
 fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
@@ -267,34 +456,50 @@ fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// The whole body, if it is short enough and comes in time.
-async fn whole(site: &Site, body: Body) -> Result<Bytes, Problem> {
-    let arrived = timeout(site.patience, arrived(body, site.max_body_bytes)).await;
+/// The whole body, if it is short enough and comes in time, and what it takes of the memory for bodies.
+async fn whole(site: &Site, body: Body) -> Result<(Bytes, Vec<OwnedSemaphorePermit>), Problem> {
+    let arrived = timeout(site.patience, arrived(body, site.max_body_bytes, &site.lanes)).await;
     arrived.unwrap_or_else(|_| Err(Problem::slow_body(site.patience.as_secs())))
 }
 
 /// The whole body. Of one that is too long some is read and thrown away: a client that is still sending when the connection is
 /// closed does not see the answer.
-async fn arrived(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
-    let (mut whole, mut count) = (Vec::new(), 0usize);
+async fn arrived(
+    mut body: Body,
+    limit: usize,
+    lanes: &Lanes,
+) -> Result<(Bytes, Vec<OwnedSemaphorePermit>), Problem> {
+    let (mut whole, mut count, mut kept) = (Vec::new(), 0usize, Vec::new());
+    let mut refused = None;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Problem::bad(format!("the body cannot be read: {error}")))?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
         count = count.saturating_add(data.len());
-        if count <= limit {
+        if count > limit {
+            refused = Some(Problem::large_body(limit));
+        } else if refused.is_none() {
+            let beyond = count.saturating_sub(SMALL_BODY).min(data.len());
+            // a body has at most as many bytes as a semaphore counts here
+            let bytes = u32::try_from(beyond).unwrap_or(u32::MAX);
+            match Arc::clone(&lanes.bodies).try_acquire_many_owned(bytes) {
+                Ok(permit) => kept.push(permit),
+                Err(_) => refused = Some(Problem::many_bodies(lanes.bodies_bytes)),
+            }
+        }
+        if refused.is_none() {
             whole.extend_from_slice(&data);
-        } else if count > limit.saturating_add(THROWN_AWAY) {
+            continue;
+        }
+        (whole, kept) = (Vec::new(), Vec::new());
+        if count > limit.saturating_add(THROWN_AWAY) {
             break;
-        } else {
-            whole = Vec::new();
         }
     }
-    if count <= limit {
-        Ok(whole.into())
-    } else {
-        Err(Problem::large_body(limit))
+    match refused {
+        Some(problem) => Err(problem),
+        None => Ok((whole.into(), kept)),
     }
 }
 

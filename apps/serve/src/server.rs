@@ -2,30 +2,30 @@
 //!
 //! Invariants:
 //! 1. After shutdown begins, nothing new starts; accepted requests are answered until the grace time ends.
-//! 2. A connection that stalls within a header or reads nothing is closed, as is one whose client has disconnected.
+//! 2. A connection that stalls within a header or reads nothing is closed, as is one whose client has disconnected, and
+//!    a silent one where all are taken.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use futures_util::FutureExt as _;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use polychip_llm::{Batch, LanguageModel};
-use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
+use crate::connections::{Connection, Connections, Watched};
 use crate::metrics::Metrics;
 use crate::pool::need;
 use crate::queue::{Phase, Queue};
 use crate::rounds::{CHUNKS, Rounds};
-use crate::routes::{Site, router};
+use crate::routes::{Lanes, Site, router};
 use crate::{Error, Options};
 
 /// Threads that read bodies as JSON and text.
@@ -34,9 +34,6 @@ const READING_THREADS: usize = 4;
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a server that has nothing more to say waits for clients to read it.
 const LAST: Duration = Duration::from_secs(5);
-/// Interval of checks for disconnected clients, whose unread bytes hide the end of their
-/// connection.
-const LOOK: Duration = Duration::from_millis(50);
 /// How long nothing is accepted after an error of the system's, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -117,14 +114,18 @@ impl Server {
             name: name.unwrap_or_else(|| file.to_string_lossy().into_owned()),
             queue: Arc::new(queue),
             metrics,
-            key: options.api_key.as_ref().map(|key| blake3::hash(key.as_bytes())),
-            is_local: options.address.is_loopback() && options.api_key.is_none(),
+            keys: options
+                .api_keys
+                .iter()
+                .map(|key| blake3::hash(key.as_bytes()))
+                .collect(),
+            is_local: options.address.is_loopback() && options.api_keys.is_empty(),
             max_tokens: options.max_tokens,
             max_body_bytes: options.body_bytes(model.capacity()),
             max_text_bytes: longest_text(&model),
             patience: options.patience,
             timeout: options.timeout,
-            readers: Site::readers(),
+            lanes: Lanes::new(&options, model.capacity()),
             created: Site::now(),
             model,
         };
@@ -195,7 +196,7 @@ impl Server {
     async fn serve(self, has_ended: oneshot::Receiver<()>) -> Result<(), Error> {
         let listen = |error| Error::listen(self.address, error);
         let listener = TcpListener::from_std(self.listener).map_err(listen)?;
-        let connections = Arc::new(Semaphore::new(self.options.connections()));
+        let connections = Connections::new(self.options.connections());
         let (close, closing) = watch::channel(false);
         let accepting = accept(
             listener,
@@ -217,8 +218,7 @@ impl Server {
         }
         // closes the open connections; ignore an error, since there may be none
         let _ = close.send(true);
-        let all = u32::try_from(self.options.connections()).unwrap_or(u32::MAX);
-        if timeout(LAST, connections.acquire_many(all)).await.is_err() {
+        if timeout(LAST, connections.all_closed()).await.is_err() {
             tracing::warn!("clients that read nothing were disconnected during an answer");
         }
         match *self.stop.borrow() {
@@ -262,30 +262,27 @@ async fn end(
 async fn accept(
     listener: TcpListener,
     router: Router,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     closing: watch::Receiver<bool>,
     metrics: Metrics,
     patience: Duration,
 ) {
     loop {
-        // none is ever closed
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else {
-            return;
-        };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match listener.accept().await {
+            Ok((stream, address)) => (stream, address.ip()),
             Err(error) => {
                 tracing::warn!("cannot accept connections: {error}");
                 sleep(PAUSE).await;
                 continue;
             }
         };
+        let place = connections.admit(Some(address)).await;
         let (router, closing, metrics) = (router.clone(), closing.clone(), metrics.clone());
         tokio::spawn(async move {
             metrics.connected();
-            connection(stream, router, closing, patience).await;
+            connection(stream, router, closing, patience, &place.connection).await;
             metrics.disconnected();
-            drop(permit);
+            drop(place);
         });
     }
 }
@@ -296,25 +293,30 @@ async fn connection(
     router: Router,
     mut closing: watch::Receiver<bool>,
     patience: Duration,
+    own: &Arc<Connection>,
 ) {
     // small events are sent at once; where the system refuses, later
     let _ = stream.set_nodelay(true);
-    let gone = gone(second(&stream));
+    let gone = own.gone(second(&stream));
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(patience));
+    let stream = Watched::new(Box::pin(stream), Arc::clone(own));
     let mut server = http1::Builder::new();
     server
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
+        // a client may close its sending half behind a request; elsewhere, nothing tells it from one that has gone
+        .half_close(cfg!(unix))
         .max_buf_size(MAX_HEAD_BYTES);
-    let service = TowerToHyperService::new(router);
-    let mut served = pin!(server.serve_connection(TokioIo::new(Box::pin(stream)), service));
+    let service = TowerToHyperService::new(router.layer(Extension(Arc::clone(own))));
+    let mut served = pin!(server.serve_connection(TokioIo::new(stream), service));
     // what it gives holds a lock
     let closed = async move { closing.wait_for(|closing| *closing).await.is_ok() };
     let done = tokio::select! {
         done = served.as_mut() => done,
         // what is dropped with it lets the answer go
         () = gone => return tracing::debug!("a client disconnected"),
+        () = own.must_close() => return tracing::debug!("a silent client made room for another one"),
         _ = closed => {
             served.as_mut().graceful_shutdown();
             served.as_mut().await
@@ -337,21 +339,5 @@ fn second(stream: &TcpStream) -> Option<TcpStream> {
     {
         let _ = stream;
         None
-    }
-}
-
-/// Waits until the client has closed its end.
-async fn gone(stream: Option<TcpStream>) {
-    let Some(stream) = stream else {
-        return std::future::pending().await;
-    };
-    loop {
-        sleep(LOOK).await;
-        // the state alone: nothing is read
-        if let Some(Ok(ready)) = stream.ready(Interest::READABLE).now_or_never()
-            && ready.is_read_closed()
-        {
-            return;
-        }
     }
 }

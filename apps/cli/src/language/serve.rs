@@ -19,13 +19,13 @@ use crate::exit::{Code, failure, usage, warn};
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Holds the API key, which would otherwise appear in process lists.
+/// Holds the API keys, which would otherwise appear in process lists.
 const KEY: &str = "POLYCHIP_API_KEY";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 paths: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /health, GET /metrics
-environment: POLYCHIP_API_KEY sets the key if --api-key is absent
+environment: POLYCHIP_API_KEY sets the keys, separated by blanks, if --api-key is absent
 SIGINT or SIGTERM lets running answers finish; a second signal drops them")]
 pub(crate) struct Arguments {
     /// Print the listening address as JSON
@@ -49,9 +49,10 @@ struct ServerArguments {
     /// Model name for clients; default: the file name without its extension
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Key that clients must send as `Authorization: Bearer KEY`
+    /// Key that clients must send as `Authorization: Bearer KEY`; repeatable: each key is a client of its own, whose
+    /// cached prompts no other key's requests reuse
     #[arg(long, value_name = "KEY")]
-    api_key: Option<String>,
+    api_key: Vec<String>,
     /// Maximum number of concurrent answers, each with its own KV cache
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_active: u32,
@@ -92,18 +93,18 @@ pub(crate) struct ServeOutput {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let asked = &arguments.server;
-    let key = match (&asked.api_key, std::env::var(KEY)) {
-        (Some(key), _) => Some(key.clone()),
-        (None, Ok(key)) => Some(key).filter(|key| !key.is_empty()),
-        (None, Err(VarError::NotPresent)) => None,
+    let keys = match std::env::var(KEY) {
+        _ if !asked.api_key.is_empty() => asked.api_key.clone(),
+        Ok(keys) => keys.split_whitespace().map(str::to_owned).collect(),
+        Err(VarError::NotPresent) => Vec::new(),
         // a key that cannot be read is not none
-        (None, Err(VarError::NotUnicode(_))) => {
+        Err(VarError::NotUnicode(_)) => {
             return Err(usage(format!(
                 "{KEY}: a key must consist of visible ASCII characters"
             )));
         }
     };
-    if !asked.host.is_loopback() && key.is_none() {
+    if !asked.host.is_loopback() && keys.is_empty() {
         warn(format!(
             "every machine that reaches {} can use the model; restrict access with --api-key",
             asked.host
@@ -113,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let context = model.capacity();
     let server = {
         let _progress = Progress::of("packing weights");
-        Server::new(model, asked.options(key)).map_err(explained)?
+        Server::new(model, asked.options(keys)).map_err(explained)?
     };
     end_in_order(server.handle())?;
     let url = format!("http://{}/v1", server.address());
@@ -132,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 }
 
 impl ServerArguments {
-    fn options(&self, key: Option<String>) -> Options {
+    fn options(&self, keys: Vec<String>) -> Options {
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         let mut options = Options::new()
             .address(self.host)
@@ -145,7 +146,7 @@ impl ServerArguments {
         if let Some(name) = &self.name {
             options = options.name(name);
         }
-        if let Some(key) = key {
+        for key in keys {
             options = options.api_key(key);
         }
         if let Some(tokens) = self.max_tokens {

@@ -8,7 +8,8 @@
 //! 1. A file appears complete or not at all.
 //! 2. A file of another model, or of the same model with other weights, adapters or precision, is
 //!    refused, and so is an incomplete file; nothing of it is used.
-//! 3. Memory is allocated for what the model's own sizes need, never for what the file states.
+//! 3. Only the user may read a file: it holds prompts and answers.
+//! 4. Memory is allocated for what the model's own sizes need, never for what the file states.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -63,9 +64,34 @@ impl<W: Write> Hashed<W> {
     }
 }
 
+/// Creates a file that only the user may read.
+fn create(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    options.open(path)
+}
+
+/// Opens a file; a pipe without a writer is not waited for.
+fn open(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    options.open(path)
+}
+
 impl Sequence {
     /// Saves the tokens and their KV cache to a file for [`LanguageModel::load_sequence`], so that
-    /// an app can continue after a restart or in another process.
+    /// an app can continue after a restart or in another process. Only the user may read the file (mode
+    /// 0600): it holds prompts and answers.
     ///
     /// ```no_run
     /// # use polychip_llm::{Generate, LanguageModel, Options};
@@ -105,7 +131,7 @@ impl Sequence {
     fn write(&self, path: &Path, beside: &Path, identity: &blake3::Hash) -> Result<()> {
         let wrong = |source| Error::file(path, source);
         let mut out = Hashed {
-            inner: BufWriter::new(File::create(beside).map_err(wrong)?),
+            inner: BufWriter::new(create(beside).map_err(wrong)?),
             hasher: blake3::Hasher::new(),
         };
         let header = Header {
@@ -146,8 +172,12 @@ impl Sequence {
     fn read(&mut self, path: &Path) -> Result<()> {
         let wrong = |source| Error::file(path, source);
         let malformed = |words: String| Error::malformed(format!("{}: {words}", path.display()));
-        let file = File::open(path).map_err(wrong)?;
-        let bytes = file.metadata().map_err(wrong)?.len();
+        let file = open(path).map_err(wrong)?;
+        let metadata = file.metadata().map_err(wrong)?;
+        if !metadata.is_file() {
+            return Err(malformed("not a regular file, which a saved sequence is".to_owned()));
+        }
+        let bytes = metadata.len();
         let mut inner = BufReader::new(file);
         let mut line = Vec::new();
         inner

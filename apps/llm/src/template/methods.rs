@@ -43,6 +43,7 @@ impl<'a, 'b, 'c> Paid<'a, 'b, 'c> {
     }
 
     fn value(&mut self, value: &Value) -> Result<(), Error> {
+        super::engine::count(self.state, value)?;
         let written = write!(self, "{value}");
         match (written, self.refused.take()) {
             (Ok(()), _) => Ok(()),

@@ -7,13 +7,32 @@ fn render(source: &str) -> Result<String> {
     ChatTemplate::new(source)?.render(&[Message::new("user", "hello")], false)
 }
 
+/// Without a worker.
+fn render_here(source: &str) -> Result<String> {
+    let template = ChatTemplate {
+        source: source.to_owned(),
+        engine: Mutex::new(None),
+        variables: Vec::new(),
+        now: None,
+    };
+    let messages = [Message::new("user", "hello")];
+    template.run_here(Some(Chat {
+        messages: Cow::Borrowed(&messages),
+        add_generation_prompt: false,
+        variables: Cow::Borrowed(&[]),
+        now: None,
+    }))
+}
+
+/// By a worker, where there is one, and without.
 fn refused(source: &str, words: &str) {
-    let error = render(source).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.to_string().contains(words)),
-        (ErrorKind::Template, true),
-        "{error}"
-    );
+    for error in [render(source).unwrap_err(), render_here(source).unwrap_err()] {
+        assert_eq!(
+            (error.kind(), error.to_string().contains(words)),
+            (ErrorKind::Template, true),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -93,4 +112,41 @@ fn variables_are_json_and_replaceable() {
         .render(&[], false)
         .unwrap();
     assert!(year.parse::<u32>().is_ok_and(|year| year > 2024), "{year}");
+}
+
+#[test]
+fn long_tags_are_refused_wherever_they_hide() {
+    let nots = "not ".repeat(MAX_TAG / 4 + 1);
+    for source in [
+        format!("{{{{ {nots} true }}}}"),
+        format!("{{% if {nots} true %}}{{% endif %}}"),
+        format!("{{# a comment's ' #}}{{{{ '}}}}' ~ \"\\\"}}}}\" ~ {nots} true }}}}"),
+    ] {
+        let error = ChatTemplate::new(&source).unwrap_err();
+        assert!(error.to_string().contains("maximum of 16384"), "{error}");
+    }
+    let comment = format!("{{# {nots} #}}{{{{ 1 }}}}");
+    assert_eq!(render(&comment).unwrap(), "1");
+}
+
+#[test]
+fn values_that_hold_themselves_or_share_parts_are_not_printed() {
+    let own = "{% set ns = namespace() %}{% set ns.a = ns %}";
+    let shared = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+    for (source, words) in [
+        (format!("{own}{{{{ ns }}}}"), "nested more than 100 deep"),
+        (format!("{own}{{{{ ', '.join([ns]) }}}}"), "nested more than 100 deep"),
+        (format!("{own}{{{{ '{{}}'.format(ns) }}}}"), "nested more than 100 deep"),
+        (format!("{shared}{{{{ ns.x }}}}"), "steps"),
+        (format!("{shared}{{{{ ns.x == ns.x }}}}"), "steps"),
+        (format!("{shared}{{{{ ns.x | tojson }}}}"), "steps"),
+    ] {
+        refused(&source, words);
+    }
+}
+
+#[test]
+fn lists_nested_by_a_loop_are_dropped() {
+    let nested = "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}ok";
+    assert_eq!(render_here(nested).unwrap(), "ok");
 }

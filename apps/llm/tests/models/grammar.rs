@@ -221,3 +221,55 @@ fn unsupported_constraints_are_named() {
         assert!(error.to_string().contains(word), "{grammar:?}: {error}");
     }
 }
+
+#[test]
+fn hostile_grammars_are_errors_that_name_the_limit() {
+    assert!(
+        polychip_llm::worker::is_available(),
+        "polychip-llm-worker is missing: cargo build -p polychip-llm --bins"
+    );
+    let model = model();
+    let chain: serde_json::Map<String, Value> = (0..5000)
+        .map(|index| (format!("d{index}"), json!({"anyOf": [{"$ref": format!("#/$defs/d{}", index + 1)}, {"type": "null"}]})))
+        .collect();
+    let names: Vec<String> = (0..50_000).map(|index| format!("p{index}")).collect();
+    for schema in [
+        json!({"$ref": "#/$defs/d0", "$defs": chain}),
+        json!({"type": "object", "required": names}),
+        json!({"enum": (0..3000).map(|index| json!([index])).collect::<Vec<_>>()}),
+    ] {
+        // one that is compiled after all is as good
+        if let Err(error) = Grammar::json_schema(&model, &schema) {
+            let words = error.to_string();
+            assert_eq!(error.kind(), ErrorKind::Grammar);
+            assert!(!words.contains("panic"), "{words}");
+        }
+    }
+    let mut rules = String::from("start: r0\n");
+    for index in 0..20_000 {
+        rules.push_str(&format!("r{index}: r{} | \"a\"\n", index + 1));
+    }
+    rules.push_str("r20000: \"b\"\n");
+    if let Err(error) = Grammar::lark(&model, &rules) {
+        assert!(error.to_string().contains("limit"), "{error}");
+    }
+    // a worker that ended takes no other grammar with it
+    let grammar = Grammar::lark(&model, "start: \"yes\" | \"no\"\n").unwrap();
+    let (text, _) = answer(&model, &noise(1, Some(grammar)));
+    assert!(text == "yes" || text == "no", "{text}");
+}
+
+#[test]
+fn compilation_ends_when_nobody_waits_for_it() {
+    let model = model();
+    let properties: serde_json::Map<String, Value> = (0..4500)
+        .map(|index| (format!("p{index}"), json!({"type": "integer"})))
+        .collect();
+    let schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let mut asked = 0;
+    let error = Grammar::json_schema_while(&model, &schema, &mut || {
+        asked += 1;
+        asked < 2
+    });
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Cancelled);
+}

@@ -144,3 +144,22 @@ fn damaged_sequence_file_is_refused() {
     std::fs::write(&path, &whole).unwrap();
     assert_eq!(model.load_sequence(&path).unwrap().tokens(), text());
 }
+
+#[cfg(unix)]
+#[test]
+fn saved_file_is_private_and_a_pipe_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(1, 96);
+    let path = kept(folder.path(), &model);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // nobody ever writes to it
+    let pipe = folder.path().join("pipe.kv");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let error = model.load_sequence(&pipe).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    assert!(error.to_string().contains("regular file"), "{error}");
+}

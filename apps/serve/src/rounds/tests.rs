@@ -44,8 +44,20 @@ impl Desk {
     }
 
     fn ask(&self, prompt: std::ops::Range<u32>, max_tokens: usize) -> Events {
+        self.ask_as(Owner::default(), true, prompt, max_tokens)
+    }
+
+    fn ask_as(
+        &self,
+        owner: Owner,
+        may_reuse: bool,
+        prompt: std::ops::Range<u32>,
+        max_tokens: usize,
+    ) -> Events {
         let task = Task {
-            may_reuse: true,
+            may_reuse,
+            owner,
+            holds: None,
             prompt: prompt.collect(),
             wanted: Generate {
                 ignore_end: true,
@@ -200,6 +212,69 @@ fn common_prefixes_share_the_kv_cache() {
         desk.round();
         drain(&mut first);
     }
+}
+
+/// A request of another key.
+fn other() -> Owner {
+    Owner {
+        key: Some(1),
+        cache_key: None,
+    }
+}
+
+/// Tokens that an answer of one token found read.
+fn reused(desk: &mut Desk, mut events: Events) -> usize {
+    while desk.round() {}
+    match drain(&mut events).pop() {
+        Some(Event::Ended(ended)) => ended.usage.reused,
+        other => panic!("it is one token: {other:?}"),
+    }
+}
+
+#[test]
+fn prompts_are_shared_within_a_key_alone() {
+    let mut desk = Desk::new(4, (20, 250), Duration::from_secs(60));
+    let own = desk.ask(0..100, 1);
+    assert_eq!(reused(&mut desk, own), 0);
+    for (owner, expected) in [(other(), 0), (other(), 99), (Owner::default(), 99)] {
+        let events = desk.ask_as(owner, true, 0..100, 1);
+        assert_eq!(reused(&mut desk, events), expected, "{owner:?}");
+    }
+    // and while another key's answer is being made
+    let _long = desk.ask(200..300, 300);
+    desk.round();
+    let foreign = desk.ask_as(other(), true, 200..300, 300);
+    desk.round();
+    assert_eq!(desk.rounds.active[1].usage().reused, 0);
+    drop(foreign);
+}
+
+#[test]
+fn evicted_memory_of_another_key_reveals_nothing() {
+    // room for one sequence: the second answer takes the first one's memory
+    let mut desk = Desk::new(1, (1, 110), Duration::from_secs(60));
+    let own = desk.ask(0..100, 1);
+    assert_eq!(reused(&mut desk, own), 0);
+    // fewer common tokens than are worth a copy
+    let foreign = desk.ask_as(other(), true, 0..10, 1);
+    assert_eq!(reused(&mut desk, foreign), 0);
+}
+
+#[test]
+fn prompt_that_must_not_be_cached_is_not() {
+    let mut desk = Desk::new(4, (20, 250), Duration::from_secs(60));
+    let secret = desk.ask_as(Owner::default(), false, 0..100, 1);
+    assert_eq!(reused(&mut desk, secret), 0);
+    assert_eq!(desk.rounds.pool.bytes(), 0);
+    let guess = desk.ask(0..100, 1);
+    assert_eq!(reused(&mut desk, guess), 0);
+    // nor while it is being answered
+    let _secret = desk.ask_as(Owner::default(), false, 200..300, 300);
+    desk.round();
+    let _guess = desk.ask(200..300, 1);
+    desk.rounds.admit();
+    desk.rounds.read();
+    assert_eq!(desk.rounds.active[1].usage().reused, 0);
 }
 
 #[test]

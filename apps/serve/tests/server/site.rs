@@ -20,6 +20,11 @@ const TEMPLATE: &str =
 
 /// The model. With greedy decoding it continues for hundreds of tokens.
 pub(crate) fn model() -> LanguageModel {
+    model_with(TEMPLATE).expect("it is supported")
+}
+
+/// The model with another chat template.
+pub(crate) fn model_with(template: &str) -> Result<LanguageModel, polychip_llm::Error> {
     let tiny = TinyModel {
         architecture: Architecture::Llama,
         kind: TensorType::Q8_0,
@@ -29,7 +34,7 @@ pub(crate) fn model() -> LanguageModel {
     };
     let mut writer = tiny.writer();
     writer.remove_key("tokenizer.chat_template");
-    writer.text("tokenizer.chat_template", TEMPLATE);
+    writer.text("tokenizer.chat_template", template);
     let file = Gguf::read(writer.finish().into()).expect("it was written right");
     // the CPU alone: plugins that lie beside the test program may offer devices that compute in another order
     let cpu = polychip::Runtime::builder().only_given_folders();
@@ -37,7 +42,7 @@ pub(crate) fn model() -> LanguageModel {
     let options = polychip_llm::Options::new()
         .runtime(&cpu)
         .policy(polychip::Policy::latency().threads(1));
-    LanguageModel::of("tiny.gguf", file, options).expect("it is supported")
+    LanguageModel::of("tiny.gguf", file, options)
 }
 
 /// A server that runs.
@@ -50,7 +55,11 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(options: Options) -> Running {
-        let server = Server::new(model(), options.port(0)).expect("it listens");
+        Running::start_with(model(), options)
+    }
+
+    pub(crate) fn start_with(model: LanguageModel, options: Options) -> Running {
+        let server = Server::new(model, options.port(0)).expect("it listens");
         let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(LONG))

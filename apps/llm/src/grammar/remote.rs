@@ -1,0 +1,254 @@
+//! A grammar in a worker, and answers that it follows there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::compilers::Compilers;
+use super::local::Mask;
+use crate::TokenId;
+use crate::worker::{Failure, Process, kind};
+
+/// A worker whose grammar took longer is not used again: its memory may be large or in pieces.
+const CHEAP: Duration = Duration::from_millis(250);
+
+/// A compiled grammar in a worker of its own.
+#[derive(Debug)]
+pub(super) struct RemoteGrammar {
+    compilers: Arc<Compilers>,
+    worker: Mutex<Worker>,
+    first: Mask,
+    is_cheap: bool,
+}
+
+#[derive(Debug)]
+struct Worker {
+    /// Until it has ended.
+    process: Option<Process>,
+    /// Why it has.
+    failure: String,
+    answers: BTreeMap<u32, Answer>,
+    next: u32,
+}
+
+/// What the worker has said of an answer.
+#[derive(Debug, Default)]
+struct Answer {
+    /// Whether the text is complete behind the last token that was sent; `None` until the worker says so.
+    is_complete: Option<bool>,
+    /// The tokens that may come next, or why none can.
+    mask: Option<Result<Mask, String>>,
+}
+
+impl RemoteGrammar {
+    /// Compiles a grammar; `None` where there are no workers.
+    pub(super) fn compile(
+        compilers: &Arc<Compilers>,
+        kind: u8,
+        text: &str,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Option<Result<RemoteGrammar, Failure>> {
+        let started = Instant::now();
+        let worker = compilers.worker()?;
+        let compiled = worker.and_then(|mut process| {
+            process.send(&[&[kind], text.as_bytes()], 1)?;
+            let reply = process.receive(go_on)?;
+            match reply.split_first() {
+                Some((&kind::DONE, mask)) => match Mask::of_bytes(mask) {
+                    Some(first) => Ok((process, first)),
+                    None => Err(Failure::Ended("a worker gave no mask".to_owned())),
+                },
+                Some((_, words)) => {
+                    // the worker is sound: it said what is wrong
+                    let words = String::from_utf8_lossy(words).into_owned();
+                    if started.elapsed() < CHEAP {
+                        compilers.give_back(process);
+                    }
+                    Err(Failure::Ended(words))
+                }
+                None => Err(Failure::Ended("a worker gave an empty reply".to_owned())),
+            }
+        });
+        Some(compiled.map(|(process, first)| RemoteGrammar {
+            compilers: Arc::clone(compilers),
+            worker: Mutex::new(Worker {
+                process: Some(process),
+                failure: String::new(),
+                answers: BTreeMap::new(),
+                next: 0,
+            }),
+            first,
+            is_cheap: started.elapsed() < CHEAP,
+        }))
+    }
+
+    fn worker(&self) -> MutexGuard<'_, Worker> {
+        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn begin(self: &Arc<Self>) -> RemoteState {
+        let mut worker = self.worker();
+        let id = worker.next;
+        worker.next = worker.next.wrapping_add(1);
+        let answer = Answer {
+            is_complete: Some(false),
+            mask: Some(Ok(self.first.clone())),
+        };
+        worker.answers.insert(id, answer);
+        // an error shows with the first token
+        let _ = worker.send(&[&[kind::BEGIN], &id.to_le_bytes()], 0);
+        RemoteState {
+            grammar: Arc::clone(self),
+            id,
+        }
+    }
+}
+
+impl Drop for RemoteGrammar {
+    fn drop(&mut self) {
+        let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut process) = worker.process.take()
+            && self.is_cheap
+            && process.is_idle()
+            && process.send(&[&[kind::RESET]], 0).is_ok()
+        {
+            self.compilers.give_back(process);
+        }
+    }
+}
+
+impl Worker {
+    fn send(&mut self, parts: &[&[u8]], replies: usize) -> Result<(), String> {
+        let process = self.process.as_mut().ok_or_else(|| self.failure.clone())?;
+        let sent = process.send(parts, replies);
+        sent.map_err(|failure| self.fail(failure))
+    }
+
+    /// The worker is lost.
+    fn fail(&mut self, failure: Failure) -> String {
+        self.process = None;
+        self.failure = match failure {
+            Failure::Ended(words) => words,
+            Failure::Cancelled => "it was cancelled".to_owned(),
+        };
+        self.failure.clone()
+    }
+
+    /// Takes one reply, if `waits` after waiting for it; whether there was one.
+    fn pump(&mut self, waits: bool) -> Result<bool, String> {
+        let process = self.process.as_mut().ok_or_else(|| self.failure.clone())?;
+        let reply = if waits {
+            process.receive(&mut || true).map(Some)
+        } else {
+            process.try_receive()
+        };
+        let reply = match reply {
+            Ok(Some(reply)) => reply,
+            Ok(None) => return Ok(false),
+            Err(failure) => return Err(self.fail(failure)),
+        };
+        let parts = reply.split_first().and_then(|(kind, rest)| {
+            let (id, rest) = rest.split_first_chunk()?;
+            Some((*kind, u32::from_le_bytes(*id), rest))
+        });
+        let Some((kind, id, rest)) = parts else {
+            return Err(self.fail(Failure::Ended("a worker gave a broken reply".to_owned())));
+        };
+        // an answer that has ended meanwhile needs nothing more
+        let mut none = Answer::default();
+        let answer = self.answers.get_mut(&id).unwrap_or(&mut none);
+        let is_last = match kind {
+            kind::TAKEN => {
+                let is_complete = rest == [1];
+                answer.is_complete = Some(is_complete);
+                is_complete
+            }
+            kind::MASK => {
+                let mask = Mask::of_bytes(rest);
+                answer.mask = Some(mask.ok_or_else(|| "a worker gave no mask".to_owned()));
+                false
+            }
+            _ => {
+                let words = String::from_utf8_lossy(rest).into_owned();
+                answer.mask = Some(Err(words));
+                // of the two replies to a token this is the first
+                answer.is_complete.replace(false).is_none()
+            }
+        };
+        if is_last && let Some(process) = &mut self.process {
+            process.expect_less();
+        }
+        Ok(true)
+    }
+}
+
+/// An answer that a worker follows.
+#[derive(Debug)]
+pub(super) struct RemoteState {
+    grammar: Arc<RemoteGrammar>,
+    id: u32,
+}
+
+impl RemoteState {
+    /// Waits until the worker has said what `found` looks for.
+    fn wait<T>(&self, found: impl Fn(&Answer) -> Option<T>) -> Result<T, String> {
+        let mut worker = self.grammar.worker();
+        loop {
+            if let Some(found) = worker.answers.get(&self.id).and_then(&found) {
+                return Ok(found);
+            }
+            worker.pump(true)?;
+        }
+    }
+
+    /// The tokens that may come next.
+    pub(super) fn mask(&self) -> Result<Mask, String> {
+        self.wait(|answer| answer.mask.clone())?
+    }
+
+    /// Sends the next token; the worker's replies come later.
+    pub(super) fn send(&self, token: TokenId) -> Result<(), String> {
+        let mut worker = self.grammar.worker();
+        worker.answers.insert(self.id, Answer::default());
+        worker.send(
+            &[&[kind::TOKEN], &self.id.to_le_bytes(), &token.to_le_bytes()],
+            2,
+        )
+    }
+
+    /// Whether nothing can follow the last token.
+    pub(super) fn is_complete(&self) -> Result<bool, String> {
+        let is_complete = self.wait(|answer| answer.is_complete)?;
+        let worker = self.grammar.worker();
+        match worker.answers.get(&self.id).and_then(|answer| answer.mask.as_ref()) {
+            Some(Err(words)) => Err(words.clone()),
+            _ => Ok(is_complete),
+        }
+    }
+
+    /// Whether the worker has yet to say what it makes of the last token. Never waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        let mut worker = self.grammar.worker();
+        loop {
+            match worker.answers.get(&self.id) {
+                Some(answer) if answer.is_complete == Some(true) || answer.mask.is_some() => return false,
+                _ => {}
+            }
+            match worker.pump(false) {
+                Ok(true) => {}
+                Ok(false) => return true,
+                // the next step says what is wrong
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+impl Drop for RemoteState {
+    fn drop(&mut self) {
+        let mut worker = self.grammar.worker();
+        worker.answers.remove(&self.id);
+        // a worker that has ended has forgotten it
+        let _ = worker.send(&[&[kind::END], &self.id.to_le_bytes()], 0);
+    }
+}

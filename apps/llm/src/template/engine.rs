@@ -1,0 +1,157 @@
+//! Compiles and renders a template: in a worker, or in the app's own process where it has no worker.
+
+use std::borrow::Cow;
+
+use jiff::Zoned;
+use jiff::civil::DateTime;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Value, ValueKind};
+use minijinja::{Environment, ErrorKind as Kind, Output, State};
+use serde::{Deserialize, Serialize};
+
+use super::{MAX_DEPTH, Message, STEPS, json, methods};
+
+const NAME: &str = "chat";
+
+/// What a template is rendered with.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Chat<'a> {
+    pub(crate) messages: Cow<'a, [Message]>,
+    pub(crate) add_generation_prompt: bool,
+    pub(crate) variables: Cow<'a, [(String, serde_json::Value)]>,
+    /// What `strftime_now` takes for now.
+    pub(crate) now: Option<String>,
+}
+
+/// A compiled template.
+#[derive(Debug)]
+pub(crate) struct Engine(Environment<'static>);
+
+impl Engine {
+    pub(crate) fn new(source: &str) -> Result<Engine, Explained> {
+        let mut environment = Environment::new();
+        for_chats(&mut environment)?;
+        environment.add_template_owned(NAME, source.to_owned())?;
+        Ok(Engine(environment))
+    }
+
+    pub(crate) fn render(&self, chat: &Chat<'_>) -> Result<String, Explained> {
+        let messages = chat.messages.iter().map(|message| {
+            Value::from_pairs([
+                ("role", Value::from(message.role.as_str())),
+                ("content", Value::from(message.content.as_str())),
+            ])
+        });
+        let now: Option<DateTime> = chat.now.as_ref().and_then(|now| now.parse().ok());
+        let strftime_now = move |format: &str| {
+            let now = now.unwrap_or_else(|| Zoned::now().datetime());
+            jiff::fmt::strtime::format(format, now).map_err(|error| {
+                minijinja::Error::new(Kind::InvalidOperation, format!("strftime_now: {error}"))
+            })
+        };
+        let mut variables = vec![
+            ("messages".to_owned(), Value::from_iter(messages)),
+            (
+                "add_generation_prompt".to_owned(),
+                Value::from(chat.add_generation_prompt),
+            ),
+            ("strftime_now".to_owned(), Value::from_function(strftime_now)),
+        ];
+        for (name, value) in chat.variables.iter() {
+            let value = serde_json::from_value(value.clone()).map_err(|error| {
+                minijinja::Error::new(Kind::InvalidOperation, format!("variable {name:?}: {error}"))
+            })?;
+            variables.push((name.clone(), value));
+        }
+        let context = Value::from_pairs(variables);
+        Ok(self.0.get_template(NAME)?.render(context)?)
+    }
+}
+
+fn for_chats(environment: &mut Environment<'static>) -> Result<(), minijinja::Error> {
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .build();
+    environment.set_syntax(syntax?);
+    environment.set_fuel(Some(STEPS));
+    environment.set_unknown_method_callback(methods::call);
+    environment.set_formatter(print);
+    // text of a chat is no HTML
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.add_function(
+        "raise_exception",
+        |words: &str| -> Result<Value, minijinja::Error> {
+            Err(minijinja::Error::new(
+                Kind::InvalidOperation,
+                format!("refused: {words}"),
+            ))
+        },
+    );
+    environment.add_filter("tojson", tojson);
+    Ok(())
+}
+
+/// Prints a value as the library does, unless its containers are too deep or hold too much: the library counts steps
+/// only once it is printed.
+fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
+    count(state, value)?;
+    minijinja::escape_formatter(out, state, value)
+}
+
+/// Takes a step for each item of nested containers.
+pub(super) fn count(state: &State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
+    let mut rest = vec![(value.clone(), 0)];
+    while let Some((value, depth)) = rest.pop() {
+        if depth > MAX_DEPTH {
+            let words = format!("containers are nested more than {MAX_DEPTH} deep");
+            return Err(minijinja::Error::new(Kind::InvalidOperation, words));
+        }
+        let (keys, values): (bool, bool) = match value.kind() {
+            ValueKind::Seq | ValueKind::Iterable => (true, false),
+            ValueKind::Map => (true, true),
+            _ => continue,
+        };
+        for key in value.try_iter()? {
+            state.consume_fuel(1)?;
+            if values {
+                rest.push((value.get_item(&key)?, depth + 1));
+            }
+            if keys && !matches!(key.kind(), ValueKind::String | ValueKind::Number | ValueKind::Bool) {
+                rest.push((key, depth + 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes JSON like Python's `json.dumps(value, ensure_ascii=False, indent=indent)`.
+fn tojson(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    options.assert_all_used()?;
+    let mut text = String::new();
+    json::write(state, &value, indent, &mut text)?;
+    Ok(Value::from(text))
+}
+
+/// An error of the library in words.
+#[derive(Debug)]
+pub(crate) struct Explained(pub(crate) minijinja::Error);
+
+impl From<minijinja::Error> for Explained {
+    fn from(error: minijinja::Error) -> Explained {
+        Explained(error)
+    }
+}
+
+impl std::fmt::Display for Explained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(line) = self.0.line() {
+            write!(f, "line {line}: ")?;
+        }
+        match self.0.kind() {
+            Kind::OutOfFuel => write!(f, "it exceeds the limit of {STEPS} steps"),
+            _ => write!(f, "{}", self.0),
+        }
+    }
+}
