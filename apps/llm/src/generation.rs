@@ -180,7 +180,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             )));
         }
         let started = Instant::now();
-        let mut ends: Vec<Option<Result<Step>>> = answers.iter_mut().map(|answer| answer.awaited_end()).collect();
+        let mut ends: Vec<Option<Result<Step>>> =
+            answers.iter_mut().map(|answer| answer.awaited_end()).collect();
         let mut tokens = Vec::with_capacity(answers.len());
         for answer in answers.iter_mut().filter(|answer| answer.finish.is_none()) {
             if let Some(token) = answer.unread.take() {

@@ -169,9 +169,7 @@ fn failed(what: &str, failure: Failure) -> Error {
 }
 
 /// Compiles in this process, on a stack of its own.
-fn deep(
-    compile: impl FnOnce() -> Result<(LocalGrammar, Mask), String> + Send,
-) -> Result<Grammar, String> {
+fn deep(compile: impl FnOnce() -> Result<(LocalGrammar, Mask), String> + Send) -> Result<Grammar, String> {
     let (grammar, first) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("polychip-grammar".to_owned())

@@ -20,6 +20,7 @@ mod methods;
 
 use std::borrow::Cow;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
@@ -194,10 +195,12 @@ impl ChatTemplate {
         let process = WORKERS.take().map(Ok);
         let process = process.or_else(|| worker::is_available().then(Process::start).flatten());
         match process {
-            Some(process) => self.run_in(process, chat, go_on).map_err(|failure| match failure {
-                Failure::Cancelled => Error::cancelled(),
-                Failure::Ended(words) => Error::template(words),
-            }),
+            Some(process) => self
+                .run_in(process, chat, go_on)
+                .map_err(|failure| match failure {
+                    Failure::Cancelled => Error::cancelled(),
+                    Failure::Ended(words) => Error::template(words),
+                }),
             None => self.run_here(chat),
         }
     }
@@ -208,6 +211,7 @@ impl ChatTemplate {
         chat: Option<Chat<'_>>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<String, Failure> {
+        let started = Instant::now();
         let mut process = process?;
         let job = TemplateJob {
             source: Cow::Borrowed(&self.source),
@@ -216,7 +220,10 @@ impl ChatTemplate {
         let job = serde_json::to_vec(&job).map_err(|error| Failure::Ended(error.to_string()))?;
         process.send(&[&[kind::TEMPLATE], &job], 1)?;
         let reply = process.receive(go_on)?;
-        WORKERS.give_back(process);
+        // after a long job, its memory may be large or in pieces
+        if started.elapsed() < worker::CHEAP {
+            WORKERS.give_back(process);
+        }
         let text = String::from_utf8_lossy(reply.get(1..).unwrap_or_default()).into_owned();
         match reply.first() {
             Some(&kind::DONE) => Ok(text),
@@ -227,7 +234,10 @@ impl ChatTemplate {
     /// Renders in this process, on a stack of its own.
     fn run_here(&self, chat: Option<Chat<'_>>) -> Result<String> {
         let work = || {
-            let mut engine = self.engine.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut engine = self
+                .engine
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             let engine = match &mut *engine {
                 Some(engine) => engine,
                 none => none.insert(Engine::new(&self.source)?),

@@ -35,6 +35,8 @@ const STACK: usize = 64 << 20;
 const CPU_SECONDS: u64 = 1;
 /// Longest time of a job, on a machine that has no processor time for it.
 const LONGEST: Duration = Duration::from_secs(10);
+/// A worker whose job took longer is not used again: its memory may be large or in pieces.
+pub(crate) const CHEAP: Duration = Duration::from_millis(250);
 /// Most bytes of a message.
 const MAX_FRAME: usize = 256 << 20;
 /// Workers without a job that are kept for the next one.

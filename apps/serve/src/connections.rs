@@ -4,7 +4,7 @@
 //! 1. Where all connections are taken, the one goes that has sent nothing for the longest time, then the one whose
 //!    body takes longest; never one whose request is answered.
 //! 2. A client that has closed its sending half is still there: it gets its answer. Where the answer takes time, an
-//!    interim response (100) finds out whether the other half is closed as well.
+//!    interim response (100), or a comment in a stream, finds out whether the other half is closed as well.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -49,6 +49,8 @@ pub(crate) struct Connection {
     close: Notify,
     /// Whether the system takes no more bytes now: some of a response may be left.
     is_blocked: AtomicBool,
+    /// Whether the client has closed its sending half.
+    is_half_closed: AtomicBool,
 }
 
 impl Connection {
@@ -58,6 +60,7 @@ impl Connection {
             stage: Mutex::new((Stage::Silent, Instant::now())),
             close: Notify::new(),
             is_blocked: AtomicBool::new(false),
+            is_half_closed: AtomicBool::new(false),
         }
     }
 
@@ -68,6 +71,11 @@ impl Connection {
     /// Enters a stage now.
     pub(crate) fn enter(&self, stage: Stage) {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = (stage, Instant::now());
+    }
+
+    /// Whether the client has closed its sending half: it may have gone.
+    pub(crate) fn is_half_closed(&self) -> bool {
+        self.is_half_closed.load(Ordering::Relaxed)
     }
 
     /// Waits until it has to make room for another one.
@@ -90,6 +98,9 @@ impl Connection {
             };
             if ready.is_write_closed() {
                 return;
+            }
+            if ready.is_read_closed() {
+                self.is_half_closed.store(true, Ordering::Relaxed);
             }
             let is_due = probed.is_none_or(|probed| probed.elapsed() > PROBE);
             let may_probe = self.stage().0 == Stage::Answer { may_probe: true };

@@ -80,8 +80,7 @@ pub(crate) fn grammar(
             (&object, "response_format")
         }
     };
-    Grammar::json_schema_while(model, schema, go_on)
-        .map_err(|error| Problem::value(param, error.to_string()))
+    Grammar::json_schema_while(model, schema, go_on).map_err(|error| Problem::value(param, error.to_string()))
 }
 
 fn tokens(

@@ -138,7 +138,8 @@ impl Rounds {
                 self.queue.wait(phase, true, None);
             } else if !self.round() {
                 let is_brief = self.active.iter().any(|active| active.generation.is_waiting());
-                self.queue.wait(phase, false, Some(if is_brief { BRIEF } else { LOOK }));
+                self.queue
+                    .wait(phase, false, Some(if is_brief { BRIEF } else { LOOK }));
             }
         }
     }
@@ -359,8 +360,7 @@ impl Rounds {
             ..
         } = active;
         if is_sound && may_reuse {
-            self.pool
-                .give_back(owner, generation.into_completion().0, &lease)
+            self.pool.give_back(owner, generation.into_completion().0, &lease)
         } else {
             // a device that failed may have left anything in it, and some clients want nothing to be kept
             self.pool.end(&lease)

@@ -27,7 +27,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use polychip_llm::{Grammar, LanguageModel};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::Options;
 use crate::connections::{Connection, Stage};
@@ -51,6 +51,8 @@ const THROWN_AWAY: usize = 16 << 20;
 /// Interval of keep-alive events in a silent stream: proxies close connections that are silent for
 /// a minute.
 const ALIVE: Duration = Duration::from_secs(10);
+/// How often a silent stream looks whether its client may have gone.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What requests share.
 #[derive(Debug)]
@@ -363,7 +365,7 @@ async fn answer(
         timeout: site.timeout,
     };
     if is_streamed {
-        Ok(streamed(reply, timed))
+        Ok(streamed(reply, timed, arrived.connection))
     } else {
         collected(&reply, timed).await
     }
@@ -377,12 +379,7 @@ struct Rest {
 }
 
 /// Reads a body as JSON and text.
-async fn read(
-    site: &Shared,
-    visitor: Visitor,
-    body: Bytes,
-    is_chat: bool,
-) -> Result<(Task, Rest), Problem> {
+async fn read(site: &Shared, visitor: Visitor, body: Bytes, is_chat: bool) -> Result<(Task, Rest), Problem> {
     let pass = site.lanes.readers.enter(visitor).await?;
     let shared = Arc::clone(site);
     blocking(move |go_on| {
@@ -405,7 +402,14 @@ async fn read(
             key: visitor.key,
             cache_key: asked.cache_key.as_ref().map(|key| blake3::hash(key.as_bytes())),
         };
-        let task = task(asked, owner, &shared.model, shared.max_tokens, shared.max_text_bytes, go_on)?;
+        let task = task(
+            asked,
+            owner,
+            &shared.model,
+            shared.max_tokens,
+            shared.max_text_bytes,
+            go_on,
+        )?;
         Ok((task, rest))
     })
     .await
@@ -533,12 +537,13 @@ async fn collected(reply: &Reply, mut events: Timed) -> Result<Response, Problem
 }
 
 /// The answer as events.
-fn streamed(reply: Reply, events: Timed) -> Response {
+fn streamed(reply: Reply, events: Timed, connection: Arc<Connection>) -> Response {
     let opening = reply.opening();
     let open = Open {
         ready: opening.into_iter().map(|event| event.to_string()).collect(),
         events: Some(events),
         reply,
+        connection,
     };
     let alive = KeepAlive::new().interval(ALIVE);
     let mut response = Sse::new(open.stream()).keep_alive(alive).into_response();
@@ -550,6 +555,7 @@ fn streamed(reply: Reply, events: Timed) -> Response {
 
 /// A stream of events that is not at its end.
 struct Open {
+    connection: Arc<Connection>,
     reply: Reply,
     /// None once the last of them came.
     events: Option<Timed>,
@@ -560,9 +566,24 @@ struct Open {
 impl Open {
     fn stream(self) -> impl Stream<Item = Result<SseEvent, std::convert::Infallible>> {
         unfold(self, |mut open| async move {
-            let data = open.next().await?;
-            Some((Ok(SseEvent::default().data(data)), open))
+            let event = open.event().await?;
+            Some((Ok(event), open))
         })
+    }
+
+    /// The next event, or a comment that finds out whether a client is there that may have gone.
+    async fn event(&mut self) -> Option<SseEvent> {
+        let connection = Arc::clone(&self.connection);
+        loop {
+            tokio::select! {
+                data = self.next() => return Some(SseEvent::default().data(data?)),
+                () = sleep(LOOK) => {
+                    if connection.is_half_closed() {
+                        return Some(SseEvent::default().comment(""));
+                    }
+                }
+            }
+        }
     }
 
     async fn next(&mut self) -> Option<String> {
@@ -610,5 +631,30 @@ mod tests {
         ] {
             assert!(!is_own_name(other), "{other}");
         }
+    }
+
+    #[tokio::test]
+    async fn bodies_on_their_way_share_a_budget() {
+        let limit = 200_000;
+        let lanes = Lanes::new(&Options::new().max_body_bytes(limit), 1);
+        let large = || arrived(Body::from(vec![b'x'; limit]), limit, &lanes);
+        let mut kept = Vec::new();
+        let refused = loop {
+            match large().await {
+                Ok((body, permits)) => kept.push((body.len(), permits)),
+                Err(problem) => break problem,
+            }
+            assert!(kept.len() < 100, "nothing limits them");
+        };
+        assert_eq!((refused.status().as_u16(), kept[0].0), (503, limit));
+        // what every request may send comes in all the same
+        let small = Body::from(vec![b'x'; SMALL_BODY]);
+        assert!(arrived(small, limit, &lanes).await.is_ok());
+        kept.pop();
+        assert!(large().await.is_ok());
+        let long = arrived(Body::from(vec![b'x'; limit + 1]), limit, &lanes).await;
+        assert_eq!(long.unwrap_err().status().as_u16(), 413);
+        drop(kept);
+        assert_eq!(lanes.bodies.available_permits(), lanes.bodies_bytes);
     }
 }

@@ -83,7 +83,10 @@ mod tests {
     #[test]
     fn bounds_name_what_exceeds_them() {
         let deep = (0..70).fold(json!({}), |inner, _| json!({"items": inner}));
-        let wide: Value = (0..600).map(|i| (format!("p{i}"), json!({}))).collect::<serde_json::Map<_, _>>().into();
+        let wide: Value = (0..600)
+            .map(|i| (format!("p{i}"), json!({})))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
         for (schema, word) in [
             (deep, "levels"),
             (wide, "properties"),

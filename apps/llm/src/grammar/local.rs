@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 use llguidance::api::TopLevelGrammar;
 use llguidance::earley::SlicedBiasComputer;
-use llguidance::toktrie::{
-    ApproximateTokEnv, InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie,
-};
+use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
 
@@ -109,7 +107,8 @@ impl Compiler {
             _ => json!({}),
         };
         if let Some(fields) = schema.as_object_mut() {
-            let spacing = json!({"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "});
+            let spacing =
+                json!({"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "});
             fields.insert("x-guidance".to_owned(), spacing);
         }
         self.compile(TopLevelGrammar::from_json_schema(schema))
@@ -127,8 +126,7 @@ impl Compiler {
         let start = Matcher::new(Ok(parser));
         // what no text satisfies shows with the first token
         let first = start.deep_clone().compute_mask_or_eos();
-        let first = first
-            .map_err(|error| format!("unsatisfiable or too large ({})", in_one_line(&error)))?;
+        let first = first.map_err(|error| format!("unsatisfiable or too large ({})", in_one_line(&error)))?;
         Ok((LocalGrammar(start), Mask::new(&first)))
     }
 }
@@ -150,7 +148,8 @@ impl LocalState {
     /// The tokens that may come next.
     pub(crate) fn mask(&mut self) -> Result<Mask, String> {
         let mask = self.0.compute_mask_or_eos();
-        mask.map(|mask| Mask::new(&mask)).map_err(|error| in_one_line(&error))
+        mask.map(|mask| Mask::new(&mask))
+            .map_err(|error| in_one_line(&error))
     }
 
     /// Consumes the next token; returns whether nothing can follow it.

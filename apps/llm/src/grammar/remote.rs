@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::compilers::Compilers;
 use super::local::Mask;
 use crate::TokenId;
-use crate::worker::{Failure, Process, kind};
-
-/// A worker whose grammar took longer is not used again: its memory may be large or in pieces.
-const CHEAP: Duration = Duration::from_millis(250);
+use crate::worker::{CHEAP, Failure, Process, kind};
 
 /// A compiled grammar in a worker of its own.
 #[derive(Debug)]
@@ -210,17 +207,18 @@ impl RemoteState {
     pub(super) fn send(&self, token: TokenId) -> Result<(), String> {
         let mut worker = self.grammar.worker();
         worker.answers.insert(self.id, Answer::default());
-        worker.send(
-            &[&[kind::TOKEN], &self.id.to_le_bytes(), &token.to_le_bytes()],
-            2,
-        )
+        worker.send(&[&[kind::TOKEN], &self.id.to_le_bytes(), &token.to_le_bytes()], 2)
     }
 
     /// Whether nothing can follow the last token.
     pub(super) fn is_complete(&self) -> Result<bool, String> {
         let is_complete = self.wait(|answer| answer.is_complete)?;
         let worker = self.grammar.worker();
-        match worker.answers.get(&self.id).and_then(|answer| answer.mask.as_ref()) {
+        match worker
+            .answers
+            .get(&self.id)
+            .and_then(|answer| answer.mask.as_ref())
+        {
             Some(Err(words)) => Err(words.clone()),
             _ => Ok(is_complete),
         }

@@ -175,7 +175,9 @@ impl Sequence {
         let file = open(path).map_err(wrong)?;
         let metadata = file.metadata().map_err(wrong)?;
         if !metadata.is_file() {
-            return Err(malformed("not a regular file, which a saved sequence is".to_owned()));
+            return Err(malformed(
+                "not a regular file, which a saved sequence is".to_owned(),
+            ));
         }
         let bytes = metadata.len();
         let mut inner = BufReader::new(file);

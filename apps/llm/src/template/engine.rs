@@ -117,7 +117,12 @@ pub(super) fn count(state: &State<'_, '_>, value: &Value) -> Result<(), minijinj
             if values {
                 rest.push((value.get_item(&key)?, depth + 1));
             }
-            if keys && !matches!(key.kind(), ValueKind::String | ValueKind::Number | ValueKind::Bool) {
+            if keys
+                && !matches!(
+                    key.kind(),
+                    ValueKind::String | ValueKind::Number | ValueKind::Bool
+                )
+            {
                 rest.push((key, depth + 1));
             }
         }

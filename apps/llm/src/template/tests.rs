@@ -132,11 +132,18 @@ fn long_tags_are_refused_wherever_they_hide() {
 #[test]
 fn values_that_hold_themselves_or_share_parts_are_not_printed() {
     let own = "{% set ns = namespace() %}{% set ns.a = ns %}";
-    let shared = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+    let shared =
+        "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
     for (source, words) in [
         (format!("{own}{{{{ ns }}}}"), "nested more than 100 deep"),
-        (format!("{own}{{{{ ', '.join([ns]) }}}}"), "nested more than 100 deep"),
-        (format!("{own}{{{{ '{{}}'.format(ns) }}}}"), "nested more than 100 deep"),
+        (
+            format!("{own}{{{{ ', '.join([ns]) }}}}"),
+            "nested more than 100 deep",
+        ),
+        (
+            format!("{own}{{{{ '{{}}'.format(ns) }}}}"),
+            "nested more than 100 deep",
+        ),
         (format!("{shared}{{{{ ns.x }}}}"), "steps"),
         (format!("{shared}{{{{ ns.x == ns.x }}}}"), "steps"),
         (format!("{shared}{{{{ ns.x | tojson }}}}"), "steps"),
@@ -147,6 +154,7 @@ fn values_that_hold_themselves_or_share_parts_are_not_printed() {
 
 #[test]
 fn lists_nested_by_a_loop_are_dropped() {
-    let nested = "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}ok";
+    let nested =
+        "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}ok";
     assert_eq!(render_here(nested).unwrap(), "ok");
 }

@@ -44,7 +44,12 @@ mod tests {
         assert_eq!(read(&mut input, 3).unwrap().unwrap(), b"abc");
         assert_eq!(read(&mut input, 3).unwrap().unwrap(), b"");
         assert!(read(&mut input, 3).unwrap().is_none());
-        assert!(read(&mut &bytes[..], 2).unwrap_err().to_string().contains("3 bytes"));
+        assert!(
+            read(&mut &bytes[..], 2)
+                .unwrap_err()
+                .to_string()
+                .contains("3 bytes")
+        );
         assert!(read(&mut &bytes[..6], 3).is_err());
     }
 }

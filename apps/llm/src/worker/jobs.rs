@@ -47,7 +47,8 @@ fn work(jobs: &Receiver<Vec<u8>>) {
             limits::time();
         }
         let done = catch_unwind(AssertUnwindSafe(|| worker.handle(&message)));
-        let done = done.unwrap_or_else(|_| worker.reply(&[&[kind::REFUSED], b"it is too large or too complex"]));
+        let done =
+            done.unwrap_or_else(|_| worker.reply(&[&[kind::REFUSED], b"it is too large or too complex"]));
         if done.is_err() {
             return;
         }

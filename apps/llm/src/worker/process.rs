@@ -37,7 +37,9 @@ impl Process {
         let command = command()?;
         Some(Process::of(&command).map_err(|error| {
             let program = command[0].display();
-            Failure::Ended(format!("{program}, which would read it, cannot be started: {error}"))
+            Failure::Ended(format!(
+                "{program}, which would read it, cannot be started: {error}"
+            ))
         }))
     }
 

@@ -230,7 +230,12 @@ fn hostile_grammars_are_errors_that_name_the_limit() {
     );
     let model = model();
     let chain: serde_json::Map<String, Value> = (0..5000)
-        .map(|index| (format!("d{index}"), json!({"anyOf": [{"$ref": format!("#/$defs/d{}", index + 1)}, {"type": "null"}]})))
+        .map(|index| {
+            (
+                format!("d{index}"),
+                json!({"anyOf": [{"$ref": format!("#/$defs/d{}", index + 1)}, {"type": "null"}]}),
+            )
+        })
         .collect();
     let names: Vec<String> = (0..50_000).map(|index| format!("p{index}")).collect();
     for schema in [

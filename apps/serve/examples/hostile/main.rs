@@ -109,7 +109,11 @@ fn main() -> ExitCode {
         let value = at.and_then(|at| words.get(at + 1)?.parse().ok());
         value.unwrap_or(usual)
     };
-    let (cases, sample, seed) = (number("--cases", 1000), number("--sample", 1), number("--seed", 0));
+    let (cases, sample, seed) = (
+        number("--cases", 1000),
+        number("--sample", 1),
+        number("--seed", 0),
+    );
     let within = Duration::from_secs(number("--seconds", 2));
     if !polychip_llm::worker::is_available() {
         eprintln!("polychip-llm-worker is missing: build it first (cargo build --workspace --bins)");
@@ -138,7 +142,8 @@ fn main() -> ExitCode {
                     }
                     Ok(model) => {
                         let server = Running::start_with(model, options());
-                        let messages = json!([{"role": "user", "content": "hi"}, {"role": "user", "content": "ho"}]);
+                        let messages =
+                            json!([{"role": "user", "content": "hi"}, {"role": "user", "content": "ho"}]);
                         let asked = json!({"messages": messages, "max_tokens": 8});
                         (name, judge(&server, &asked))
                     }

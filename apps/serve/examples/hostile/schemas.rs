@@ -50,8 +50,18 @@ fn any(draws: &mut Draws) -> (String, Value) {
 fn deep(draws: &mut Draws, size: usize) -> (String, Value) {
     let end = json!({"type": "string"});
     let kind = draws.one(&[
-        "$ref", "anyOf", "oneOf", "allOf", "items", "properties", "optional", "prefixItems", "additional", "nested items",
-        "nested anyOf", "nested properties",
+        "$ref",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "items",
+        "properties",
+        "optional",
+        "prefixItems",
+        "additional",
+        "nested items",
+        "nested anyOf",
+        "nested properties",
     ]);
     // JSON itself is nested at most 127 deep
     let nested = size.min(50);
@@ -66,12 +76,30 @@ fn deep(draws: &mut Draws, size: usize) -> (String, Value) {
             |next| json!({"type": "object", "properties": {"a": next}, "required": ["a"], "additionalProperties": false}),
             end,
         ),
-        "optional" => chain(size, |next| json!({"type": "object", "properties": {"a": next, "b": {}}}), end),
-        "prefixItems" => chain(size, |next| json!({"type": "array", "prefixItems": [next, {"type": "null"}], "minItems": 2}), end),
-        "additional" => chain(size, |next| json!({"type": "object", "additionalProperties": next}), end),
-        "nested items" => (0..nested).fold(end, |inner, _| json!({"type": "array", "items": inner, "maxItems": 3})),
+        "optional" => chain(
+            size,
+            |next| json!({"type": "object", "properties": {"a": next, "b": {}}}),
+            end,
+        ),
+        "prefixItems" => chain(
+            size,
+            |next| json!({"type": "array", "prefixItems": [next, {"type": "null"}], "minItems": 2}),
+            end,
+        ),
+        "additional" => chain(
+            size,
+            |next| json!({"type": "object", "additionalProperties": next}),
+            end,
+        ),
+        "nested items" => (0..nested).fold(
+            end,
+            |inner, _| json!({"type": "array", "items": inner, "maxItems": 3}),
+        ),
         "nested anyOf" => (0..nested).fold(end, |inner, _| json!({"anyOf": [inner, {"type": "null"}]})),
-        _ => (0..nested).fold(end, |inner, _| json!({"type": "object", "properties": {"a": inner}})),
+        _ => (0..nested).fold(
+            end,
+            |inner, _| json!({"type": "object", "properties": {"a": inner}}),
+        ),
     };
     (format!("{size} deep by {kind}"), schema)
 }
@@ -98,7 +126,9 @@ fn wide(draws: &mut Draws, size: usize) -> (String, Value) {
     let names = || Value::from(repeated(size, |index| format!("p{index}").into()));
     let integers = || named("p", size, |_| json!({"type": "integer"}));
     let schema = match kind {
-        "optional properties" => json!({"type": "object", "properties": integers(), "additionalProperties": false}),
+        "optional properties" => {
+            json!({"type": "object", "properties": integers(), "additionalProperties": false})
+        }
         "required properties" => {
             json!({"type": "object", "properties": integers(), "required": names(), "additionalProperties": false})
         }
@@ -118,9 +148,15 @@ fn wide(draws: &mut Draws, size: usize) -> (String, Value) {
             "type": "string",
             "pattern": format!("^[a-z]{{{}}}x{index}$", index % 50),
         }))}),
-        "prefixItems" => json!({"type": "array", "prefixItems": repeated(size, |_| json!({"type": "integer"})), "minItems": size}),
-        "patternProperties" => json!({"type": "object", "patternProperties": named("^p", size, |_| json!({"type": "null"}))}),
-        "allOf" => json!({"allOf": repeated(size, |index| json!({"type": "object", "properties": {format!("a{index}"): {}}}))}),
+        "prefixItems" => {
+            json!({"type": "array", "prefixItems": repeated(size, |_| json!({"type": "integer"})), "minItems": size})
+        }
+        "patternProperties" => {
+            json!({"type": "object", "patternProperties": named("^p", size, |_| json!({"type": "null"}))})
+        }
+        "allOf" => {
+            json!({"allOf": repeated(size, |index| json!({"type": "object", "properties": {format!("a{index}"): {}}}))})
+        }
         "definitions unused" => json!({"type": "null", "$defs": integers()}),
         _ => json!({"type": repeated(size, |_| json!("string"))}),
     };
@@ -129,7 +165,14 @@ fn wide(draws: &mut Draws, size: usize) -> (String, Value) {
 
 fn shared(draws: &mut Draws, size: usize) -> (String, Value) {
     let depth = size.min(2000);
-    let kind = draws.one(&["anyOf", "allOf", "properties", "prefixItems", "itself", "each other"]);
+    let kind = draws.one(&[
+        "anyOf",
+        "allOf",
+        "properties",
+        "prefixItems",
+        "itself",
+        "each other",
+    ]);
     let twice = |next: &Value| json!([next, next]);
     let end = json!({"type": "string", "maxLength": 3});
     let schema = match kind {
@@ -140,8 +183,14 @@ fn shared(draws: &mut Draws, size: usize) -> (String, Value) {
             |next| json!({"type": "object", "properties": {"a": next, "b": next}, "required": ["a", "b"]}),
             end,
         ),
-        "prefixItems" => chain(depth, |next| json!({"type": "array", "prefixItems": twice(&next), "minItems": 2}), end),
-        "itself" => json!({"type": "array", "items": {"anyOf": repeated(size.min(5000), |_| json!({"$ref": "#"}))}}),
+        "prefixItems" => chain(
+            depth,
+            |next| json!({"type": "array", "prefixItems": twice(&next), "minItems": 2}),
+            end,
+        ),
+        "itself" => {
+            json!({"type": "array", "items": {"anyOf": repeated(size.min(5000), |_| json!({"$ref": "#"}))}})
+        }
         _ => {
             let count = size.min(200);
             let definitions = named("d", count, |_| json!({"anyOf": repeated(count, reference)}));
@@ -154,8 +203,19 @@ fn shared(draws: &mut Draws, size: usize) -> (String, Value) {
 fn repetitive(draws: &mut Draws, size: usize) -> (String, Value) {
     let huge = 10_usize.pow(draws.below(10) as u32);
     let kind = draws.one(&[
-        "minLength", "maxLength", "minItems", "maxItems", "pattern repeated", "pattern nested", "pattern alternatives",
-        "pattern long", "multipleOf", "minimum", "long const", "minProperties", "format",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "pattern repeated",
+        "pattern nested",
+        "pattern alternatives",
+        "pattern long",
+        "multipleOf",
+        "minimum",
+        "long const",
+        "minProperties",
+        "format",
     ]);
     let pattern = |pattern: String| json!({"type": "string", "pattern": pattern});
     let schema = match kind {
@@ -164,17 +224,24 @@ fn repetitive(draws: &mut Draws, size: usize) -> (String, Value) {
         "minItems" => json!({"type": "array", "items": {"type": "integer"}, "minItems": huge}),
         "maxItems" => json!({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": huge}),
         "pattern repeated" => pattern(format!("^(a|b){{{huge}}}c$")),
-        "pattern nested" => pattern(format!("^((a{{0,{n}}}b?){{0,{n}}}c?){{0,{n}}}$", n = size.min(1000))),
+        "pattern nested" => pattern(format!(
+            "^((a{{0,{n}}}b?){{0,{n}}}c?){{0,{n}}}$",
+            n = size.min(1000)
+        )),
         "pattern alternatives" => {
             let words: Vec<String> = (0..size.min(20_000)).map(|index| format!("w{index}.*")).collect();
             pattern(format!("^({})$", words.join("|")))
         }
         "pattern long" => pattern(format!("^{}$", "(a|b)*a".repeat(size.min(20_000)))),
-        "multipleOf" => json!({"type": "number", "multipleOf": 1.0 / huge as f64, "minimum": 0, "maximum": huge}),
+        "multipleOf" => {
+            json!({"type": "number", "multipleOf": 1.0 / huge as f64, "minimum": 0, "maximum": huge})
+        }
         "minimum" => json!({"type": "integer", "minimum": -(huge as i64), "maximum": huge}),
         "long const" => json!({"const": "x".repeat(size * 40)}),
         "minProperties" => json!({"type": "object", "minProperties": huge, "maxProperties": huge}),
-        _ => json!({"type": "array", "prefixItems": repeated(size.min(5000), |_| json!({"type": "string", "format": "date-time"})), "minItems": size.min(5000)}),
+        _ => {
+            json!({"type": "array", "prefixItems": repeated(size.min(5000), |_| json!({"type": "string", "format": "date-time"})), "minItems": size.min(5000)})
+        }
     };
     (format!("{kind} {size}, {huge}"), schema)
 }

@@ -40,8 +40,18 @@ pub(crate) fn template(draws: &mut Draws) -> (String, String) {
     let end = draws.one(&USES);
     match draws.below(5) {
         0 => {
-            let step = draws.one(&["[ns.x]", "{'a': ns.x}", "[ns.x, 1]", "{'a': [ns.x]}", "namespace(x=ns.x)", "dict(a=ns.x)"]);
-            (format!("{step} nested {size} deep, then {end}"), looped("[1]", size, step, end))
+            let step = draws.one(&[
+                "[ns.x]",
+                "{'a': ns.x}",
+                "[ns.x, 1]",
+                "{'a': [ns.x]}",
+                "namespace(x=ns.x)",
+                "dict(a=ns.x)",
+            ]);
+            (
+                format!("{step} nested {size} deep, then {end}"),
+                looped("[1]", size, step, end),
+            )
         }
         1 => {
             let count = size.min(300);
@@ -54,7 +64,10 @@ pub(crate) fn template(draws: &mut Draws) -> (String, String) {
                 "[ns.x] * 3",
                 "ns.x | string ~ ns.x",
             ]);
-            (format!("{step} doubled {count} times, then {end}"), looped("[1]", count, step, end))
+            (
+                format!("{step} doubled {count} times, then {end}"),
+                looped("[1]", count, step, end),
+            )
         }
         2 => {
             let own = draws.one(&[
@@ -63,7 +76,10 @@ pub(crate) fn template(draws: &mut Draws) -> (String, String) {
                 "{% set ns.x = {'a': ns} %}{% set ns.y = ns.x %}",
                 "{% set o = namespace(a=ns) %}{% set ns.x = o %}{% set ns.y = ns.x %}",
             ]);
-            (format!("{own}, then {end}"), format!("{{% set ns = namespace(x=1, y=2) %}}{own}{end}"))
+            (
+                format!("{own}, then {end}"),
+                format!("{{% set ns = namespace(x=1, y=2) %}}{own}{end}"),
+            )
         }
         3 => source(draws, size),
         _ => slow(draws, size),
@@ -73,8 +89,29 @@ pub(crate) fn template(draws: &mut Draws) -> (String, String) {
 /// A source that is long in one direction.
 fn source(draws: &mut Draws, size: usize) -> (String, String) {
     let kind = draws.one(&[
-        "not", "minus", "plus", "concat", "and", "ternary", "brackets", "lists", "dicts", "filters", "attributes", "items",
-        "calls", "ifs", "fors", "elifs", "sets", "macros", "comparisons", "power", "tests", "blocks", "arguments",
+        "not",
+        "minus",
+        "plus",
+        "concat",
+        "and",
+        "ternary",
+        "brackets",
+        "lists",
+        "dicts",
+        "filters",
+        "attributes",
+        "items",
+        "calls",
+        "ifs",
+        "fors",
+        "elifs",
+        "sets",
+        "macros",
+        "comparisons",
+        "power",
+        "tests",
+        "blocks",
+        "arguments",
     ]);
     let many = |text: &str| text.repeat(size);
     let text = match kind {
@@ -108,8 +145,19 @@ fn source(draws: &mut Draws, size: usize) -> (String, String) {
 /// A rendering that takes long.
 fn slow(draws: &mut Draws, size: usize) -> (String, String) {
     let kind = draws.one(&[
-        "nested loops", "slices", "sorts", "joins", "text doubled", "replace", "wide format", "recursion", "recursive loop",
-        "batch", "split", "ranges kept", "indent",
+        "nested loops",
+        "slices",
+        "sorts",
+        "joins",
+        "text doubled",
+        "replace",
+        "wide format",
+        "recursion",
+        "recursive loop",
+        "batch",
+        "split",
+        "ranges kept",
+        "indent",
     ]);
     let list = format!("{{% set ns = namespace(x=range({size}) | list, y=[]) %}}");
     let each = |body: &str| format!("{list}{{% for i in range({size}) %}}{body}{{% endfor %}}ok");
@@ -119,14 +167,25 @@ fn slow(draws: &mut Draws, size: usize) -> (String, String) {
         "sorts" => each("{% set ns.y = ns.x | sort(reverse=true) %}"),
         "joins" => each("{% set ns.y = ns.x | join(',') %}"),
         "text doubled" => looped("'ab'", size.min(300), "ns.x ~ ns.x", "{{ ns.x | length }}"),
-        "replace" => looped("'ab'", size.min(300), "ns.x | replace('a', 'aa') | replace('b', 'bb')", "{{ ns.x | length }}"),
-        "wide format" => format!("{{{{ '{{:>{size}00000}}'.format(1) }}}}{{{{ '%{size}00000d' | format(1) }}}}"),
+        "replace" => looped(
+            "'ab'",
+            size.min(300),
+            "ns.x | replace('a', 'aa') | replace('b', 'bb')",
+            "{{ ns.x | length }}",
+        ),
+        "wide format" => {
+            format!("{{{{ '{{:>{size}00000}}'.format(1) }}}}{{{{ '%{size}00000d' | format(1) }}}}")
+        }
         "recursion" => "{% macro f(x) %}{{ f([x]) }}{{ f([x]) }}{% endmacro %}{{ f(1) }}".to_owned(),
         "recursive loop" => "{% for a in [[1]] recursive %}{{ loop([a, a]) }}{% endfor %}".to_owned(),
         "batch" => each("{% set ns.y = ns.x | batch(2) | list %}"),
-        "split" => format!("{{% set s = 'a,' * {size} %}}{{% for i in range({size}) %}}{{% set x = s.split(',') %}}{{% endfor %}}ok"),
+        "split" => format!(
+            "{{% set s = 'a,' * {size} %}}{{% for i in range({size}) %}}{{% set x = s.split(',') %}}{{% endfor %}}ok"
+        ),
         "ranges kept" => each("{% set ns.y = [ns.y, ns.x | list] %}"),
-        _ => format!("{{% set s = 'a\\n' * {size} %}}{{% for i in range({size}) %}}{{{{ s | indent({size}) | length }}}}{{% endfor %}}"),
+        _ => format!(
+            "{{% set s = 'a\\n' * {size} %}}{{% for i in range({size}) %}}{{{{ s | indent({size}) | length }}}}{{% endfor %}}"
+        ),
     };
     (format!("{kind} {size}"), text)
 }

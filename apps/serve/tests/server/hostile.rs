@@ -76,7 +76,8 @@ fn large_schemas_do_not_end_the_server() {
 #[test]
 fn hostile_templates_do_not_end_the_server() {
     has_workers();
-    let doubled = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+    let doubled =
+        "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
     for template in [
         "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}".to_owned(),
         "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns ~ '' }}".to_owned(),
@@ -107,7 +108,10 @@ fn slow_schemas_do_not_hold_up_plain_requests() {
         for _ in 0..3 {
             server.ok(CHAT, &chat());
         }
-        assert!(asked.iter().any(|one| !one.is_finished()), "the schemas are not slow");
+        assert!(
+            asked.iter().any(|one| !one.is_finished()),
+            "the schemas are not slow"
+        );
     });
 }
 
@@ -136,7 +140,11 @@ fn client_that_closes_its_sending_half_gets_its_answer() {
     socket.read_to_string(&mut reply).unwrap();
     // interim responses may come before
     let start = reply.find("HTTP/1.1 200").unwrap_or_else(|| panic!("{reply}"));
-    assert!(reply[..start].split("\r\n\r\n").all(|interim| matches!(interim, "" | "HTTP/1.1 100 Continue")));
+    assert!(
+        reply[..start]
+            .split("\r\n\r\n")
+            .all(|interim| matches!(interim, "" | "HTTP/1.1 100 Continue"))
+    );
     let body = &reply[start..].split_once("\r\n\r\n").unwrap().1;
     let answer: Value = serde_json::from_str(body).unwrap();
     assert_eq!(answer["choices"], expected["choices"]);
