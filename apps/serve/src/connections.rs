@@ -26,6 +26,8 @@ use tokio::time::sleep;
 const LOOK: Duration = Duration::from_millis(50);
 /// Time between interim responses to a client that has closed its sending half.
 const PROBE: Duration = Duration::from_secs(5);
+/// How long an answer may take before the first of them: most clients that close their sending half get none.
+const SPARED: Duration = Duration::from_millis(200);
 /// What a client of HTTP/1.1 has to expect before any response.
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -103,7 +105,8 @@ impl Connection {
                 self.is_half_closed.store(true, Ordering::Relaxed);
             }
             let is_due = probed.is_none_or(|probed| probed.elapsed() > PROBE);
-            let may_probe = self.stage().0 == Stage::Answer { may_probe: true };
+            let (stage, since) = self.stage();
+            let may_probe = stage == Stage::Answer { may_probe: true } && since.elapsed() > SPARED;
             if ready.is_read_closed() && may_probe && is_due && !self.is_blocked.load(Ordering::Relaxed) {
                 probed = Some(Instant::now());
                 match stream.try_write(INTERIM) {
