@@ -24,6 +24,7 @@ fn blob(name: &str, bytes: u64) -> Blob {
         path: name.into(),
         name: name.into(),
         blake3: blake3::hash(name.as_bytes()).to_hex().to_string(),
+        sha256: None,
         bytes,
         program: false,
         machine: None,

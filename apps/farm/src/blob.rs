@@ -3,6 +3,8 @@
 use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
+use sha2::Digest as _;
+
 /// A file that boards may need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
@@ -12,6 +14,9 @@ pub struct Blob {
     pub name: String,
     /// BLAKE3 of its bytes, 64 hex digits: its name on boards.
     pub blake3: String,
+    /// SHA-256 of a program's bytes, 64 hex digits: boards compute it without a program of ours. Absent of other
+    /// files, whose BLAKE3 a verified runner computes.
+    pub sha256: Option<String>,
     /// Its length in bytes.
     pub bytes: u64,
     /// It is a program.
@@ -33,6 +38,15 @@ impl Blob {
         file.rewind()?;
         let mut hasher = blake3::Hasher::new();
         let bytes = io::copy(&mut file, &mut hasher)?;
+        let sha256 = if program {
+            file.rewind()?;
+            let mut buffer = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
+            file.read_to_end(&mut buffer)?;
+            let digest = sha2::Sha256::digest(&buffer);
+            Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        } else {
+            None
+        };
         Ok(Blob {
             path: path.to_owned(),
             name: path
@@ -41,6 +55,7 @@ impl Blob {
                 .to_string_lossy()
                 .into_owned(),
             blake3: hasher.finalize().to_hex().to_string(),
+            sha256,
             bytes,
             program,
             machine,

@@ -26,7 +26,7 @@ use crate::dispatch::{BoardIndex, Dispatch, ItemIndex, Next};
 use crate::hold::{self, BoardHold};
 use crate::inventory::Member;
 use crate::run_folder::{RunError, RunFolder};
-use crate::transport::{Command, Exit, TransportError};
+use crate::transport::{Command, Exit, Prepared, TransportError};
 use crate::upload::{self, Sent};
 
 /// A board with what it needs.
@@ -86,6 +86,13 @@ pub enum News<'a> {
         place: &'a str,
         /// Why.
         words: &'a str,
+    },
+    /// A file is about to be sent to a board.
+    Sending {
+        /// The board.
+        place: &'a str,
+        /// The file.
+        blob: &'a Blob,
     },
     /// A board is lost for this run.
     Lost {
@@ -275,15 +282,16 @@ fn recall(
 /// The records of a board's journal; none where it has no runner yet.
 fn journal(folder: &RunFolder, board: &Equipped) -> Result<Vec<Record>, TransportError> {
     let member = &board.member;
-    let runner = upload::place(&member.folder, &board.runner);
-    if member.transport.lengths(std::slice::from_ref(&runner))? != [Some(board.runner.bytes)] {
+    let prepared = member.transport.prepare(&member.folder)?;
+    let runner = upload::place(&prepared.folder, &board.runner);
+    if !member.transport.has(&board.runner, &runner)? {
         return Ok(Vec::new());
     }
     let mut command = Command::new([
         &*runner,
         "journal",
         "--folder",
-        &member.folder,
+        &prepared.folder,
         &folder.header().id,
     ]);
     command.time_limit = Some(Duration::from_secs(60));
@@ -460,7 +468,7 @@ impl Shared<'_> {
         let equipped = &self.boards[board.0];
         let member = &equipped.member;
         let transport = &*member.transport;
-        let system = transport.probe()?;
+        let Prepared { folder, system, .. } = transport.prepare(&member.folder)?;
         if let Some(words) = equipped.runner.is_foreign_to(&system) {
             return Err(Trouble::Lasting(words));
         }
@@ -471,19 +479,25 @@ impl Shared<'_> {
                 blobs.extend(self.models.get(&model.blake3));
             }
         }
-        let sent = upload::supply(transport, &member.folder, &equipped.runner, &blobs)?;
+        let mut sending = |blob: &Blob| {
+            (self.watch)(&News::Sending {
+                place: self.name(board),
+                blob,
+            });
+        };
+        let sent = upload::supply(transport, &folder, &equipped.runner, &blobs, &mut sending)?;
         lock(&self.summary).sent.add(sent);
         let mut command = Command::new([
-            &*upload::place(&member.folder, &equipped.runner),
+            &*upload::place(&folder, &equipped.runner),
             "serve",
             "--folder",
-            &member.folder,
+            &folder,
             "--wait",
             &WAIT.as_secs().to_string(),
         ]);
         command.environment = member.environment.clone();
         command.silence_limit = Some(self.settings.silence);
-        command.stdin = self.list(board, left);
+        command.stdin = self.list(board, &folder, left);
         let mut broken = None;
         let mut foreign = None;
         let exit = transport.execute(&command, &mut |line| {
@@ -517,10 +531,10 @@ impl Shared<'_> {
     }
 
     /// What the runner reads.
-    fn list(&self, board: BoardIndex, items: &[ItemIndex]) -> Vec<u8> {
+    fn list(&self, board: BoardIndex, folder: &str, items: &[ItemIndex]) -> Vec<u8> {
         let equipped = &self.boards[board.0];
         let member = &equipped.member;
-        let on_board = |blob: &Blob| upload::place(&member.folder, blob);
+        let on_board = |blob: &Blob| upload::place(folder, blob);
         let plugins: Vec<PluginFile> = equipped
             .plugins
             .iter()
@@ -664,16 +678,15 @@ impl Shared<'_> {
     fn fetch_profile(&self, board: BoardIndex) {
         let member = &self.boards[board.0].member;
         let name = self.name(board);
-        let from = format!("{}/runs/{}/profile", member.folder, self.folder.header().id);
-        let got = match member.transport.lengths(std::slice::from_ref(&from)) {
+        let got = member.transport.prepare(&member.folder).and_then(|prepared| {
+            let from = format!("{}/runs/{}/profile", prepared.folder, self.folder.header().id);
             // every item of the batch was refused or skipped: there is none
-            Ok(lengths) if lengths == [None] => return,
-            Ok(_) => member
-                .transport
-                .get(&from, &self.folder.profile_of(name))
-                .map(drop),
-            Err(error) => Err(error),
-        };
+            if member.transport.lengths(std::slice::from_ref(&from))? == [None] {
+                return Ok(());
+            }
+            let to = self.folder.profile_of(name);
+            member.transport.get(&from, &to).map(drop)
+        });
         let mut summary = lock(&self.summary);
         match got {
             Ok(()) => drop(summary.missing_profiles.remove(name)),

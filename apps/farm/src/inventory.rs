@@ -128,8 +128,12 @@ struct Entry {
     emulated: bool,
 }
 
-/// Where the farm's folder is on a board over ssh, if nothing else is said.
-pub(crate) const SSH_FOLDER: &str = "/tmp/polychip-farm";
+/// Where the farm's folder is in the user's home on a board over ssh, if nothing else is said: boards that share homes
+/// have folders of their own.
+pub(crate) fn home_folder(name: &str) -> String {
+    format!("~/.cache/polychip-farm/{name}")
+}
+
 /// Where the farm's folder is on a board over adb, if nothing else is said: what its shell may write, and run programs in.
 pub(crate) const ADB_FOLDER: &str = "/data/local/tmp/polychip-farm";
 
@@ -180,17 +184,50 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Member>, InventoryError> {
     Ok(members)
 }
 
-fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
+/// Whether a name can be a file's, and is never taken for an option of a program.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
     let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if entry.name.is_empty() || entry.name.starts_with('.') || !entry.name.chars().all(is_kept) {
-        return Err(
-            "invalid name: use letters, digits, '-', '_' and '.', and do not start with '.'".to_owned(),
-        );
+    !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(is_kept)
+}
+
+/// Variables of a runner's environment. They go through a shell, a line each.
+fn environment(given: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, String> {
+    let is_identifier = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    given
+        .iter()
+        .map(|(name, value)| {
+            // the value may be a secret, and is not repeated
+            if !is_identifier(name) {
+                Err(format!("environment: {name:?} is not a variable's name; use letters, digits and '_'"))
+            } else if value.contains(['\n', '\r', '\0']) {
+                Err(format!("environment: the value of {name} has more than one line"))
+            } else {
+                Ok((name.clone(), value.clone()))
+            }
+        })
+        .collect()
+}
+
+fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
+    if !is_name(&entry.name) {
+        return Err("invalid name: use letters, digits, '-', '_' and '.', and start with a letter, a digit or '_'"
+            .to_owned());
     }
     let (transport, default_folder) = transport(&entry, base)?;
     let folder = match (entry.folder.clone(), default_folder) {
-        (Some(folder), _) if folder.starts_with('/') => folder.trim_end_matches('/').to_owned(),
-        (Some(folder), _) => return Err(format!("folder = {folder:?} does not start with '/'")),
+        (Some(folder), _) if folder.starts_with(['/', '~']) && !folder.contains(char::is_control) => {
+            let is_named = folder.split('/').skip(1).any(|part| !part.is_empty());
+            if !is_named || (folder.starts_with('~') && !folder.starts_with("~/")) {
+                return Err(format!("folder = {folder:?} is not a folder for the farm alone"));
+            }
+            folder.trim_end_matches('/').to_owned()
+        }
+        (Some(folder), _) => return Err(format!("folder = {folder:?} does not start with '/' or '~/'")),
         (None, folder) => folder,
     };
     let file = |key: &str, path: &Path| {
@@ -234,7 +271,7 @@ fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
             .map(|path| file("plugins", path))
             .collect::<Result<_, _>>()?,
         limits: limits(&entry)?,
-        environment: entry.environment.into_iter().collect(),
+        environment: environment(&entry.environment)?,
         emulated: entry.emulated,
         transport,
     })
@@ -270,8 +307,7 @@ fn transport(entry: &Entry, base: &Path) -> Result<(Arc<dyn Transport>, String),
             if entry.address.is_some() {
                 return Err("address is not allowed with transport = \"local\"".to_owned());
             }
-            let folder = std::env::temp_dir().join("polychip-farm").join(&entry.name);
-            (Arc::new(Local), folder.display().to_string())
+            (Arc::new(Local), home_folder(&entry.name))
         }
         "ssh" => {
             let key = entry.key.as_deref().map(|key| base.join(key));
@@ -284,7 +320,7 @@ fn transport(entry: &Entry, base: &Path) -> Result<(Arc<dyn Transport>, String),
                 key,
                 options: entry.options.clone(),
             };
-            (Arc::new(ssh), SSH_FOLDER.to_owned())
+            (Arc::new(ssh), home_folder(&entry.name))
         }
         "adb" => (Arc::new(Adb::of_serial(&address()?)), ADB_FOLDER.to_owned()),
         other => {
@@ -406,7 +442,7 @@ mod tests {
             (rock.limits.hottest_mc, rock.limits.load_by_others_millis),
             (Some(45_000), 25)
         );
-        assert_eq!(rock.folder, "/tmp/polychip-farm");
+        assert_eq!(rock.folder, "~/.cache/polychip-farm/rock-a");
         let Hold::Lock { folder, name } = &rock.hold else {
             panic!()
         };
@@ -468,6 +504,27 @@ mod tests {
             (
                 board("transport = \"local\"").replace("\"a\"", "\"a/b\""),
                 "invalid name",
+            ),
+            (
+                board("transport = \"local\"").replace("\"a\"", "\"-oProxyCommand=x\""),
+                "invalid name",
+            ),
+            (board("transport = \"local\"").replace("\"a\"", "\"-a\""), "invalid name"),
+            (
+                board("transport = \"local\"\nenvironment = { \"A=B\" = \"c\" }"),
+                "\"A=B\" is not a variable's name",
+            ),
+            (
+                board("transport = \"local\"\nenvironment = { A = \"secret\\nexport B=c\" }"),
+                "the value of A has more than one line",
+            ),
+            (
+                board("transport = \"local\"\nfolder = \"/\""),
+                "not a folder for the farm alone",
+            ),
+            (
+                board("transport = \"local\"\nfolder = \"~root/x\""),
+                "not a folder for the farm alone",
             ),
             (board("transport = \"local\"\ntags = { a = \"b,c\" }"), "nor ','"),
         ] {

@@ -64,6 +64,12 @@ impl Coordinator {
             if !crate::inventory::matches(&place, wanted) {
                 continue;
             }
+            // also a name of a file, and of a place that is acquired by it
+            if !crate::inventory::is_name(&place.name) {
+                let reason = "its name has characters other than letters, digits, '-', '_' and '.', or begins with '-'";
+                found.left_out.push((place.name, reason.to_owned()));
+                continue;
+            }
             let shown = said(client(address).args(["-p", &place.name, "show"]))?;
             let Some(service) = service(&shown) else {
                 let reason = "no NetworkService reports its address".to_owned();
@@ -79,7 +85,7 @@ impl Coordinator {
                 },
                 place,
                 transport,
-                folder: folder.to_owned(),
+                folder,
                 runner: None,
                 conform: None,
                 plugins: vec![],
@@ -94,11 +100,11 @@ impl Coordinator {
         Ok(found)
     }
 
-    fn way(&self, place: &InventoryEntry, service: Service) -> (Arc<dyn Transport>, &'static str) {
+    fn way(&self, place: &InventoryEntry, service: Service) -> (Arc<dyn Transport>, String) {
         if place.tags.iter().any(|tag| tag == ADB) {
             let port = service.port.unwrap_or(ADB_PORT);
             let adb = Adb::of_network(&service.address, port);
-            return (Arc::new(adb), crate::inventory::ADB_FOLDER);
+            return (Arc::new(adb), crate::inventory::ADB_FOLDER.to_owned());
         }
         let user = service.user.map_or_else(String::new, |user| format!("{user}@"));
         let ssh = Ssh {
@@ -107,7 +113,7 @@ impl Coordinator {
             key: self.key.as_deref().map(Path::to_owned),
             options: self.options.clone(),
         };
-        (Arc::new(ssh), crate::inventory::SSH_FOLDER)
+        (Arc::new(ssh), crate::inventory::home_folder(&place.name))
     }
 }
 
@@ -155,7 +161,8 @@ fn service(text: &str) -> Option<Service> {
     let digits = |rest: &str| rest.chars().take_while(char::is_ascii_digit).collect::<String>();
     Some(Service {
         address: text_of("address").filter(|address| !address.is_empty() && !address.starts_with('-'))?,
-        user: text_of("username").filter(|user| !user.is_empty()),
+        // before the address, it must not make an option of it
+        user: text_of("username").filter(|user| !user.is_empty() && !user.starts_with('-')),
         port: after("port").and_then(|rest| digits(rest).parse().ok()),
     })
 }
@@ -331,5 +338,7 @@ mod tests {
         assert_eq!(service(text), Some(expected));
         assert_eq!(service("Place 'x':\n  acquired: None\n"), None);
         assert_eq!(service(&text.replace("'10.77.0.11'", "'-oProxyCommand=x'")), None);
+        let option = service(&text.replace("'root'", "'-oProxyCommand=x'")).unwrap();
+        assert_eq!(option.user, None);
     }
 }

@@ -72,39 +72,39 @@ impl Lock {
             path: path.to_owned(),
             source,
         };
-        // a file of another user in a shared folder may be opened, and not with the flag that makes one
-        // and what another user put there may lead to any file of ours
-        let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(no_link)
-            .open(path);
-        let mut file = match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let file = OpenOptions::new()
-                    .read(true)
-                    .write(true)
-                    .create(true)
-                    .truncate(false)
-                    .custom_flags(no_link)
-                    .open(path)
-                    .map_err(io)?;
-                let _ = file.set_permissions(Permissions::from_mode(0o666));
-                file
-            }
-            other => other.map_err(io)?,
+        // what another user put into a shared folder may lead to any file of ours, or be a pipe without a writer
+        let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
+            .bits()
+            .cast_signed();
+        let open = |write: bool, create: bool| {
+            OpenOptions::new()
+                .read(true)
+                .write(write)
+                .create(create)
+                .truncate(false)
+                .mode(0o644)
+                .custom_flags(flags)
+                .open(path)
         };
+        // a file of another user in a sticky folder may be opened, and not with the flag that makes one
+        let file = match open(true, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => open(true, true),
+            // it belongs to another user: whoever reads it may lock it, too
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open(false, false),
+            other => other,
+        };
+        let mut file = file.map_err(io)?;
+        if !file.metadata().map_err(io)?.is_file() {
+            return Err(io(io::Error::other("it is not a regular file; delete it")));
+        }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut owner = String::new();
-                let _ = file.read_to_string(&mut owner);
-                let owner = match owner.trim() {
-                    "" => "another program".to_owned(),
-                    words => words.to_owned(),
-                };
-                return Err(LockError::Held { owner });
+                let _ = (&mut file).take(LONGEST).read_to_string(&mut owner);
+                return Err(LockError::Held {
+                    owner: holder(&owner),
+                });
             }
             Err(error) => return Err(io(error.into())),
         }
@@ -116,6 +116,20 @@ impl Lock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(words.as_bytes()));
         Ok(Lock { file })
+    }
+}
+
+/// Longest text of a lock that is read, in bytes.
+const LONGEST: u64 = 200;
+
+/// Who holds a lock, by its text. Another user's text is out of date where this one holds a file that only that user may
+/// write: then its process has ended.
+fn holder(text: &str) -> String {
+    let process = text.rsplit_once("process ").and_then(|(_, id)| id.trim().parse().ok());
+    let ended = |id| matches!(rustix::process::test_kill_process(id), Err(rustix::io::Errno::SRCH));
+    match process.and_then(rustix::process::Pid::from_raw) {
+        Some(id) if !ended(id) => polychip_farm_record::printable(text.trim()).into_owned(),
+        _ => "a program of another user".to_owned(),
     }
 }
 
@@ -145,6 +159,14 @@ mod tests {
     }
 
     #[test]
+    fn held_lock_names_a_living_process_without_control_characters() {
+        let own = std::process::id();
+        assert_eq!(holder(&format!("ann\nerror: forged, process {own}")), format!("ann\\nerror: forged, process {own}"));
+        assert_eq!(holder("ann, process 2147483600"), "a program of another user");
+        assert_eq!(holder(""), "a program of another user");
+    }
+
+    #[test]
     fn board_lock_has_one_named_owner() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("locks");
@@ -167,6 +189,14 @@ mod tests {
         std::os::unix::fs::symlink(&other, &link).unwrap();
         assert!(matches!(Lock::take(&link), Err(LockError::Io { .. })));
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "words");
+        let mode = |name: &str| {
+            let path = folder.join(name);
+            std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+        };
+        assert_eq!(mode("ssh_root_10.0.0.1_22.lock") & 0o022, 0, "others cannot write into it");
+        let pipe = folder.join("pipe.lock");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success() && matches!(Lock::take(&pipe), Err(LockError::Io { .. })));
         assert!(matches!(
             Lock::take(Path::new("/no/such")),
             Err(LockError::Io { .. })

@@ -60,6 +60,31 @@ pub trait Transport: Debug + Send + Sync {
     /// # Errors
     /// As of [`Transport::execute`].
     fn probe(&self) -> Result<String, TransportError>;
+
+    /// Makes the farm's folder on the board, and checks that only the transport's user can change it. `~/` at its
+    /// beginning is the user's home.
+    ///
+    /// # Errors
+    /// As of [`Transport::execute`]; [`TransportError::UnsafeFolder`] where another user of the board could change it.
+    fn prepare(&self, folder: &str) -> Result<Prepared, TransportError>;
+
+    /// Whether a program of this host is on the board, by its contents. False also where the board cannot compute a
+    /// SHA-256, or the program has none here ([`Blob::sha256`]).
+    ///
+    /// # Errors
+    /// As of [`Transport::execute`].
+    fn has(&self, blob: &Blob, at: &str) -> Result<bool, TransportError>;
+}
+
+/// A board that is ready for files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// Absolute path of the farm's folder, without symbolic links.
+    pub folder: String,
+    /// System and processor, as [`Transport::probe`].
+    pub system: String,
+    /// The board's clock in seconds since 1970 in UTC; absent if it does not tell.
+    pub clock_s: Option<u64>,
 }
 
 /// A command for a board.
@@ -155,6 +180,12 @@ pub enum TransportError {
         /// What the board says.
         words: String,
     },
+    /// Another user of the board could change what is executed there.
+    #[error("the farm's folder on the board is not private: {words}; set `folder` in the inventory to a folder that only its user can change, or delete what is there")]
+    UnsafeFolder {
+        /// Which folder, and why.
+        words: String,
+    },
     /// The board does the transfer's command in another way than expected.
     #[error("{what} failed on the board with exit code {code}: {words}")]
     Failed {
@@ -188,6 +219,7 @@ impl TransportError {
             TransportError::NoProgram { .. }
             | TransportError::Refused { .. }
             | TransportError::NoSpace { .. }
+            | TransportError::UnsafeFolder { .. }
             | TransportError::Failed { .. }
             | TransportError::Host { .. } => false,
         }

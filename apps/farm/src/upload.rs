@@ -1,6 +1,9 @@
 //! Files that a board lacks, sent once: they lie there under the names of their contents.
 //!
-//! Invariant: what has its name has been verified on the board, by the runner that was sent first.
+//! Invariants:
+//! 1. Nothing is executed or loaded that was not verified on the board by its contents, each time: the runner by its
+//!    SHA-256, all other files by the runner with their BLAKE3.
+//! 2. A runner that the board cannot verify, for lack of a program for SHA-256, is sent again.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +34,16 @@ impl Sent {
         self.kept_files += other.kept_files;
         self.kept_bytes += other.kept_bytes;
     }
+
+    fn count(&mut self, blob: &Blob, is_there: bool) {
+        let (files, bytes) = if is_there {
+            (&mut self.kept_files, &mut self.kept_bytes)
+        } else {
+            (&mut self.files, &mut self.bytes)
+        };
+        *files += 1;
+        *bytes += blob.bytes;
+    }
 }
 
 /// Where a file lies in the folder of a board.
@@ -39,7 +52,8 @@ pub fn place(folder: &str, blob: &Blob) -> String {
     format!("{folder}/blobs/{}", blob.blake3)
 }
 
-/// Sends what the board lacks of these files; the runner comes first, for it verifies the others and itself.
+/// Sends what the board lacks of these files; the runner comes first, for it verifies the others. `sending` hears of each
+/// file before it is sent.
 ///
 /// # Errors
 /// The board is not reached, its disk is full, or bytes arrive that are not those that were sent.
@@ -48,27 +62,55 @@ pub fn supply(
     folder: &str,
     runner: &Blob,
     blobs: &[&Blob],
+    sending: &mut dyn FnMut(&Blob),
 ) -> Result<Sent, TransportError> {
-    let mut seen = BTreeSet::new();
-    let all: Vec<&Blob> = [runner]
-        .into_iter()
-        .chain(blobs.iter().copied())
-        .filter(|blob| seen.insert(&blob.blake3))
-        .collect();
-    let places: Vec<String> = all.iter().map(|blob| place(folder, blob)).collect();
-    let lengths = transport.lengths(&places)?;
+    let mut seen = BTreeSet::from([&runner.blake3]);
+    let others: Vec<&Blob> = blobs.iter().copied().filter(|blob| seen.insert(&blob.blake3)).collect();
+    let program = place(folder, runner);
     let mut sent = Sent::default();
-    for ((blob, place), length) in all.into_iter().zip(&places).zip(lengths) {
-        if length == Some(blob.bytes) {
-            sent.kept_files += 1;
-            sent.kept_bytes += blob.bytes;
-            continue;
+    let is_there = transport.has(runner, &program)?;
+    if !is_there {
+        sending(runner);
+        put(transport, &program, runner, &program)?;
+    }
+    sent.count(runner, is_there);
+    let there = verified(transport, folder, &program, &others)?;
+    for (blob, is_there) in others.into_iter().zip(there) {
+        if !is_there {
+            sending(blob);
+            put(transport, &program, blob, &place(folder, blob))?;
         }
-        put(transport, &places[0], blob, place)?;
-        sent.files += 1;
-        sent.bytes += blob.bytes;
+        sent.count(blob, is_there);
     }
     Ok(sent)
+}
+
+/// Which files the board has, by their contents, as its verified runner reads them.
+fn verified(
+    transport: &dyn Transport,
+    folder: &str,
+    runner: &str,
+    blobs: &[&Blob],
+) -> Result<Vec<bool>, TransportError> {
+    if blobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let places = blobs.iter().map(|blob| place(folder, blob));
+    let mut command = Command::new([runner.to_owned(), "hash".to_owned()].into_iter().chain(places));
+    let bytes = blobs.iter().map(|blob| blob.bytes).sum();
+    command.time_limit = Some(crate::transport::time_of(bytes));
+    let mut hashes = Vec::new();
+    let exit = transport.execute(&command, &mut |line| {
+        hashes.push(line.split(' ').next().unwrap_or_default().to_owned());
+    })?;
+    if exit.code != 0 || hashes.len() != blobs.len() {
+        return Err(TransportError::Failed {
+            what: "verifying files".to_owned(),
+            code: exit.code,
+            words: exit.stderr.lines().last().unwrap_or("it printed nothing").to_owned(),
+        });
+    }
+    Ok(blobs.iter().zip(hashes).map(|(blob, hash)| blob.blake3 == hash).collect())
 }
 
 fn put(transport: &dyn Transport, runner: &str, blob: &Blob, to: &str) -> Result<(), TransportError> {
@@ -111,6 +153,7 @@ mod tests {
             path: name.into(),
             name: name.into(),
             blake3: blake3::hash(name.as_bytes()).to_hex().to_string(),
+            sha256: None,
             bytes,
             program: false,
             machine: None,
@@ -124,12 +167,12 @@ mod tests {
         let board = Simulated::new(1, clock, Faults::default());
         let [runner, model, other] =
             [("runner", 10), ("model", 100), ("other", 1000)].map(|(name, bytes)| blob(name, bytes));
-        let first = supply(&board, "/f", &runner, &[&model, &model]).unwrap();
+        let first = supply(&board, "/f", &runner, &[&model, &model], &mut |_| {}).unwrap();
         assert_eq!((first.files, first.bytes, first.kept_files), (2, 110, 0));
-        let second = supply(&board, "/f", &runner, &[&model, &other]).unwrap();
+        let second = supply(&board, "/f", &runner, &[&model, &other], &mut |_| {}).unwrap();
         assert_eq!((second.files, second.bytes), (1, 1000));
         assert_eq!((second.kept_files, second.kept_bytes), (2, 110));
-        assert_eq!(supply(&board, "/f", &runner, &[&model, &other]).unwrap().files, 0);
+        assert_eq!(supply(&board, "/f", &runner, &[&model, &other], &mut |_| {}).unwrap().files, 0);
         assert_eq!(board.bytes_put(), 1110);
     }
 
@@ -155,7 +198,7 @@ mod tests {
         ] {
             let board = Simulated::new(1, clock.clone(), faults);
             let runner = blob("runner", 10);
-            let error = supply(&board, "/f", &runner, &[]).unwrap_err();
+            let error = supply(&board, "/f", &runner, &[], &mut |_| {}).unwrap_err();
             assert_eq!(
                 matches!(error, TransportError::Corrupt { .. }),
                 is_corrupt,

@@ -17,6 +17,7 @@ fn blob(name: &str, bytes: u64) -> Blob {
         path: name.into(),
         name: name.into(),
         blake3: hash(name),
+        sha256: None,
         bytes,
         program: false,
         machine: None,

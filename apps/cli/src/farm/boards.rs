@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use polychip_farm_record::printable;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -100,11 +101,11 @@ impl fmt::Display for FarmBoardsOutput {
         for board in &self.boards {
             write!(f, "{} ({})", board.name, board.transport)?;
             if !board.tags.is_empty() {
-                write!(f, " {}", board.tags.join(" "))?;
+                write!(f, " {}", printable(&board.tags.join(" ")))?;
             }
             match (&board.system, &board.trouble) {
-                (Some(system), _) => write!(f, ": {system}")?,
-                (None, Some(trouble)) => write!(f, ": {trouble}")?,
+                (Some(system), _) => write!(f, ": {}", printable(system))?,
+                (None, Some(trouble)) => write!(f, ": {}", printable(trouble))?,
                 (None, None) => {}
             }
             f.write_str(if board.emulated { ", emulated\n" } else { "\n" })?;

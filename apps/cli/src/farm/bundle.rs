@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         if arguments.strict {
             return Err(bad_input(format!("{words} (without --strict it is skipped)")));
         }
-        crate::exit::warn(format!("skipped: {words}"));
+        crate::exit::warn(format!("skipped: {}", polychip_farm_record::printable(words)));
     }
     let manifest = Manifest {
         measured_s: family.measured_s,

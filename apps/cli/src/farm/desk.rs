@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use polychip_farm::inventory::{self, Member};
 use polychip_farm::labgrid::Coordinator;
+use polychip_farm_record::printable;
 
 use crate::exit::{Code, bad_input, failure, usage};
 
@@ -42,7 +43,7 @@ impl DeskArguments {
                     .boards(&self.only)
                     .map_err(|words| failure(Code::NoDevice, words))?;
                 for (place, reason) in &found.left_out {
-                    crate::exit::warn(format!("labgrid place {place} is not used: {reason}"));
+                    crate::exit::warn(format!("labgrid place {} is not used: {reason}", printable(place)));
                 }
                 (found.members, Vec::new(), "the coordinator".to_owned())
             }

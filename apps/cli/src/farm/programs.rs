@@ -145,6 +145,7 @@ mod tests {
             path: name.into(),
             name: name.into(),
             blake3: name.into(),
+            sha256: None,
             bytes: 1,
             program: true,
             machine,

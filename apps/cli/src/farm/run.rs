@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use anyhow::Context as _;
-use polychip_farm::inventory::{Member, interchangeable_boards};
+use polychip_farm::inventory::{Member, interchangeable_boards, is_name};
 use polychip_farm::{Blob, Clock, Equipped, News, Next, RunError, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
     Effort, FORMAT, InventoryEntry, Item, Job, Model, Outcome, Record, RunHeader, Settings as ItemSettings,
-    Wanted,
+    Wanted, printable,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -141,11 +141,10 @@ fn shape_text(text: &str) -> Result<String, String> {
 }
 
 fn run_name(text: &str) -> Result<String, String> {
-    let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if !text.is_empty() && !text.starts_with('.') && text.chars().all(is_kept) {
+    if is_name(text) {
         Ok(text.to_owned())
     } else {
-        Err("invalid name: use letters, digits, '-', '_' and '.', and do not start with '.'".to_owned())
+        Err("invalid name: use letters, digits, '-', '_' and '.', and start with a letter, a digit or '_'".to_owned())
     }
 }
 
@@ -265,12 +264,12 @@ fn driven(
                 list.push(line);
             }
         }
-        News::Trouble { place, words } => eprintln!("board {place}: {words}"),
+        News::Trouble { place, words } => eprintln!("board {place}: {}", printable(words)),
         News::Lost {
             place,
             words,
             given_up,
-        } => eprintln!("board {place} is lost: {words}; items given up: {given_up}"),
+        } => eprintln!("board {place} is lost: {}; items given up: {given_up}", printable(words)),
         _ => {}
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -495,13 +494,13 @@ impl FarmRunOutput {
 impl fmt::Display for FarmRunOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for one in &self.not_measured {
-            writeln!(f, "{} on {}: {}", one.item, one.place, one.reason)?;
+            writeln!(f, "{} on {}: {}", one.item, one.place, printable(&one.reason))?;
         }
         for (place, words) in &self.summary.lost_boards {
-            writeln!(f, "board {place} was lost: {words}")?;
+            writeln!(f, "board {place} was lost: {}", printable(words))?;
         }
         for (place, words) in &self.summary.missing_profiles {
-            writeln!(f, "cannot fetch the profile of board {place}: {words}")?;
+            writeln!(f, "cannot fetch the profile of board {place}: {}", printable(words))?;
         }
         let Summary {
             known_before,
@@ -579,7 +578,7 @@ mod tests {
     #[test]
     fn run_names_are_valid_folder_names() {
         assert!(run_name("pr-17.2").is_ok());
-        for bad in ["", ".x", "a/b", "a b"] {
+        for bad in ["", ".x", "-x", "a/b", "a b"] {
             assert!(run_name(bad).is_err(), "{bad}");
         }
     }

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::printable;
+
 /// What is done with an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -76,14 +78,14 @@ pub struct Item {
 }
 
 impl fmt::Display for Item {
-    /// `bench mobilenet_v2 on cpu+gpu, 2 threads`.
+    /// `bench mobilenet_v2 on cpu+gpu, 2 threads`, in one line whatever the names hold.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.job)?;
         if let Some(model) = &self.model {
-            write!(f, " {}", model.name)?;
+            write!(f, " {}", printable(&model.name))?;
         }
         if !self.plugins.is_empty() {
-            write!(f, " on {}", self.plugins.join("+"))?;
+            write!(f, " on {}", printable(&self.plugins.join("+")))?;
         }
         match self.settings.threads {
             Some(1) => f.write_str(", 1 thread")?,
@@ -91,13 +93,13 @@ impl fmt::Display for Item {
             None => {}
         }
         if let Some(policy) = &self.settings.policy {
-            write!(f, ", {policy}")?;
+            write!(f, ", {}", printable(policy))?;
         }
         if let Some(precision) = &self.settings.precision {
-            write!(f, ", {precision}")?;
+            write!(f, ", {}", printable(precision))?;
         }
         for shape in &self.settings.shapes {
-            write!(f, ", {shape}")?;
+            write!(f, ", {}", printable(shape))?;
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ mod item;
 mod lines;
 mod outcome;
 mod place;
+mod printable;
 mod record;
 mod state;
 
@@ -31,5 +32,6 @@ pub use item::{Item, Job, Model, Settings};
 pub use lines::{Lines, LinesError, read_lines};
 pub use outcome::{EnergyOutcome, Failure, Measured, Outcome, PlannedPart, RefusedOps, SoakWindow};
 pub use place::{Board, Build, InventoryEntry};
+pub use printable::printable;
 pub use record::{FORMAT, Record, RunHeader, Wanted};
 pub use state::State;

@@ -14,7 +14,7 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_farm_record::{EnergyOutcome, Item, Job, Measured, Outcome, PlannedPart, Record, RefusedOps};
+use polychip_farm_record::{EnergyOutcome, Item, Job, Measured, Outcome, PlannedPart, Record, RefusedOps, printable};
 use polychip_profile::{Interval, median_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -242,7 +242,7 @@ impl Cell {
     /// The kind of board, with the label of emulated figures.
     #[must_use]
     pub fn board(&self) -> String {
-        let name = self.kind.clone();
+        let name = printable(&self.kind).into_owned();
         if self.emulated { name + " (emulated)" } else { name }
     }
 }

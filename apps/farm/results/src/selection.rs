@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use polychip_farm_record::{Build, Record};
+use polychip_farm_record::{Build, Record, printable};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,8 +52,8 @@ impl fmt::Display for Source {
         write!(
             f,
             "{} on {} by {}",
-            self.run,
-            self.place,
+            printable(&self.run),
+            printable(&self.place),
             build_words(&self.build)
         )
     }
@@ -61,10 +61,11 @@ impl fmt::Display for Source {
 
 /// Text for a build: its commit, or the digest of the runner.
 pub(crate) fn build_words(build: &Build) -> String {
-    match &build.commit {
+    let words = match &build.commit {
         Some(commit) => format!("{} ({})", build.version, short(commit)),
         None => format!("{} (runner {})", build.version, short(&build.runner)),
-    }
+    };
+    printable(&words).into_owned()
 }
 
 fn short(digits: &str) -> &str {

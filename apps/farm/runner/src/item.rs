@@ -98,9 +98,11 @@ fn plugin_folder(assignment: &Assignment, folder: &Path) -> anyhow::Result<PathB
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
     for plugin in &assignment.plugins {
         let to = place.join(&plugin.name);
-        if to.exists() {
+        // only the link to the verified file is kept
+        if std::fs::read_link(&to).is_ok_and(|target| target == Path::new(&plugin.path)) {
             continue;
         }
+        let _ = std::fs::remove_file(&to);
         // a file system without links gets a copy
         let linked = std::os::unix::fs::symlink(&plugin.path, &to);
         linked

@@ -64,7 +64,7 @@ enum Command {
         /// The run
         run: String,
     },
-    /// Print the BLAKE3 hash and the length of files
+    /// Print the BLAKE3 hash and the length of files, `none` for missing ones
     Hash {
         /// The files
         files: Vec<PathBuf>,
@@ -119,6 +119,8 @@ fn failure(code: u8, message: impl std::fmt::Display) -> anyhow::Error {
 }
 
 fn main() -> ExitCode {
+    // models and results are nobody else's on a board that others use too
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Item {

@@ -74,10 +74,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         folder,
     };
     let mut conditions = Conditions::new(&arguments.sensors)?;
+    let mut verified = store::Verified::default();
     for assignment in &assignments {
         if let Some(record) = journal.find(assignment) {
             output::print_line(record.to_line().trim_end());
             continue;
+        }
+        // before each item: a batch takes hours
+        let plugins = assignment.plugins.iter().map(|plugin| &plugin.path);
+        for path in assignment.model.iter().chain(&assignment.conform).chain(plugins) {
+            verified.check(Path::new(path))?;
         }
         let record = runner.record(assignment, &mut conditions);
         let line = record.to_line();

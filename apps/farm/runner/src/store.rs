@@ -2,8 +2,10 @@
 //!
 //! Invariant: a file has its name only if its bytes match the name and are on the disk.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -28,14 +30,59 @@ pub(crate) fn digest(path: &Path) -> std::io::Result<(String, u64)> {
     Ok((hasher.finalize().to_hex().to_string(), length))
 }
 
-/// Prints a line per file.
+/// Prints a line per file; `none` for what is not there, or is a link, a pipe or a folder.
 pub(crate) fn hash(files: &[PathBuf]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for path in files {
-        let (hash, length) = digest(path).with_context(|| path.display().to_string())?;
+        let is_file = std::fs::symlink_metadata(path).is_ok_and(|data| data.is_file());
+        let (hash, length) = if is_file {
+            digest(path).with_context(|| path.display().to_string())?
+        } else {
+            ("none".to_owned(), 0)
+        };
         writeln!(out, "{hash} {length} {}", path.display())?;
     }
     Ok(())
+}
+
+/// Files that were verified by this process.
+#[derive(Debug, Default)]
+pub(crate) struct Verified(BTreeMap<PathBuf, Identity>);
+
+/// What changes with a file: device, inode, length, and the times of its last changes.
+type Identity = (u64, u64, u64, i64, i64, i64, i64);
+
+impl Verified {
+    /// An error where a file named by its contents has others, or is none. Files with other names are not ours.
+    pub(crate) fn check(&mut self, path: &Path) -> anyhow::Result<()> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.len() != 64 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(());
+        }
+        let differs = |words: String| failure(DIFFERS, format!("{}: {words}", path.display()));
+        let data = std::fs::symlink_metadata(path).map_err(|error| differs(error.to_string()))?;
+        if !data.is_file() {
+            return Err(differs("not a file".to_owned()));
+        }
+        let now = (
+            data.dev(),
+            data.ino(),
+            data.len(),
+            data.mtime(),
+            data.mtime_nsec(),
+            data.ctime(),
+            data.ctime_nsec(),
+        );
+        if self.0.get(path) == Some(&now) {
+            return Ok(());
+        }
+        let (found, _) = digest(path).map_err(|error| differs(error.to_string()))?;
+        if found != name {
+            return Err(differs(format!("its contents have BLAKE3 {found}")));
+        }
+        self.0.insert(path.to_owned(), now);
+        Ok(())
+    }
 }
 
 /// Gives a file its name, where it holds what it should.
@@ -80,5 +127,27 @@ mod tests {
         keep(&part, &whole, &expected).unwrap();
         assert_eq!(std::fs::read(&whole).unwrap(), b"all of it");
         assert_eq!(digest(&whole).unwrap(), (expected, 9));
+    }
+
+    #[test]
+    fn named_file_is_verified_by_its_contents_again_after_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = blake3::hash(b"model").to_hex().to_string();
+        let path = folder.path().join(&name);
+        let mut verified = Verified::default();
+        assert!(verified.check(&path).is_err(), "it is not there");
+        std::fs::write(&path, b"model").unwrap();
+        verified.check(&path).unwrap();
+        verified.check(&path).unwrap();
+        // of the same length
+        std::fs::write(folder.path().join("other"), b"lemon").unwrap();
+        std::fs::rename(folder.path().join("other"), &path).unwrap();
+        let error = verified.check(&path).unwrap_err();
+        assert_eq!(error.downcast_ref::<crate::Failure>().unwrap().code, DIFFERS);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(folder.path().join("model"), b"model").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("model"), &path).unwrap();
+        assert!(verified.check(&path).is_err(), "a link");
+        verified.check(&folder.path().join("no name of contents")).unwrap();
     }
 }

@@ -180,6 +180,8 @@ impl Adb {
 
 impl Shell for Adb {
     const NAME: &'static str = "adb";
+    /// Android's `shell`, to whom `/data/local/tmp` belongs also where the daemon runs as root.
+    const TRUSTED_USER: u32 = 2000;
 
     fn program(&self, script: &str) -> Program {
         let mut program = self.adb();
@@ -208,8 +210,11 @@ impl Shell for Adb {
     }
 
     fn send(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
-        shell::short(self, "making a folder", &shell::make_folder(to))?;
-        let path = blob.path.to_string_lossy();
+        let clear = format!("{} && rm -f {}", shell::make_folder(to), shell::quoted(&shell::part(to)));
+        shell::short(self, "making a folder", &clear)?;
+        // a relative name may begin like an option
+        let path = std::path::absolute(&blob.path).map_err(|error| shell::host(&blob.path, &error))?;
+        let path = path.to_string_lossy();
         self.host_command(
             &["-s", &self.serial, "push", &path, &shell::part(to)],
             shell::time_of(blob.bytes),

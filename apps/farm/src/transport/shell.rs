@@ -3,6 +3,12 @@
 //!
 //! A script prints a line before it begins, and its exit code after it has ended. A transport that
 //! loses exit codes, or fails with codes of its own, therefore cannot be mistaken for the command.
+//!
+//! Invariants:
+//! 1. What a script makes on the board is readable by its user alone.
+//! 2. Values of environment variables are in no program's arguments, which every user of a machine can list.
+
+mod folder;
 
 use std::fmt::Debug;
 use std::io::Write as _;
@@ -12,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::process::{self, Limits, Stdin};
-use super::{Command, Exit, Transport, TransportError};
+use super::{Command, Exit, Prepared, Transport, TransportError};
 use crate::blob::Blob;
 
 /// A way that runs scripts, and so is a [`Transport`].
@@ -22,6 +28,9 @@ pub(super) trait Shell: Debug + Send + Sync {
 
     /// The program of this host that runs a script, given as one word, by the board's `sh`.
     fn program(&self, script: &str) -> Program;
+
+    /// A user of the board, beside root and the transport's own, who may own folders above the farm's.
+    const TRUSTED_USER: u32 = 0;
 
     /// Makes ready for scripts, before each call.
     fn connect(&self) -> Result<(), TransportError> {
@@ -66,6 +75,16 @@ impl<S: Shell> Transport for S {
         self.connect()?;
         Ok(short(self, "uname", "uname -sm")?.trim().to_owned())
     }
+
+    fn prepare(&self, folder: &str) -> Result<Prepared, TransportError> {
+        self.connect()?;
+        prepare(self, folder)
+    }
+
+    fn has(&self, blob: &Blob, at: &str) -> Result<bool, TransportError> {
+        self.connect()?;
+        has(self, blob, at)
+    }
 }
 
 /// Longest for what moves no file and measures nothing.
@@ -102,7 +121,7 @@ fn script(
 ) -> Result<Exit, TransportError> {
     let mark = mark();
     // a subshell: whatever it does, the last line comes
-    let whole = format!("echo {mark} begin; ( {text} ); echo {mark} end $?");
+    let whole = format!("umask 077; echo {mark} begin; ( {text} ); echo {mark} end $?");
     let mut program = shell.program(&whole);
     let mut marks = Marks::new(&mark);
     let ended = process::run(&mut program, stdin, limits, &mut |bytes| {
@@ -222,26 +241,33 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
+/// The script that takes variables from the first lines of standard input, up to this word. Where the input ends
+/// before it, nothing is run.
+fn read_environment(end: &str) -> String {
+    format!(
+        "k=; while IFS= read -r l; do case $l in {end}) k=1; break;; *) export \"$l\";; esac; done; \
+         [ -n \"$k\" ] || exit 1; unset k l;"
+    )
+}
+
 /// [`Transport::execute`].
 fn execute(
     shell: &impl Shell,
     command: &Command,
     line: &mut dyn FnMut(&str),
 ) -> Result<Exit, TransportError> {
-    let variables = command
-        .environment
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"));
-    let words: Vec<String> = if command.environment.is_empty() {
-        command.words.clone()
-    } else {
-        [String::from("env")]
-            .into_iter()
-            .chain(variables)
-            .chain(command.words.clone())
-            .collect()
-    };
-    let text: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let words: Vec<String> = command.words.iter().map(|word| quoted(word)).collect();
+    let mut text = words.join(" ");
+    let mut stdin = Vec::new();
+    if !command.environment.is_empty() {
+        let end = mark();
+        text = format!("{} exec {text}", read_environment(&end));
+        for (name, value) in &command.environment {
+            stdin.extend_from_slice(format!("{name}={value}\n").as_bytes());
+        }
+        stdin.extend_from_slice(format!("{end}\n").as_bytes());
+    }
+    stdin.extend_from_slice(&command.stdin);
     let limits = Limits {
         time: command.time_limit,
         silence: command.silence_limit,
@@ -254,8 +280,7 @@ fn execute(
             line(String::from_utf8_lossy(&whole).trim_end_matches(['\r', '\n']));
         }
     };
-    let stdin = Stdin::Bytes(command.stdin.clone());
-    let exit = script(shell, &text.join(" "), stdin, limits, &mut said)?;
+    let exit = script(shell, &text, Stdin::Bytes(stdin), limits, &mut said)?;
     if !rest.is_empty() {
         line(&String::from_utf8_lossy(&rest));
     }
@@ -313,16 +338,75 @@ pub(super) fn make_folder(to: &str) -> String {
 
 /// The code of [`finish`] for a file of another length.
 const SHORTER: i32 = 74;
+/// The code of [`finish`] for a file of other contents.
+const DIFFERENT: i32 = 75;
 
-/// The script that gives a file its name where its length is right; its code is [`SHORTER`] where it is not.
+/// The script's function `h`: prints the SHA-256 of a file in hex digits, or fails where the board has no program for
+/// it.
+const SHA256: &str = "h() { for t in sha256sum 'busybox sha256sum' 'toybox sha256sum' 'openssl dgst -sha256 -r' \
+    'shasum -a 256'; do o=$($t < \"$1\" 2>/dev/null) && { echo \"${o%% *}\"; return 0; }; done; return 1; }; ";
+
+/// The script that gives a file its name where its length and contents are right; otherwise its code is [`SHORTER`] or
+/// [`DIFFERENT`]. Contents are compared if the board can compute a SHA-256.
 fn finish(blob: &Blob, to: &str) -> String {
     let (part, to) = (quoted(&part(to)), quoted(to));
-    let mode = if blob.program { "755" } else { "644" };
+    let mode = if blob.program { "700" } else { "600" };
     let length = blob.bytes;
+    let contents = blob.sha256.as_ref().map_or_else(String::new, |sha256| {
+        format!(
+            "{SHA256} if d=$(h {part}); then [ \"$d\" = {sha256} ] || \
+             {{ rm -f {part}; echo \"SHA-256 $d instead of {sha256}\" >&2; exit {DIFFERENT}; }}; fi; "
+        )
+    });
     format!(
         "n=$(wc -c < {part}) || exit 1; [ $n -eq {length} ] || {{ rm -f {part}; echo arrived $n >&2; exit {SHORTER}; }}; \
-         chmod {mode} {part} && mv {part} {to}"
+         {contents}if [ -d {to} ]; then echo {to} is a folder, delete it >&2; exit 1; fi; \
+         chmod {mode} {part} && mv -f {part} {to}"
     )
+}
+
+/// [`Transport::has`].
+fn has(shell: &impl Shell, blob: &Blob, at: &str) -> Result<bool, TransportError> {
+    let Some(sha256) = &blob.sha256 else {
+        return Ok(false);
+    };
+    let text = format!(
+        "{SHA256} p={}; if [ -h \"$p\" ]; then echo link; elif [ -f \"$p\" ] && [ -x \"$p\" ]; \
+         then h \"$p\" || echo unknown; else echo none; fi",
+        quoted(at)
+    );
+    let limits = Limits {
+        time: Some(time_of(blob.bytes)),
+        silence: None,
+    };
+    let mut said = Vec::new();
+    let exit = script(shell, &text, Stdin::Bytes(Vec::new()), limits, &mut |bytes| {
+        said.extend_from_slice(bytes);
+    })?;
+    match exit.code {
+        0 => Ok(String::from_utf8_lossy(&said).trim() == sha256),
+        _ => Err(failed("comparing the runner", exit)),
+    }
+}
+
+/// [`Transport::prepare`].
+fn prepare<S: Shell>(shell: &S, folder: &str) -> Result<Prepared, TransportError> {
+    let limits = Limits {
+        time: Some(SHORT),
+        silence: None,
+    };
+    let mut said = Vec::new();
+    let text = folder::script(folder, S::TRUSTED_USER);
+    let exit = script(shell, &text, Stdin::Bytes(Vec::new()), limits, &mut |bytes| {
+        said.extend_from_slice(bytes);
+    })?;
+    match exit.code {
+        0 => folder::prepared(&String::from_utf8_lossy(&said)),
+        folder::UNSAFE => Err(TransportError::UnsafeFolder {
+            words: exit.stderr.lines().last().unwrap_or_default().to_owned(),
+        }),
+        _ => Err(failed("preparing the farm's folder", exit)),
+    }
 }
 
 /// Puts a file through the standard input of the board's `cat`, which every board has.
@@ -330,7 +414,7 @@ fn put(shell: &impl Shell, blob: &Blob, to: &str) -> Result<(), TransportError> 
     let file = std::fs::File::open(&blob.path).map_err(|error| host(&blob.path, &error))?;
     let name = part(to);
     let text = format!(
-        "{} || exit 1; cat > {p} || {{ rm -f {p}; exit 1; }}; {}",
+        "{} || exit 1; rm -f {p}; cat > {p} || {{ rm -f {p}; exit 1; }}; {}",
         make_folder(to),
         finish(blob, to),
         p = quoted(&name)
@@ -372,6 +456,10 @@ fn finished(blob: &Blob, to: &str, exit: Exit) -> Result<(), TransportError> {
                 .and_then(|number| number.parse().ok())
                 .unwrap_or_default(),
         }),
+        DIFFERENT => Err(TransportError::Corrupt {
+            path: to.to_owned(),
+            words: exit.stderr.lines().last().unwrap_or_default().to_owned(),
+        }),
         _ => Err(failed(&format!("putting {to}"), exit)),
     }
 }
@@ -380,7 +468,11 @@ fn finished(blob: &Blob, to: &str, exit: Exit) -> Result<(), TransportError> {
 fn get(shell: &impl Shell, from: &str, to: &Path) -> Result<u64, TransportError> {
     let place = to.with_extension("part");
     let mut file = std::fs::File::create(&place).map_err(|error| host(&place, &error))?;
-    let text = format!("wc -c < {f} && cat {f}", f = quoted(from));
+    // a reader of a pipe or a device would wait for ever
+    let text = format!(
+        "[ -f {f} ] || {{ echo {f} is not a file >&2; exit 1; }}; wc -c < {f} && cat {f}",
+        f = quoted(from)
+    );
     let limits = Limits {
         time: None,
         silence: Some(STUCK),

@@ -15,7 +15,7 @@ use polychip_farm_record::{
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-use super::{Command, Exit, Transport, TransportError};
+use super::{Command, Exit, Prepared, Transport, TransportError};
 use crate::blob::Blob;
 use crate::clock::Clock;
 
@@ -305,6 +305,16 @@ impl Transport for Simulated {
                     }
                 }
             }
+            [_, "hash", ref paths @ ..] => {
+                for path in paths {
+                    let found = self.state().files.get(*path).cloned();
+                    match found {
+                        Some((bytes, hash)) => line(&format!("{hash} {bytes} {path}")),
+                        None => line(&format!("none 0 {path}")),
+                    }
+                }
+                Ok(exit(0, ""))
+            }
             [_, "journal", ..] => {
                 for record in self.journal() {
                     self.say(&record, line);
@@ -362,5 +372,20 @@ impl Transport for Simulated {
     fn probe(&self) -> Result<String, TransportError> {
         self.reach()?;
         Ok("simulated none".to_owned())
+    }
+
+    fn prepare(&self, folder: &str) -> Result<Prepared, TransportError> {
+        self.reach()?;
+        Ok(Prepared {
+            folder: folder.to_owned(),
+            system: "simulated none".to_owned(),
+            clock_s: None,
+        })
+    }
+
+    fn has(&self, blob: &Blob, at: &str) -> Result<bool, TransportError> {
+        self.reach()?;
+        let state = self.state();
+        Ok(state.files.get(at).is_some_and(|(_, hash)| *hash == blob.blake3))
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command as Program;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use polychip_farm::transport::{Command, Exit, Local, Ssh, Transport, TransportError};
+use polychip_farm::transport::{Command, Exit, Local, Prepared, Ssh, Transport, TransportError};
 use polychip_farm::{Blob, RunFolder};
 use polychip_farm_record::{Job, Outcome};
 use polychip_test_requirements::{Need, absent};
@@ -103,6 +103,14 @@ impl Transport for Killing {
     fn probe(&self) -> Result<String, TransportError> {
         self.way.probe()
     }
+
+    fn prepare(&self, folder: &str) -> Result<Prepared, TransportError> {
+        self.way.prepare(folder)
+    }
+
+    fn has(&self, blob: &Blob, at: &str) -> Result<bool, TransportError> {
+        self.way.has(blob, at)
+    }
 }
 
 #[test]
@@ -178,6 +186,14 @@ impl Transport for Busy {
 
     fn probe(&self) -> Result<String, TransportError> {
         self.way.probe()
+    }
+
+    fn prepare(&self, folder: &str) -> Result<Prepared, TransportError> {
+        self.way.prepare(folder)
+    }
+
+    fn has(&self, blob: &Blob, at: &str) -> Result<bool, TransportError> {
+        self.way.has(blob, at)
     }
 }
 

@@ -4,3 +4,4 @@ mod desk;
 mod local;
 mod proxy;
 mod ssh;
+mod takeover;

@@ -108,12 +108,12 @@ fn more(text: &mut String, all: usize) {
     }
 }
 
-/// Text as text: what Markdown, its tables and HTML would read as markup is escaped, ends of lines are spaces.
+/// Text as text: what Markdown, its tables and HTML would read as markup is escaped, control characters are spaces.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
-            '\n' | '\r' => escaped.push(' '),
+            letter if letter.is_control() => escaped.push(' '),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use polychip_farm_record::printable;
+
 use super::{Change, Comparison, MOST_ROUNDS, Row, Side, Verdict};
 use crate::run::{Missing, Silent, Torn};
 use crate::selection::Source;
@@ -37,9 +39,9 @@ impl Row {
     /// The kind of board, with the label of emulated figures.
     pub(super) fn board(&self) -> String {
         if self.emulated {
-            format!("{} (emulated)", self.kind)
+            format!("{} (emulated)", printable(&self.kind))
         } else {
-            self.kind.clone()
+            printable(&self.kind).into_owned()
         }
     }
 
@@ -97,7 +99,7 @@ impl fmt::Display for Row {
             write!(f, ", {} rounds", self.rounds)?;
         }
         for note in self.notes.iter().chain(&self.left_out).chain(&self.again()) {
-            write!(f, "; {note}")?;
+            write!(f, "; {}", printable(note))?;
         }
         Ok(())
     }
@@ -107,27 +109,30 @@ impl fmt::Display for Torn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "run {}, place {}: the last record was cut off ({} bytes) and is ignored",
-            self.run, self.place, self.bytes
+            "run {}, board {}: the last record was cut off ({} bytes) and is ignored",
+            printable(&self.run),
+            printable(&self.place),
+            self.bytes
         )
     }
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "run {}: no result of {}", self.run, self.item)?;
+        write!(f, "run {}: no result of {}", printable(&self.run), printable(&self.item))?;
         match &self.reason {
-            Some(reason) => write!(f, "; {reason}"),
-            None => write!(f, "; places: {}", self.places.join(", ")),
+            Some(reason) => write!(f, "; {}", printable(reason)),
+            None => write!(f, "; boards: {}", printable(&self.places.join(", "))),
         }
     }
 }
 
 impl fmt::Display for Silent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "run {}: place {} never answered", self.run, self.place)?;
+        let (run, place) = (printable(&self.run), printable(&self.place));
+        write!(f, "run {run}: board {place} never answered")?;
         match &self.reason {
-            Some(reason) => write!(f, "; {reason}"),
+            Some(reason) => write!(f, "; {}", printable(reason)),
             None => Ok(()),
         }
     }
@@ -174,7 +179,7 @@ pub(super) fn of_side(sources: &[Source]) -> String {
     for source in sources {
         let name = format!(
             "{} by {}",
-            source.run,
+            printable(&source.run),
             crate::selection::build_words(&source.build)
         );
         if !names.contains(&name) {

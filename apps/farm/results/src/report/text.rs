@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use polychip_farm_record::printable;
+
 use super::{Cell, Report, Status};
 use crate::compare::time;
 
@@ -31,10 +33,10 @@ impl fmt::Display for Cell {
             write!(f, ", {passed} cases pass, {} fail", self.failed.len())?;
         }
         for share in &self.shares {
-            write!(f, ", {} {} %", share.device, share.permille.div_ceil(10))?;
+            write!(f, ", {} {} %", printable(&share.device), share.permille.div_ceil(10))?;
         }
         match &self.reason {
-            Some(reason) => write!(f, "; {reason}"),
+            Some(reason) => write!(f, "; {}", printable(reason)),
             None => Ok(()),
         }
     }

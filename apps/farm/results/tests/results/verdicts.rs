@@ -265,3 +265,28 @@ fn markdown_lists_findings_and_escapes_names() {
     let text = compared(base, new).markdown();
     assert!(text.starts_with("### Device farm: no regression\n"), "{text}");
 }
+
+#[test]
+fn names_and_reasons_forge_no_lines() {
+    let forged = "m\nslower: bench other on SM8650\u{1b}[2K";
+    let (mut base, mut new) = sides(1.05);
+    for record in base.iter_mut().chain(&mut new) {
+        record.item = item(forged);
+        record.board.soc = Some(forged.into());
+        record.build.version = forged.into();
+    }
+    let mut failing = timed("new", "b", &item("other"), "desk", 1_000, Vec::new());
+    failing.outcome = Outcome::Failed(Failure {
+        reason: forged.into(),
+        board: true,
+        exit_code: None,
+    });
+    new.push(failing);
+    let comparison = compared(base, new);
+    let text = comparison.to_string();
+    assert!(text.contains(r"m\nslower: bench other"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert!(text.lines().all(|line| !line.starts_with("slower: bench other")), "{text}");
+    let markdown = comparison.markdown();
+    assert!(!markdown.contains('\u{1b}') && !markdown.contains("\nslower"), "{markdown}");
+}

@@ -178,3 +178,147 @@ fn marks_are_found_across_chunk_boundaries() {
         );
     }
 }
+
+/// A board with these programs only.
+#[derive(Debug)]
+struct Limited(std::path::PathBuf);
+
+impl Shell for Limited {
+    const NAME: &'static str = "limited";
+
+    fn program(&self, script: &str) -> Program {
+        let own = self.0.join("sh");
+        let mut program = Program::new(if own.exists() { own } else { "/bin/sh".into() });
+        program.args(["-c", script]).env("PATH", &self.0);
+        program
+    }
+}
+
+/// Boards whose tools are this system's, BusyBox's and Toybox's, where those are installed.
+fn limited(folder: &Path, without: &[&str]) -> Vec<Limited> {
+    const TOOLS: [&str; 15] = [
+        "cat", "chmod", "date", "id", "ls", "mkdir", "mv", "printf", "rm", "sha256sum", "sh", "uname", "wc", "env",
+        "touch",
+    ];
+    let find = |name: &str| {
+        ["/usr/bin", "/bin"]
+            .map(|folder| Path::new(folder).join(name))
+            .into_iter()
+            .find(|path| path.exists())
+    };
+    let mut boards = Vec::new();
+    for set in ["system", "busybox", "toybox"] {
+        let of_set = |tool: &str| if set == "system" { find(tool) } else { find(set) };
+        let bin = folder.join(set);
+        if of_set("cat").is_none() {
+            eprintln!("{set} is not installed");
+            continue;
+        }
+        std::fs::create_dir(&bin).unwrap();
+        for tool in TOOLS.iter().filter(|tool| !without.contains(tool)) {
+            // Debian's Toybox has no shell
+            let target = if (set, *tool) == ("toybox", "sh") { find("sh") } else { of_set(tool) };
+            std::os::unix::fs::symlink(target.unwrap(), bin.join(tool)).unwrap();
+        }
+        boards.push(Limited(bin));
+    }
+    boards
+}
+
+#[test]
+fn busybox_and_toybox_prepare_a_folder_and_verify_contents() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a program");
+    std::fs::write(&path, b"#!/bin/sh\necho hello\n").unwrap();
+    let program = Blob::of(&path, true).unwrap();
+    for board in limited(folder.path(), &[]) {
+        let shown = board.0.display().to_string();
+        let wanted = format!("{shown}-farm/deep/it's");
+        let prepared = board.prepare(&wanted).unwrap();
+        assert_eq!(prepared.folder, wanted);
+        assert!(prepared.system.contains(std::env::consts::ARCH), "{prepared:?}");
+        assert!(prepared.clock_s > Some(1_700_000_000), "{prepared:?}");
+        assert_eq!(board.prepare(&wanted).unwrap().folder, wanted, "it is accepted again");
+        let to = format!("{}/blobs/x", prepared.folder);
+        assert!(!board.has(&program, &to).unwrap());
+        board.put(&program, &to).unwrap();
+        assert!(board.has(&program, &to).unwrap(), "{shown}");
+        // of the same length
+        std::fs::write(&to, b"#!/bin/sh\necho jello\n").unwrap();
+        assert!(!board.has(&program, &to).unwrap(), "{shown}");
+        // other bytes arrive
+        let mut other = program.clone();
+        other.sha256 = Some("0".repeat(64));
+        let error = board.put(&other, &to).unwrap_err();
+        assert!(matches!(error, TransportError::Corrupt { .. }), "{shown}: {error}");
+        let exit = execute(&board, &Command::new(["cat", &to]), &mut |_| {}).unwrap();
+        assert_eq!(exit.code, 0, "{shown}: what was there is left");
+        for (bad, words) in [
+            (format!("{shown}-farm/../x"), "without . and .."),
+            (format!("{shown}/cat"), "is not a folder"),
+        ] {
+            let error = board.prepare(&bad).unwrap_err().to_string();
+            assert!(error.contains(words) || error.contains("is a symbolic link"), "{shown}: {error}");
+        }
+        let folder_in_the_way = format!("{}/blobs/y", prepared.folder);
+        std::fs::create_dir(&folder_in_the_way).unwrap();
+        assert!(board.put(&program, &folder_in_the_way).is_err(), "{shown}");
+    }
+}
+
+#[test]
+fn board_without_sha256_is_sent_the_runner_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a program");
+    std::fs::write(&path, b"#!/bin/sh\n").unwrap();
+    let program = Blob::of(&path, true).unwrap();
+    let board = limited(folder.path(), &["sha256sum"]).remove(0);
+    let to = folder.path().join("x").display().to_string();
+    board.put(&program, &to).unwrap();
+    assert_eq!(std::fs::read(&to).unwrap(), b"#!/bin/sh\n");
+    assert!(!board.has(&program, &to).unwrap());
+}
+
+#[test]
+fn home_that_cannot_be_written_is_replaced_by_a_folder_of_the_user() {
+    #[derive(Debug)]
+    struct Homeless(std::path::PathBuf);
+    impl Shell for Homeless {
+        const NAME: &'static str = "homeless";
+
+        fn program(&self, script: &str) -> Program {
+            let mut program = Program::new("sh");
+            program.args(["-c", script]).env("HOME", &self.0);
+            program
+        }
+    }
+    let home = tempfile::tempdir().unwrap();
+    let in_home = Homeless(home.path().to_owned()).prepare("~/.cache/polychip-farm/a").unwrap();
+    assert_eq!(Path::new(&in_home.folder), home.path().join(".cache/polychip-farm/a"));
+    let name = format!("~/.cache/polychip-farm/test-{}", std::process::id());
+    let elsewhere = Homeless(home.path().join("no")).prepare(&name).unwrap();
+    let user = rustix::process::geteuid().as_raw();
+    let expected = format!("/tmp/polychip-farm-{user}/test-{}", std::process::id());
+    std::fs::remove_dir_all(&elsewhere.folder).unwrap();
+    assert_eq!(elsewhere.folder, expected);
+}
+
+#[test]
+fn variables_are_in_no_arguments() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list");
+    let secret = format!("it's \"a\" $HOME `secret` \\ {}", std::process::id());
+    let mut lines = Vec::new();
+    let mut command = Command::new(["sh", "-c", "cat; echo \"$X\"; echo \"$Y\"; cat /proc/[0-9]*/cmdline > \"$0\""]);
+    command.words.push(list.display().to_string());
+    command.environment.push(("X".to_owned(), secret.clone()));
+    command.environment.push(("Y".to_owned(), String::new()));
+    command.stdin = b"first\nsecond".to_vec();
+    let exit = Local.execute(&command, &mut |line| lines.push(line.to_owned())).unwrap();
+    assert_eq!(lines, ["first".to_owned(), format!("second{secret}"), String::new()]);
+    // some processes may have ended meanwhile
+    drop(exit);
+    let arguments = String::from_utf8_lossy(&std::fs::read(&list).unwrap()).into_owned();
+    assert!(arguments.contains("sh"), "{arguments}");
+    assert!(!arguments.contains("`secret`"), "{arguments}");
+}
