@@ -192,6 +192,31 @@ impl Profile {
         Err(Error::no_files(path))
     }
 
+    /// Writes all rows as they are now into a new file, also while other processes have this one open. A copy of the
+    /// file alone would lack what is still in the write-ahead log beside it.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::BadProfile`] if this file cannot be read, `path` exists or cannot be written, or this
+    /// profile is only in memory.
+    pub fn copy_to(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let mut state = self.lock();
+        state.flush().map_err(|error| self.refused(error))?;
+        match &state.store {
+            #[cfg(feature = "sqlite")]
+            RowStore::File(file) => {
+                if path.exists() {
+                    return Err(Error::bad(format!("{} exists", path.display())));
+                }
+                file.copy_to(path)
+            }
+            RowStore::Memory(_) => Err(Error::bad(format!(
+                "{}: the profile is only in memory",
+                path.display()
+            ))),
+        }
+    }
+
     /// A database that lives as long as this object.
     #[must_use]
     pub fn in_memory() -> Self {

@@ -92,6 +92,15 @@ impl File {
         File::ready(connection).map_err(refuse)
     }
 
+    /// As [`crate::Profile::copy_to`]; the file must not exist.
+    pub(crate) fn copy_to(&self, path: &Path) -> ProfileResult<()> {
+        let copied = path
+            .to_str()
+            .ok_or_else(|| Error::bad(format!("{}: the name is not UTF-8", path.display())))
+            .map(|name| self.0.execute("VACUUM INTO ?1", [name]))?;
+        copied.map(drop).map_err(|error| Error::database(path, error))
+    }
+
     fn ready(connection: Connection) -> rusqlite::Result<File> {
         connection.pragma_update(None, "foreign_keys", true)?;
         Ok(File(connection))

@@ -98,6 +98,36 @@ fn reopened_profile_has_stored_rows() {
 }
 
 #[test]
+fn copy_has_rows_of_the_write_ahead_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device.profile");
+    let writer = Profile::open(&path).unwrap();
+    writer.record(key("npu:0"), false, &times([4])).unwrap();
+    // the writer has it open still: its rows are not in the file itself
+    let alone = folder.path().join("alone.profile");
+    std::fs::copy(&path, &alone).unwrap();
+    let has_row = |path: &Path| match Profile::open(path).map(|profile| profile.part(key("npu:0"))) {
+        Ok(Ok(part)) => part.is_some(),
+        _ => false,
+    };
+    assert!(!has_row(&alone));
+    let copy = folder.path().join("copy.profile");
+    Profile::open_read_only(&path).unwrap().copy_to(&copy).unwrap();
+    assert!(has_row(&copy));
+    assert_eq!(
+        Profile::open(&copy).unwrap().export().unwrap(),
+        writer.export().unwrap()
+    );
+    // another file is not overwritten, and memory has none
+    assert!(writer.copy_to(&copy).is_err());
+    assert!(
+        Profile::in_memory()
+            .copy_to(folder.path().join("memory"))
+            .is_err()
+    );
+}
+
+#[test]
 fn foreign_corrupt_and_newer_files_stay_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("notes.txt");
