@@ -59,6 +59,20 @@ pub struct Settings {
     /// Sizes of open dimensions, as `polychip bench --shape` takes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shapes: Vec<String>,
+    /// Files with the values of inputs, sorted; other inputs get generated values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputFile>,
+}
+
+/// The value of an input, by the contents of its file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct InputFile {
+    /// The model's input.
+    pub input: String,
+    /// Name of the file, for people.
+    pub name: String,
+    /// BLAKE3 of the file's bytes, 64 hex digits.
+    pub blake3: String,
 }
 
 /// One thing to do: the key under which results of different runs are compared.
@@ -100,6 +114,9 @@ impl fmt::Display for Item {
         }
         for shape in &self.settings.shapes {
             write!(f, ", {}", printable(shape))?;
+        }
+        for file in &self.settings.inputs {
+            write!(f, ", {}={}", printable(&file.input), printable(&file.name))?;
         }
         Ok(())
     }

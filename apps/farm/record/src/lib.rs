@@ -28,10 +28,10 @@ mod record;
 mod state;
 
 pub use assignment::{Assignment, Effort, Limits, PluginFile};
-pub use item::{Item, Job, Model, Settings};
+pub use item::{InputFile, Item, Job, Model, Settings};
 pub use lines::{Lines, LinesError, read_lines};
 pub use outcome::{EnergyOutcome, Failure, Measured, Outcome, PlannedPart, RefusedOps, SoakWindow};
 pub use place::{Board, Build, InventoryEntry};
 pub use printable::printable;
-pub use record::{FORMAT, Record, RunHeader, Wanted};
+pub use record::{Equipment, FORMAT, Record, RunHeader, Unchanged, Wanted};
 pub use state::State;

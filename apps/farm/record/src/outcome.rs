@@ -41,7 +41,7 @@ impl Outcome {
 pub struct Failure {
     /// Cause, as text.
     pub reason: String,
-    /// The board or the way to it failed, not the item: another board may do it.
+    /// The board or its connection failed, not the item: another board may do it.
     pub board: bool,
     /// Exit code of the program, where it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,6 +33,9 @@ mod tests {
     #[test]
     fn only_what_forges_lines_is_escaped() {
         assert_eq!(printable("größer → 40 °C\\n"), "größer → 40 °C\\n");
-        assert_eq!(printable("a\nb\r\u{1b}[2Kc\u{85}\u{2028}\u{202e}d"), r"a\nb\r\u{1b}[2Kc\u{85}\u{2028}\u{202e}d");
+        assert_eq!(
+            printable("a\nb\r\u{1b}[2Kc\u{85}\u{2028}\u{202e}d"),
+            r"a\nb\r\u{1b}[2Kc\u{85}\u{2028}\u{202e}d"
+        );
     }
 }

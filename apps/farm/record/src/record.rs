@@ -1,5 +1,7 @@
 //! The contents of a farm run.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +55,38 @@ pub struct RunHeader {
     pub places: Vec<InventoryEntry>,
     /// Items that were to be done, each with the names of the places that may do it.
     pub items: Vec<Wanted>,
+    /// Items that were not measured again, because nothing that they depend on has changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unchanged: Vec<Unchanged>,
+    /// Programs and libraries that were sent to each place, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub equipment: BTreeMap<String, Equipment>,
+}
+
+/// An item that an earlier run measured with the same programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unchanged {
+    /// The item, and the places that may do it.
+    #[serde(flatten)]
+    pub wanted: Wanted,
+    /// The run that measured it.
+    pub run: String,
+}
+
+/// What is sent to a place beside models: with all of it the same, an item need not be measured again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Equipment {
+    /// BLAKE3 of the runner.
+    pub runner: String,
+    /// BLAKE3 of the conformance suite; absent where none was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conform: Option<String>,
+    /// BLAKE3 of the plugin libraries, by the name of their files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub plugins: BTreeMap<String, String>,
+    /// Names of the variables of the runner's environment, sorted; their values may be secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<String>,
 }
 
 /// An item with the places that may do it.

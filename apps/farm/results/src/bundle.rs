@@ -24,10 +24,24 @@ use crate::statistics;
 pub struct Family {
     /// What its bundle holds.
     pub content: Content,
+    /// Names of its boards and their tags (`key=value`).
+    pub boards: BTreeMap<String, BTreeSet<String>>,
     /// When the newest of its figures were measured: seconds since 1970 in UTC.
     pub measured_s: u64,
     /// Profiles of its places that are not in it, each as what is wrong with it.
     pub left_out: Vec<String>,
+}
+
+impl Family {
+    /// Whether one of its boards is called so, or has a tag that is written so or has this value.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        let has_tag =
+            |tag: &String| tag == name || tag.split_once('=').is_some_and(|(_, value)| value == name);
+        self.boards
+            .iter()
+            .any(|(board, tags)| board == name || tags.iter().any(has_tag))
+    }
 }
 
 /// The contents of the bundles of all families that were measured. Databases of places without a record are left out:
@@ -45,8 +59,14 @@ pub fn families(selection: &Selection) -> Result<BTreeMap<Kind, Family>> {
         let (mut content, left_out) = profile_of(selection, &records)?;
         content.plans = plans(&kind, &records);
         let newest = records.iter().map(|record| record.started_s).max();
+        let mut boards: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for record in &records {
+            let tags = boards.entry(record.place.name.clone()).or_default();
+            tags.extend(record.place.tags.iter().cloned());
+        }
         let family = Family {
             content,
+            boards,
             measured_s: newest.unwrap_or(0),
             left_out,
         };

@@ -9,14 +9,17 @@
 //! 1. Batches of different boards, of emulated and real ones, and of different conditions are never paired.
 //! 2. A verdict `slower` or `faster` needs rounds, significance among all comparisons made ([`Options::discovery`]) and
 //!    a change that matters ([`Options::relevant`]). Two nights compared without rounds are `unsure` at best: the
-//!    difference between nights was not measured.
+//!    difference between nights was not measured. The exception are slowdowns beyond doubt (`doubt`): each run takes
+//!    more than twice the time.
 //! 3. Items that ran before and now fail are reported without statistics.
 //! 4. The number of rounds of another measurement is fixed in advance ([`Row::rounds_to_decide`]): adding rounds
 //!    until a finding appears always produces one.
 
 mod answer;
 mod comparable;
+mod doubt;
 mod ended;
+mod linked;
 mod markdown;
 mod rounds;
 mod text;
@@ -33,7 +36,7 @@ use crate::selection::Selection;
 use crate::statistics::{self, Estimate, FEWEST};
 use ended::Ended;
 use rounds::Rounds;
-pub(crate) use text::time;
+pub(crate) use text::{time, with_places};
 
 /// What counts as a change.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +65,8 @@ impl Default for Options {
 struct Group<'a> {
     base: Vec<&'a Record>,
     new: Vec<&'a Record>,
+    /// NEW's model has the name of BASE's, and other contents.
+    model_changed: bool,
 }
 
 /// A row whose verdict waits for all other comparisons.
@@ -84,6 +89,7 @@ pub fn compare(base: &Selection, new: &Selection, options: &Options) -> Comparis
         let key = (&record.item, kinds.kind(record));
         groups.entry(key).or_default().new.push(record);
     }
+    linked::link(&mut groups);
     let drafts = groups.into_iter();
     let mut drafts: Vec<Draft> = drafts
         .map(|((item, kind), group)| draft(item, kind, &group, new, options))
@@ -136,11 +142,22 @@ fn draft(item: &Item, kind: Kind, group: &Group<'_>, new: &Selection, options: &
         rounds: 0,
         left_out: Vec::new(),
         notes: Vec::new(),
+        model_changed: group.model_changed,
         asked: item.clone(),
         places: places.into_iter().collect(),
     };
     let mut estimate = None;
+    // what was left out for being the same is the same
+    let unchanged = is
+        .is_none()
+        .then(|| ended::unchanged(item, &row.places, new))
+        .flatten();
     match (was, is) {
+        (Some(_), None) if unchanged.is_some() => {
+            let run = unchanged.unwrap_or_default();
+            row.notes
+                .push(format!("not measured again: nothing has changed since run {run}"));
+        }
         (Some(Ended::Ran { failing: was }), Some(Ended::Ran { failing: is })) => {
             // by the case: its reason may have other figures each time
             let case = |words: &String| {
@@ -162,6 +179,12 @@ fn draft(item: &Item, kind: Kind, group: &Group<'_>, new: &Selection, options: &
             (row.verdict, row.notes) = ended::changed(was, is, || ended::absent(item, &row.places, new))
         }
     }
+    if let Some(model) = group
+        .model_changed
+        .then(|| linked::words(&group.base, &group.new))
+    {
+        row.notes.push(model);
+    }
     Draft { row, estimate }
 }
 
@@ -178,6 +201,13 @@ fn times(row: &mut Row, group: &Group<'_>, options: &Options) -> Option<Estimate
     row.rounds = rounds.differences.len();
     row.left_out = rounds.left_out();
     let found = statistics::estimate(&rounds.differences);
+    if found.is_none()
+        && let Some(words) = doubt::beyond_doubt(&group.base, &group.new, &rounds.differences)
+    {
+        row.verdict = Verdict::Slower;
+        row.notes.push(words);
+        return None;
+    }
     if found.is_none() {
         row.verdict = Verdict::Unsure;
         row.suspicious = crude >= options.relevant;

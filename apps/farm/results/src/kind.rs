@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// A kind of board: boards of one kind are expected to take the same time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Kind {
-    /// The SoC; where the board does not say, the board's name, else its CPU's, else its instruction set.
+    /// The inventory's tag `kind`, else its tag `soc`, else the SoC as the board reports it; where it does not, the
+    /// board's name, else its CPU's, else its instruction set.
     pub name: String,
     /// The board is emulated or simulated: times say nothing of a chip.
     pub emulated: bool,
@@ -32,10 +33,25 @@ impl Kinds {
     pub(crate) fn kind(&self, record: &Record) -> Kind {
         let known = || self.0.get(&record.place.name).cloned();
         Kind::told(record).or_else(known).unwrap_or_else(|| Kind {
-            name: record.place.name.clone(),
+            name: tagged(record).unwrap_or(&record.place.name).to_owned(),
             emulated: record.board.emulated,
         })
     }
+}
+
+/// The kind that the inventory names: who keeps the boards knows better than a virtual machine or a board whose SoC
+/// gives no name.
+fn tagged(record: &Record) -> Option<&str> {
+    let value = |key: &str| {
+        let mut tags = record.place.tags.iter();
+        tags.find_map(|tag| tag.strip_prefix(key)?.strip_prefix('='))
+    };
+    let names = [value("kind"), value("soc")];
+    names
+        .into_iter()
+        .flatten()
+        .map(str::trim)
+        .find(|name| !name.is_empty())
 }
 
 impl Kind {
@@ -46,7 +62,7 @@ impl Kind {
         let mut names = names.chain([&board.arch]).map(|name| name.trim());
         let name = names.find(|name| !name.is_empty())?;
         Some(Kind {
-            name: name.to_owned(),
+            name: tagged(record).unwrap_or(name).to_owned(),
             emulated: board.emulated || record.place.transport == "simulated",
         })
     }

@@ -8,19 +8,22 @@
 //!
 //! Not here: rendering (`page`, `junit`).
 
+mod csv;
 mod junit;
 mod page;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_farm_record::{EnergyOutcome, Item, Job, Measured, Outcome, PlannedPart, Record, RefusedOps, printable};
+use polychip_farm_record::{
+    EnergyOutcome, Item, Job, Measured, Outcome, PlannedPart, Record, RefusedOps, printable,
+};
 use polychip_profile::{Interval, median_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::batch::{batch_median, measured, sources};
-use crate::compare::{Comparison, Row};
+use crate::compare::{Comparison, Row, with_places};
 use crate::kind::{Kind, Kinds};
 use crate::selection::{Selection, Source, build_words};
 
@@ -100,6 +103,8 @@ pub struct Cell {
     pub passed: Option<u32>,
     /// Cases of a suite that failed.
     pub failed: Vec<String>,
+    /// Time that measuring took in the newest snapshot that has it, with preparation, in milliseconds.
+    pub took_ms: u64,
     /// What the figures are of.
     pub sources: Vec<Source>,
 }
@@ -247,6 +252,20 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Names of the boards that measured it in the newest snapshot that has it.
+    #[must_use]
+    pub fn places(&self) -> Vec<String> {
+        let places: BTreeSet<&String> = self.sources.iter().map(|source| &source.place).collect();
+        places.into_iter().cloned().collect()
+    }
+
+    /// The kind of board with the names of its boards.
+    pub(crate) fn on(&self) -> String {
+        with_places(self.board(), &self.kind, &self.places())
+    }
+}
+
 impl Snapshot {
     /// When its first run began, in seconds since 1970.
     #[must_use]
@@ -325,6 +344,7 @@ fn cell(item: &Item, kind: Kind, snapshots: &[(&str, Vec<&Record>)]) -> Option<C
             .collect(),
         passed: figures.iter().filter_map(|one| one.passed).min(),
         failed: failed.into_iter().cloned().collect(),
+        took_ms: newest.iter().map(|record| record.took_ms).sum(),
         sources: sources(newest.iter().copied()),
     })
 }

@@ -58,7 +58,7 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Verdict::NowFails => "now fails",
-            Verdict::NowRefused => "now refused",
+            Verdict::NowRefused => "now unsupported",
             Verdict::Slower => "slower",
             Verdict::Unsure => "unsure",
             Verdict::Gone => "gone",
@@ -124,6 +124,8 @@ pub struct Row {
     pub left_out: Vec<String>,
     /// Reasons, as text.
     pub notes: Vec<String>,
+    /// NEW's model has the same name and other contents: its times are compared, and fail no gate.
+    pub model_changed: bool,
     /// The item itself.
     #[serde(skip)]
     pub asked: Item,
@@ -191,11 +193,12 @@ impl Side {
 }
 
 impl Comparison {
-    /// Rows that fail a pull request: slower, refused or failing now. Emulated times fail none unless that was asked for.
+    /// Rows that fail a pull request: slower, refused or failing now. Emulated times fail none unless that was asked for,
+    /// and a changed model may be slower.
     pub fn regressions(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| match row.verdict {
             Verdict::NowFails | Verdict::NowRefused => true,
-            Verdict::Slower => !row.emulated || self.emulated_gates,
+            Verdict::Slower => !row.model_changed && (!row.emulated || self.emulated_gates),
             _ => false,
         })
     }
@@ -203,15 +206,20 @@ impl Comparison {
     /// Rows that may be slower and need rounds, as what a farm takes: each item with the places that have measured it.
     #[must_use]
     pub fn suspects(&self) -> Vec<Suspect> {
-        let suspects = self.rows.iter().filter_map(|row| {
-            Some(Suspect {
-                wanted: Wanted {
-                    item: row.asked.clone(),
-                    places: row.places.clone(),
-                },
-                rounds: row.rounds_to_decide?,
-            })
-        });
+        // the former contents of a changed model are no longer there to be measured
+        let suspects = self
+            .rows
+            .iter()
+            .filter(|row| !row.model_changed)
+            .filter_map(|row| {
+                Some(Suspect {
+                    wanted: Wanted {
+                        item: row.asked.clone(),
+                        places: row.places.clone(),
+                    },
+                    rounds: row.rounds_to_decide?,
+                })
+            });
         suspects.collect()
     }
 

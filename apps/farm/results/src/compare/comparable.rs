@@ -16,7 +16,7 @@ const LOAD_MILLIS: u32 = 200;
 /// Why a batch counts for nothing, whatever it is compared with.
 pub(super) fn unfit(record: &Record) -> Option<&'static str> {
     let state = &record.before;
-    if state.throttled == Some(true) {
+    if throttled(record) {
         return Some("the board was throttled");
     }
     if state.load_by_others_millis.is_some_and(|load| load > LOAD_MILLIS) {
@@ -25,16 +25,26 @@ pub(super) fn unfit(record: &Record) -> Option<&'static str> {
     None
 }
 
+/// Whether a clock was held down.
+pub(super) fn throttled(record: &Record) -> bool {
+    record.before.throttled == Some(true)
+}
+
 /// Why two batches do not make a round.
 pub(super) fn apart(one: &Record, other: &Record) -> Option<&'static str> {
+    if (middle_s(one) - middle_s(other)).abs() > APART_S {
+        return Some("they are more than an hour apart");
+    }
+    apart_in_place(one, other)
+}
+
+/// Why two batches do not compare, whatever the time between them.
+pub(super) fn apart_in_place(one: &Record, other: &Record) -> Option<&'static str> {
     if one.board != other.board {
         return Some("the board reports another system, memory or core count");
     }
     if measured(one).map(|one| one.emulated) != measured(other).map(|one| one.emulated) {
         return Some("one comes from an emulated device");
-    }
-    if (middle_s(one) - middle_s(other)).abs() > APART_S {
-        return Some("they are more than an hour apart");
     }
     of_states(&one.before, &other.before)
 }

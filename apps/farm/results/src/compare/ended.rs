@@ -75,7 +75,7 @@ pub(super) fn changed(
             (Verdict::Same, vec![format!("both fail: {reason}")])
         }
         (Some(Ended::Refused(reason)), Some(Ended::Refused(_))) => {
-            (Verdict::Same, vec![format!("both are refused: {reason}")])
+            (Verdict::Same, vec![format!("both are unsupported: {reason}")])
         }
         (Some(_), Some(Ended::Failed(reason))) => (Verdict::NowFails, vec![reason]),
         (Some(_), Some(Ended::Refused(reason))) => (Verdict::NowRefused, vec![reason]),
@@ -87,11 +87,21 @@ impl Ended {
     fn words(&self, side: &str) -> Option<String> {
         match self {
             Ended::Ran { .. } => None,
-            Ended::Refused(reason) => Some(format!("{side}: refused: {reason}")),
+            Ended::Refused(reason) => Some(format!("{side}: unsupported: {reason}")),
             Ended::Failed(reason) => Some(format!("{side}: failed: {reason}")),
             Ended::NotDone(reason) => Some(format!("{side}: no result: {reason}")),
         }
     }
+}
+
+/// The run that measured an item which NEW did not measure again because nothing had changed.
+pub(super) fn unchanged(item: &Item, places: &[String], new: &Selection) -> Option<String> {
+    let mut known = new.runs().flat_map(|run| &run.header.unchanged);
+    let known = known.find(|known| {
+        let mut names = known.wanted.places.iter();
+        known.wanted.item == *item && names.any(|name| places.contains(name))
+    })?;
+    Some(known.run.clone())
 }
 
 /// Why NEW has no record of an item that some places measured for BASE, where one of them was to measure it again.

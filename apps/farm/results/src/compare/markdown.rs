@@ -90,7 +90,7 @@ fn table(text: &mut String, rows: &[&Row]) {
             text,
             "| {} | {} | {} | {} | {} | {} | {} |",
             escaped(&row.item),
-            escaped(&row.board()),
+            escaped(&row.on()),
             row.verdict.word(),
             row.medians().unwrap_or_default(),
             row.changed().unwrap_or_default(),

@@ -35,6 +35,15 @@ pub(crate) fn time(ns: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// A kind of board, followed by the names of its boards unless it is called like its only one.
+pub(crate) fn with_places(board: String, kind: &str, places: &[String]) -> String {
+    match places {
+        [] => board,
+        [place] if place == kind => board,
+        places => format!("{board} [{}]", printable(&places.join(", "))),
+    }
+}
+
 impl Row {
     /// The kind of board, with the label of emulated figures.
     pub(super) fn board(&self) -> String {
@@ -43,6 +52,11 @@ impl Row {
         } else {
             printable(&self.kind).into_owned()
         }
+    }
+
+    /// The kind of board, and the boards that measured it.
+    pub(super) fn on(&self) -> String {
+        with_places(self.board(), &self.kind, &self.places)
     }
 
     /// What was measured before and now.
@@ -88,7 +102,7 @@ impl fmt::Display for Change {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}", self.item, self.board())?;
+        write!(f, "{} on {}", self.item, self.on())?;
         if let Some(medians) = self.medians() {
             write!(f, ": {medians}")?;
         }
@@ -119,7 +133,12 @@ impl fmt::Display for Torn {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "run {}: no result of {}", printable(&self.run), printable(&self.item))?;
+        write!(
+            f,
+            "run {}: no result of {}",
+            printable(&self.run),
+            printable(&self.item)
+        )?;
         match &self.reason {
             Some(reason) => write!(f, "; {}", printable(reason)),
             None => write!(f, "; boards: {}", printable(&self.places.join(", "))),

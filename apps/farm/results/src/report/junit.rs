@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use polychip_farm_record::printable;
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
 use super::{Cell, Report, Status};
@@ -10,7 +11,8 @@ use crate::error::{Error, Result};
 
 impl Report {
     /// A suite per kind of board, a case per item: failed where it fails, or where the comparison calls it a regression;
-    /// skipped where no board did it or its devices do not run it.
+    /// skipped where no board did it or its devices do not run it. Its time is that of measuring; properties tell the
+    /// boards and the median of a run.
     ///
     /// # Errors
     /// Nothing that a report holds.
@@ -24,8 +26,12 @@ impl Report {
             for cell in self.cells.iter().filter(|cell| cell.board() == board) {
                 let mut case = TestCase::new(cell.item.clone(), self.status(cell));
                 case.set_classname(board.clone());
+                // of a run of the model, three decimals of a second show nothing
+                case.set_time(Duration::from_millis(cell.took_ms));
+                case.add_property(("boards", &*printable(&cell.places().join(", "))));
                 if let Some(newest) = cell.newest() {
-                    case.set_time(Duration::from_nanos(newest.median_ns));
+                    case.add_property(("median_ms", &*format!("{}", newest.median_ns as f64 / 1e6)));
+                    case.add_property(("batches", &*newest.batches.to_string()));
                 }
                 suite.add_test_case(case);
             }
@@ -50,10 +56,11 @@ impl Report {
         {
             return failure(format!("{}: {row}", row.verdict.word()));
         }
-        let reason = cell.reason.clone().unwrap_or_default();
+        let reason = cell.reason.as_deref().unwrap_or_default();
+        let reason = format!("on {}: {}", cell.on(), printable(reason));
         match cell.ended {
             Status::Failed => failure(reason),
-            Status::Refused => skipped(format!("refused: {reason}")),
+            Status::Refused => skipped(format!("unsupported: {reason}")),
             Status::NotDone => skipped(format!("no result: {reason}")),
             Status::Measured if !cell.failed.is_empty() => failure(cell.failed.join("\n")),
             Status::Measured => TestCaseStatus::success(),

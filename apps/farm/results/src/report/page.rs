@@ -198,7 +198,7 @@ impl Report {
                 (Status::Measured, Some(newest)) => (time(newest.median_ns)),
                 (Status::Measured, None) if !cell.failed.is_empty() => { (cell.failed.len()) " cases fail" }
                 (Status::Measured, None) => "ran",
-                (Status::Refused, _) => "refused",
+                (Status::Refused, _) => "unsupported",
                 (Status::Failed, _) => "failed",
                 (Status::NotDone, _) => "no result",
             } }

@@ -21,11 +21,11 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}: ", self.item, self.board())?;
+        write!(f, "{} on {}: ", self.item, self.on())?;
         match (self.ended, self.newest()) {
             (Status::Measured, Some(newest)) => write!(f, "{}", time(newest.median_ns))?,
             (Status::Measured, None) => f.write_str("ran")?,
-            (Status::Refused, _) => f.write_str("refused")?,
+            (Status::Refused, _) => f.write_str("unsupported")?,
             (Status::Failed, _) => f.write_str("failed")?,
             (Status::NotDone, _) => f.write_str("no result")?,
         }
@@ -33,7 +33,12 @@ impl fmt::Display for Cell {
             write!(f, ", {passed} cases pass, {} fail", self.failed.len())?;
         }
         for share in &self.shares {
-            write!(f, ", {} {} %", printable(&share.device), share.permille.div_ceil(10))?;
+            write!(
+                f,
+                ", {} {} %",
+                printable(&share.device),
+                share.permille.div_ceil(10)
+            )?;
         }
         match &self.reason {
             Some(reason) => write!(f, "; {}", printable(reason)),

@@ -96,6 +96,7 @@ fn a_family_has_its_own_rows_with_their_sources_and_the_fastest_plan() {
     };
     let family = &families[&kind];
     assert_eq!((family.measured_s, &family.left_out[..]), (90, &[][..]));
+    assert!(family.is_called("desk") && !family.is_called("phone"));
     let parts = &family.content.profile.parts;
     assert_eq!(parts.len(), 1);
     assert_eq!(parts[0].device, "cpu:0|desk");

@@ -87,6 +87,8 @@ pub(crate) fn run(id: &str, records: Vec<Record>) -> Run {
         commit: None,
         places: Vec::new(),
         items: Vec::new(),
+        unchanged: Vec::new(),
+        equipment: Default::default(),
     };
     for record in &records {
         if !header.places.contains(&record.place) {

@@ -139,6 +139,17 @@ fn junit_reports_failures_and_regressions() {
     assert!(text.contains("a &lt; b &amp; c"), "{text}");
     assert_eq!(text.matches("<skipped ").count(), 1, "{text}");
     assert!(text.contains("RK3588 (emulated)"), "{text}");
+    // boards and times of measuring are in it
+    assert!(
+        text.contains("<property name=\"boards\" value=\"desk\"/>"),
+        "{text}"
+    );
+    assert!(
+        text.contains("<property name=\"median_ms\" value=\"1.1"),
+        "{text}"
+    );
+    assert!(!text.contains("classname=\"SM8650\" time=\"0.000\""), "{text}");
+    assert!(text.contains("on SM8650 [desk]: a &lt; b &amp; c"), "{text}");
 }
 
 #[test]
@@ -186,4 +197,24 @@ fn large_farm_page_fits_one_megabyte_and_reports_omissions() {
     let page = self::report(nights(1_500, 6)).html();
     assert!(page.len() <= 1_000_000, "{} bytes", page.len());
     assert!(page.contains("items are not shown"), "{} bytes", page.len());
+}
+
+#[test]
+fn csv_has_a_line_per_cell_without_formulas() {
+    let mut runs = nights(2, 8);
+    for run in &mut runs {
+        for record in &mut run.records {
+            record.board.soc = record.board.soc.as_ref().map(|soc| format!("=1+2,\"{soc}\"\n"));
+        }
+    }
+    let report = report(runs);
+    let text = report.csv();
+    let lines: Vec<&str> = text.split_terminator("\r\n").collect();
+    assert_eq!(lines.len(), 1 + report.cells.len(), "{text}");
+    assert!(
+        lines[0].starts_with("item,job,kind,emulated,boards,status,"),
+        "{text}"
+    );
+    assert!(text.contains(r#""'=1+2,""SM8650""""#), "{text}");
+    assert!(text.contains(",measured,") && text.contains("1100"), "{text}");
 }

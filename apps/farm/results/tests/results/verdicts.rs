@@ -286,7 +286,172 @@ fn names_and_reasons_forge_no_lines() {
     let text = comparison.to_string();
     assert!(text.contains(r"m\nslower: bench other"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
-    assert!(text.lines().all(|line| !line.starts_with("slower: bench other")), "{text}");
+    assert!(
+        text.lines().all(|line| !line.starts_with("slower: bench other")),
+        "{text}"
+    );
     let markdown = comparison.markdown();
-    assert!(!markdown.contains('\u{1b}') && !markdown.contains("\nslower"), "{markdown}");
+    assert!(
+        !markdown.contains('\u{1b}') && !markdown.contains("\nslower"),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn tags_of_the_inventory_name_kinds_and_rows_name_boards() {
+    // six virtual machines of one CPU, which the inventory tells apart
+    let of = |id: &str, build: &str| -> Vec<Record> {
+        let each = (0..6).map(|at| {
+            let mut record = timed(
+                id,
+                build,
+                &item("m"),
+                &format!("b{at}"),
+                1_000 + at,
+                vec![1_000_000; 5],
+            );
+            record.board.soc = None;
+            record.board.model = None;
+            record.board.cpu = Some("AMD EPYC".into());
+            record.place.tags = vec![format!("soc=chip-{at}")];
+            record
+        });
+        each.collect()
+    };
+    let comparison = compared(of("base", "a"), of("new", "b"));
+    let kinds: Vec<&str> = comparison.rows.iter().map(|row| row.kind.as_str()).collect();
+    assert_eq!(
+        kinds,
+        ["chip-0", "chip-1", "chip-2", "chip-3", "chip-4", "chip-5"]
+    );
+    let text = comparison.to_string();
+    assert!(text.contains("on chip-3 [b3]: "), "{text}");
+    assert!(
+        comparison.markdown().contains("chip-3 \\[b3\\]"),
+        "{}",
+        comparison.markdown()
+    );
+    // a board that was not reached counts to the kind that its tag names
+    let mut lost = ended(failed(true));
+    lost[0].board = polychip_farm_record::Board::default();
+    lost[0].place.name = "b9".into();
+    lost[0].place.tags = vec!["kind=phone".into(), "soc=chip-3".into()];
+    let comparison = compared(of("base", "a"), lost);
+    assert!(
+        comparison.rows.iter().any(|row| row.kind == "phone"),
+        "{comparison}"
+    );
+}
+
+/// One batch of each side, days apart, NEW so many times slower, with this share of the processors used by others.
+fn nights(slower: f64, load: u32, runs: usize) -> Comparison {
+    let batch = |id: &str, build: &str, at_s: u64, ns: f64| {
+        // a run of ten is disturbed
+        let times = (0..runs).map(|run| {
+            (ns * if run % 10 == 3 {
+                6.0
+            } else {
+                1.0 + 0.01 * (run % 4) as f64
+            }) as u64
+        });
+        timed(id, build, &item("m"), "desk", at_s, times.collect())
+    };
+    let base = batch("base", "a", 1_000, 1e6);
+    let mut new = batch("new", "b", 500_000, 1e6 * slower);
+    new.after.load_by_others_millis = Some(load);
+    compared(vec![base], vec![new])
+}
+
+#[test]
+fn slowdown_beyond_doubt_needs_no_rounds() {
+    for (slower, load, runs, verdict) in [
+        (2.5, 0, 50, Verdict::Slower),
+        (28.0, 850, 50, Verdict::Slower),
+        // other programs may have caused it
+        (2.5, 500, 50, Verdict::Unsure),
+        // a clock mode or the time of day may have caused it
+        (1.5, 0, 50, Verdict::Unsure),
+        // so few runs may all have been disturbed
+        (2.5, 0, 5, Verdict::Unsure),
+        (1.0, 0, 50, Verdict::Unsure),
+        (0.2, 0, 50, Verdict::Unsure),
+    ] {
+        let comparison = nights(slower, load, runs);
+        let row = only(&comparison);
+        assert_eq!(row.verdict, verdict, "{slower} with a load of {load}: {row}");
+        let fails = usize::from(verdict == Verdict::Slower);
+        assert_eq!(comparison.regressions().count(), fails, "{row}");
+        assert_eq!(
+            row.suspicious,
+            verdict == Verdict::Unsure && slower > 1.02,
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn few_rounds_that_all_agree_on_a_large_slowdown_decide() {
+    for (slower, rounds, verdict) in [
+        (1.4, 3, Verdict::Slower),
+        (1.4, 2, Verdict::Unsure),
+        (1.2, 5, Verdict::Unsure),
+    ] {
+        let (mut base, mut new) = sides(slower);
+        base.truncate(rounds);
+        new.truncate(rounds);
+        let comparison = compared(base, new);
+        let row = only(&comparison);
+        assert_eq!((row.verdict, row.rounds), (verdict, rounds), "{slower}: {row}");
+    }
+    // one round that does not agree
+    let (mut base, mut new) = sides(1.4);
+    base.truncate(4);
+    new.truncate(4);
+    if let Outcome::Measured(measured) = &mut new[2].outcome {
+        measured.samples_ns = vec![1_000_000; 5];
+    }
+    assert_eq!(only(&compared(base, new)).verdict, Verdict::Unsure);
+}
+
+#[test]
+fn changed_model_is_linked_by_name_and_fails_no_gate() {
+    let (base, mut new) = sides(1.5);
+    for record in &mut new {
+        record.item.model.as_mut().unwrap().blake3 = "cd".repeat(32);
+    }
+    let comparison = compared(base.clone(), new.clone());
+    let row = only(&comparison);
+    assert_eq!((row.verdict, row.model_changed), (Verdict::Slower, true), "{row}");
+    assert!(
+        row.notes
+            .iter()
+            .any(|note| note.contains("from abababababab to cdcdcdcdcdcd")),
+        "{row}"
+    );
+    assert_eq!(comparison.regressions().count(), 0);
+    // which of two former models it was is not known
+    let mut both = base;
+    let mut other = both[0].clone();
+    other.item.model.as_mut().unwrap().blake3 = "ef".repeat(32);
+    both.push(other);
+    let verdicts: Vec<Verdict> = compared(both, new).rows.iter().map(|row| row.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Gone, Verdict::New, Verdict::Gone]);
+}
+
+#[test]
+fn unchanged_item_is_the_same() {
+    let (base, _) = sides(1.0);
+    let mut new = run("new", Vec::new());
+    new.header.unchanged.push(polychip_farm_record::Unchanged {
+        wanted: Wanted {
+            item: item("m"),
+            places: vec!["desk".into()],
+        },
+        run: "base".into(),
+    });
+    let comparison = runs(run("base", base), new);
+    let row = only(&comparison);
+    assert_eq!(row.verdict, Verdict::Same, "{row}");
+    assert!(row.notes[0].contains("since run base"), "{row}");
+    assert!(comparison.missing.is_empty());
 }
