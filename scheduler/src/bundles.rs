@@ -29,6 +29,13 @@ pub(crate) fn is_one(path: &Path) -> bool {
 }
 
 impl LoadedBundle {
+    /// Whether [`Builder::profiles`](crate::Builder::profiles) takes a file for a bundle: its name ends in `.bundle`, or
+    /// it begins like one. Other files are profile databases.
+    #[must_use]
+    pub fn is_one(path: &Path) -> bool {
+        is_one(path)
+    }
+
     /// Loads a file into the profile.
     pub(crate) fn load(path: &Path, profile: &Profile, trust: &Trust) -> LoadedBundle {
         let loaded = read(path).and_then(|bytes| profile.load_bundle(&bytes, trust));

@@ -198,6 +198,8 @@ fn selection(side: usize, records: Vec<Record>) -> anyhow::Result<Selection> {
             commit: None,
             places: vec![place()],
             items: Vec::new(),
+            unchanged: Vec::new(),
+            equipment: Default::default(),
         },
         records,
         torn: Vec::new(),

@@ -5,11 +5,16 @@
 
 pub(crate) mod boards;
 pub(crate) mod bundle;
+pub(crate) mod clean;
 pub(crate) mod compare;
 mod desk;
+pub(crate) mod dry_run;
+mod models;
+mod nightly;
 mod programs;
 pub(crate) mod report;
 pub(crate) mod run;
+mod transfers;
 
 use crate::output::Output;
 
@@ -21,16 +26,18 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List the boards and whether each can be reached
+    /// List the boards, whether each can be reached, and whether it is ready to be measured on
     Boards(boards::Arguments),
     /// Measure models on all boards, and record each item in a folder
     Run(Box<run::Arguments>),
-    /// Compare two farm runs: which items became slower, refused or broken
+    /// Compare two farm runs: which items became slower, unsupported or broken
     Compare(compare::Arguments),
     /// Report the measurements as an HTML page, JUnit XML or JSON
     Report(report::Arguments),
     /// Write a signed bundle of one SoC's measurements, for apps to load
     Bundle(bundle::Arguments),
+    /// Delete the runner, models and results that the farm keeps on boards
+    Clean(clean::Arguments),
     /// Create a key that signs bundles, and print the public key for apps to trust
     Keygen(bundle::KeygenArguments),
 }
@@ -43,6 +50,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         Command::Compare(arguments) => compare::run(arguments, out),
         Command::Report(arguments) => report::run(arguments, out),
         Command::Bundle(arguments) => bundle::run(arguments, out),
+        Command::Clean(arguments) => clean::run(arguments, out),
         Command::Keygen(arguments) => bundle::keygen(arguments, out),
     }
 }

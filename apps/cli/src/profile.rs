@@ -124,6 +124,13 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
             "no profile given: name the file for the measurements with --profile FILE",
         ));
     };
+    if arguments.plan.runtime.has_bundle_for_profile() {
+        return Err(usage(format!(
+            "{} is a bundle, which is read only: name a database for the measurements with --profile FILE, and the bundle \
+             with --bundle",
+            profile.display()
+        )));
+    }
     let runtime = arguments.plan.measuring_runtime()?;
     let mut models = Vec::with_capacity(arguments.models.len());
     {

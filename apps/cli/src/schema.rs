@@ -11,6 +11,7 @@ mod tests {
     fn words(command: &str) -> String {
         match command {
             "serve-sim" | "bench-llm" | "phases" => command.to_owned(),
+            "farm-dry-run" => "farm run --dry-run".to_owned(),
             _ => command.replace('-', " "),
         }
     }
@@ -77,6 +78,8 @@ mod tests {
         check::<crate::language::bench::BenchLlmOutput>("bench-llm");
         check::<crate::language::phases::PhasesOutput>("phases");
         check::<crate::farm::run::FarmRunOutput>("farm-run");
+        check::<crate::farm::dry_run::DryRun>("farm-dry-run");
+        check::<crate::farm::clean::FarmCleanOutput>("farm-clean");
         check::<crate::farm::boards::FarmBoardsOutput>("farm-boards");
         check::<crate::profile::exchange::Merge>("profile-merge");
         check::<crate::profile::exchange::Diff>("profile-diff");

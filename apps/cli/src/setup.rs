@@ -2,7 +2,7 @@
 //!
 //! Invariant: an option means the same in every command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use polychip::bundle::PublicKey;
@@ -33,7 +33,8 @@ pub(crate) struct RuntimeArguments {
     /// (`all`); Linux only (docs/isolation.md)
     #[arg(long, value_name = "none|vendors|all", default_value = "none")]
     pub(crate) isolate: Isolate,
-    /// Profile database: runs record their times in it, and the planner reads them; created if missing
+    /// Profile database: runs record their times in it, and the planner reads them; created if missing. A bundle of
+    /// farm measurements with --trust is read only
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
     /// Load a bundle of farm measurements, written by `polychip farm bundle`; repeatable
@@ -246,12 +247,30 @@ fn made(builder: polychip::Builder) -> anyhow::Result<Runtime> {
     )?;
     let mut bundles = runtime.bundles().iter();
     match bundles.find(|bundle| bundle.manifest().is_err()) {
-        Some(refused) => Err(bad_input(format!("--bundle {refused}"))),
+        Some(refused) => Err(bad_input(format!("bundle {refused}"))),
         None => Ok(runtime),
     }
 }
 
+/// An error where a bundle cannot be loaded because no key is trusted.
+pub(crate) fn check_trust(bundle: &Path, trust: &[PublicKey]) -> anyhow::Result<()> {
+    if trust.is_empty() {
+        return Err(usage(format!(
+            "{} is a bundle: name the key that signed it with --trust KEY, as `polychip farm keygen` printed it",
+            bundle.display()
+        )));
+    }
+    Ok(())
+}
+
 impl RuntimeArguments {
+    /// Whether `--profile` names a bundle, which is only read.
+    pub(crate) fn has_bundle_for_profile(&self) -> bool {
+        self.profile
+            .as_deref()
+            .is_some_and(polychip::LoadedBundle::is_one)
+    }
+
     /// Loads the plugins.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
         made(self.builder(cache)?)
@@ -261,8 +280,9 @@ impl RuntimeArguments {
     fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
         let builder = self.builder(None)?;
         let builder = match self.profile {
-            Some(_) => builder.measure_rates(),
-            None => builder,
+            // the rates are measured for the database
+            Some(_) if !self.has_bundle_for_profile() => builder.measure_rates(),
+            _ => builder,
         };
         made(builder)
     }
@@ -282,8 +302,12 @@ impl RuntimeArguments {
             builder = builder.configure(plugin, key, value);
         }
         if let Some(file) = &self.profile {
-            // an unusable named file is an error here, not a warning
-            drop(polychip::Profile::open(file)?);
+            if self.has_bundle_for_profile() {
+                check_trust(file, &self.trust)?;
+            } else {
+                // an unusable named file is an error here, not a warning
+                drop(polychip::Profile::open(file)?);
+            }
             builder = builder.profiles(file);
         }
         builder = self

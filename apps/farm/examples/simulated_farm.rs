@@ -56,6 +56,7 @@ fn board(index: usize, clock: &Clock) -> Equipped {
             limits: Limits::default(),
             environment: vec![],
             emulated: true,
+            reconnect: None,
             hold: Hold::Nothing,
         },
         runner: blob("runner", 10 << 20),
@@ -98,6 +99,8 @@ fn driven(boards: usize, items: usize) -> Result<(Summary, f64), Box<dyn Error>>
         commit: None,
         places,
         items: wanted,
+        unchanged: Vec::new(),
+        equipment: Default::default(),
     };
     let run = RunFolder::create(&folder.path().join("run"), header, &Effort::default())?;
     let stop = AtomicBool::new(false);

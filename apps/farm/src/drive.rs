@@ -9,7 +9,7 @@
 //! Not here: assignment of items (`dispatch`), their execution on a board (`apps/farm/runner`). Start reading at
 //! [`drive`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -26,7 +26,8 @@ use crate::dispatch::{BoardIndex, Dispatch, ItemIndex, Next};
 use crate::hold::{self, BoardHold};
 use crate::inventory::Member;
 use crate::run_folder::{RunError, RunFolder};
-use crate::transport::{Command, Exit, Prepared, TransportError};
+use crate::survey;
+use crate::transport::{Command, Counter, Exit, Prepared, TransportError};
 use crate::upload::{self, Sent};
 
 /// A board with what it needs.
@@ -93,6 +94,13 @@ pub enum News<'a> {
         place: &'a str,
         /// The file.
         blob: &'a Blob,
+        /// Bytes that have left this host.
+        sent: &'a Counter,
+    },
+    /// A board has all files that its items need, or a transfer failed.
+    Sent {
+        /// The board.
+        place: &'a str,
     },
     /// A board is lost for this run.
     Lost {
@@ -142,14 +150,20 @@ struct Shared<'a> {
     dispatch: Mutex<Dispatch>,
     summary: Mutex<Summary>,
     broken: Mutex<Option<RunError>>,
+    /// Boards whose clock was reported.
+    warned: Mutex<BTreeSet<BoardIndex>>,
 }
 
 /// How often a board without work looks whether any came back.
 const LOOK: Duration = Duration::from_secs(1);
+/// Longest copy of a profile: a writer is waited for.
+const COPY: Duration = Duration::from_secs(120);
+/// Longest time between two tries to reach a board.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a runner waits at a time for another one on its board; below `Settings::silence`.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Does what the folder's header asks for and is not recorded yet. `models` are by BLAKE3. `stop`
+/// Does what the folder's header asks for and is not recorded yet. `models` and files of inputs are by BLAKE3. `stop`
 /// breaks the run off: boards finish the items they have, and get no more.
 ///
 /// # Errors
@@ -195,6 +209,7 @@ pub fn drive(
         dispatch: Mutex::new(dispatch),
         summary: Mutex::new(summary),
         broken: Mutex::new(None),
+        warned: Mutex::default(),
     };
     for item in orphans {
         if !standing[item.0].1 {
@@ -321,7 +336,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 enum Trouble {
     /// Another try may go well.
     Passing(String),
-    /// A runner that was not stopped when the way was cut still works there: it will end, and its journal has what it did.
+    /// A runner that was not stopped when the connection was lost still works there: it will end, and its journal has what it did.
     Busy(String),
     /// The board is of no more use.
     Lasting(String),
@@ -423,10 +438,12 @@ impl Shared<'_> {
         &self.folder.header().items[item.0].item
     }
 
-    /// Does a batch, however often the way is cut; an error where the board is lost.
+    /// Does a batch, however often the connection is lost; an error where the board is given up.
     fn batch(&self, board: BoardIndex, items: &[ItemIndex]) -> Result<(), String> {
         let mut left: Vec<ItemIndex> = items.to_vec();
         let (mut failures, mut busy) = (0, 0);
+        let mut waited = Duration::ZERO;
+        let reconnect = self.boards[board.0].member.reconnect;
         loop {
             let before = left.len();
             let done = self.once(board, &mut left);
@@ -447,13 +464,28 @@ impl Shared<'_> {
                 Err(Trouble::Lasting(words)) => return Err(words),
                 Err(Trouble::Broken) => return Ok(()),
             };
-            failures = if left.len() < before { 1 } else { failures + 1 };
-            if failures >= self.settings.tries {
-                return Err(format!("{words} ({failures} times without progress)"));
+            if left.len() < before {
+                (failures, waited) = (0, Duration::ZERO);
+            }
+            failures += 1;
+            let is_over = match reconnect {
+                Some(longest) => waited >= longest,
+                None => failures >= self.settings.tries,
+            };
+            if is_over {
+                return Err(format!(
+                    "{words} ({failures} times without progress, in {} s)",
+                    waited.as_secs()
+                ));
             }
             self.trouble(board, &words);
-            self.clock
-                .sleep(self.settings.pause * 2u32.saturating_pow(failures - 1));
+            let pause = self.settings.pause * 2u32.saturating_pow(failures - 1);
+            // a board that restarts comes back within minutes
+            let pause = reconnect.map_or(pause, |longest| {
+                pause.min(LONGEST_PAUSE).min(longest.saturating_sub(waited))
+            });
+            waited += pause;
+            self.clock.sleep(pause);
         }
     }
 
@@ -468,25 +500,37 @@ impl Shared<'_> {
         let equipped = &self.boards[board.0];
         let member = &equipped.member;
         let transport = &*member.transport;
-        let Prepared { folder, system, .. } = transport.prepare(&member.folder)?;
+        let Prepared {
+            folder,
+            system,
+            clock_s,
+        } = transport.prepare(&member.folder)?;
         if let Some(words) = equipped.runner.is_foreign_to(&system) {
             return Err(Trouble::Lasting(words));
         }
         let mut blobs: Vec<&Blob> = equipped.plugins.iter().collect();
         blobs.extend(&equipped.conform);
         for item in left.iter() {
-            if let Some(model) = &self.item(*item).model {
-                blobs.extend(self.models.get(&model.blake3));
-            }
+            let item = self.item(*item);
+            let model = item.model.iter().map(|model| &model.blake3);
+            let inputs = item.settings.inputs.iter().map(|file| &file.blake3);
+            blobs.extend(model.chain(inputs).filter_map(|blake3| self.models.get(blake3)));
         }
-        let mut sending = |blob: &Blob| {
+        if let Some(ahead) = clock_s.and_then(survey::clock_ahead_s) {
+            self.warn_of_clock(board, ahead);
+        }
+        let mut sending = |blob: &Blob, sent: &Counter| {
             (self.watch)(&News::Sending {
                 place: self.name(board),
                 blob,
+                sent,
             });
         };
-        let sent = upload::supply(transport, &folder, &equipped.runner, &blobs, &mut sending)?;
-        lock(&self.summary).sent.add(sent);
+        let sent = upload::supply(transport, &folder, &equipped.runner, &blobs, &mut sending);
+        (self.watch)(&News::Sent {
+            place: self.name(board),
+        });
+        lock(&self.summary).sent.add(sent?);
         let mut command = Command::new([
             &*upload::place(&folder, &equipped.runner),
             "serve",
@@ -543,6 +587,14 @@ impl Shared<'_> {
                 path: on_board(blob),
             })
             .collect();
+        let inputs = |item: &polychip_farm_record::Item| {
+            let files = item.settings.inputs.iter();
+            let files = files.filter_map(|file| {
+                let blob = self.models.get(&file.blake3)?;
+                Some((file.input.clone(), on_board(blob)))
+            });
+            files.collect()
+        };
         let mut list = Vec::new();
         for index in items {
             let item = self.item(*index);
@@ -557,6 +609,7 @@ impl Shared<'_> {
                 item: item.clone(),
                 attempt: lock(&self.dispatch).attempt(*index),
                 model: model.map(on_board),
+                inputs: inputs(item),
                 plugins: plugins.clone(),
                 conform: equipped.conform.as_ref().map(on_board),
                 effort: self.folder.effort().clone(),
@@ -598,6 +651,18 @@ impl Shared<'_> {
         }
         (self.watch)(&News::Recorded { record, next });
         Ok(())
+    }
+
+    /// Once per board: its records tell when they were made by its clock.
+    fn warn_of_clock(&self, board: BoardIndex, ahead_s: i64) {
+        if lock(&self.warned).insert(board) {
+            let side = if ahead_s > 0 { "ahead of" } else { "behind" };
+            let words = format!(
+                "its clock is {} s {side} this host's: records of this board and of others cannot be ordered in time",
+                ahead_s.abs()
+            );
+            self.trouble(board, &words);
+        }
     }
 
     fn trouble(&self, board: BoardIndex, words: &str) {
@@ -676,17 +741,8 @@ impl Shared<'_> {
 
     /// Brings the place's profile database here.
     fn fetch_profile(&self, board: BoardIndex) {
-        let member = &self.boards[board.0].member;
         let name = self.name(board);
-        let got = member.transport.prepare(&member.folder).and_then(|prepared| {
-            let from = format!("{}/runs/{}/profile", prepared.folder, self.folder.header().id);
-            // every item of the batch was refused or skipped: there is none
-            if member.transport.lengths(std::slice::from_ref(&from))? == [None] {
-                return Ok(());
-            }
-            let to = self.folder.profile_of(name);
-            member.transport.get(&from, &to).map(drop)
-        });
+        let got = self.profile_copy(board);
         let mut summary = lock(&self.summary);
         match got {
             Ok(()) => drop(summary.missing_profiles.remove(name)),
@@ -695,6 +751,34 @@ impl Shared<'_> {
                     .missing_profiles
                     .insert(name.to_owned(), error.to_string()),
             ),
+        }
+    }
+
+    /// Has the runner copy the profile with all that is written, also by a runner that still works, and gets the copy.
+    fn profile_copy(&self, board: BoardIndex) -> Result<(), TransportError> {
+        let Equipped { member, runner, .. } = &self.boards[board.0];
+        let (transport, run) = (&*member.transport, &self.folder.header().id);
+        let prepared = transport.prepare(&member.folder)?;
+        // whoever cleaned the board may have deleted it
+        upload::supply(transport, &prepared.folder, runner, &[], &mut |_, _| {})?;
+        let program = upload::place(&prepared.folder, runner);
+        let mut command = Command::new([&*program, "profile", "--folder", &prepared.folder, run]);
+        command.time_limit = Some(COPY);
+        let mut copy = None;
+        let exit = transport.execute(&command, &mut |line| copy = Some(line.to_owned()))?;
+        match (exit.code, copy.as_deref()) {
+            // every item of the batch was refused or skipped: there is none
+            (0, Some("none")) => Ok(()),
+            (0, Some(copy)) => {
+                let from = format!("{}/runs/{run}/{copy}", prepared.folder);
+                let to = self.folder.profile_of(self.name(board));
+                transport.get(&from, &to).map(drop)
+            }
+            (code, _) => Err(TransportError::Failed {
+                what: "copying the profile".to_owned(),
+                code,
+                words: exit.stderr,
+            }),
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use polychip_farm_record::{InventoryEntry, Limits};
 use serde::Deserialize;
@@ -18,7 +19,7 @@ use crate::transport::{Adb, Local, Ssh, Transport};
 pub struct Member {
     /// Its name, its tags, and how it is reached.
     pub place: InventoryEntry,
-    /// The way to it.
+    /// The connection to it.
     pub transport: Arc<dyn Transport>,
     /// Folder on the board that is the farm's own.
     pub folder: String,
@@ -34,6 +35,8 @@ pub struct Member {
     pub environment: Vec<(String, String)>,
     /// It is emulated: its times say nothing of a chip.
     pub emulated: bool,
+    /// Longest that it is tried again while it cannot be reached; where absent, a few tries.
+    pub reconnect: Option<Duration>,
     /// How it is held against others.
     pub hold: Hold,
 }
@@ -126,6 +129,7 @@ struct Entry {
     environment: BTreeMap<String, String>,
     #[serde(default)]
     emulated: bool,
+    reconnect_s: Option<u64>,
 }
 
 /// Where the farm's folder is in the user's home on a board over ssh, if nothing else is said: boards that share homes
@@ -203,7 +207,9 @@ fn environment(given: &BTreeMap<String, String>) -> Result<Vec<(String, String)>
         .map(|(name, value)| {
             // the value may be a secret, and is not repeated
             if !is_identifier(name) {
-                Err(format!("environment: {name:?} is not a variable's name; use letters, digits and '_'"))
+                Err(format!(
+                    "environment: {name:?} is not a variable's name; use letters, digits and '_'"
+                ))
             } else if value.contains(['\n', '\r', '\0']) {
                 Err(format!("environment: the value of {name} has more than one line"))
             } else {
@@ -215,8 +221,10 @@ fn environment(given: &BTreeMap<String, String>) -> Result<Vec<(String, String)>
 
 fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
     if !is_name(&entry.name) {
-        return Err("invalid name: use letters, digits, '-', '_' and '.', and start with a letter, a digit or '_'"
-            .to_owned());
+        return Err(
+            "invalid name: use letters, digits, '-', '_' and '.', and start with a letter, a digit or '_'"
+                .to_owned(),
+        );
     }
     let (transport, default_folder) = transport(&entry, base)?;
     let folder = match (entry.folder.clone(), default_folder) {
@@ -273,6 +281,7 @@ fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
         limits: limits(&entry)?,
         environment: environment(&entry.environment)?,
         emulated: entry.emulated,
+        reconnect: entry.reconnect_s.map(Duration::from_secs),
         transport,
     })
 }
@@ -509,7 +518,10 @@ mod tests {
                 board("transport = \"local\"").replace("\"a\"", "\"-oProxyCommand=x\""),
                 "invalid name",
             ),
-            (board("transport = \"local\"").replace("\"a\"", "\"-a\""), "invalid name"),
+            (
+                board("transport = \"local\"").replace("\"a\"", "\"-a\""),
+                "invalid name",
+            ),
             (
                 board("transport = \"local\"\nenvironment = { \"A=B\" = \"c\" }"),
                 "\"A=B\" is not a variable's name",

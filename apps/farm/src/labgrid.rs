@@ -92,6 +92,7 @@ impl Coordinator {
                 limits: Limits::default(),
                 environment: vec![],
                 emulated: false,
+                reconnect: None,
             });
         }
         for member in &mut found.members {

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod blob;
+mod clean;
 mod clock;
 mod dispatch;
 mod drive;
@@ -19,12 +20,16 @@ mod hold;
 pub mod inventory;
 pub mod labgrid;
 pub mod lock;
+pub mod model_list;
 mod run_folder;
+mod survey;
 pub mod transport;
 pub mod upload;
 
 pub use blob::Blob;
+pub use clean::clean;
 pub use clock::{Clock, Presence};
 pub use dispatch::{BoardIndex, Dispatch, ItemIndex, Next};
 pub use drive::{Equipped, News, Settings, Summary, drive};
 pub use run_folder::{RunError, RunFolder};
+pub use survey::{CLOCK_S, Facts, Survey, survey};

@@ -125,8 +125,15 @@ const LONGEST: u64 = 200;
 /// Who holds a lock, by its text. Another user's text is out of date where this one holds a file that only that user may
 /// write: then its process has ended.
 fn holder(text: &str) -> String {
-    let process = text.rsplit_once("process ").and_then(|(_, id)| id.trim().parse().ok());
-    let ended = |id| matches!(rustix::process::test_kill_process(id), Err(rustix::io::Errno::SRCH));
+    let process = text
+        .rsplit_once("process ")
+        .and_then(|(_, id)| id.trim().parse().ok());
+    let ended = |id| {
+        matches!(
+            rustix::process::test_kill_process(id),
+            Err(rustix::io::Errno::SRCH)
+        )
+    };
     match process.and_then(rustix::process::Pid::from_raw) {
         Some(id) if !ended(id) => polychip_farm_record::printable(text.trim()).into_owned(),
         _ => "a program of another user".to_owned(),
@@ -161,7 +168,10 @@ mod tests {
     #[test]
     fn held_lock_names_a_living_process_without_control_characters() {
         let own = std::process::id();
-        assert_eq!(holder(&format!("ann\nerror: forged, process {own}")), format!("ann\\nerror: forged, process {own}"));
+        assert_eq!(
+            holder(&format!("ann\nerror: forged, process {own}")),
+            format!("ann\\nerror: forged, process {own}")
+        );
         assert_eq!(holder("ann, process 2147483600"), "a program of another user");
         assert_eq!(holder(""), "a program of another user");
     }
@@ -193,7 +203,11 @@ mod tests {
             let path = folder.join(name);
             std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
         };
-        assert_eq!(mode("ssh_root_10.0.0.1_22.lock") & 0o022, 0, "others cannot write into it");
+        assert_eq!(
+            mode("ssh_root_10.0.0.1_22.lock") & 0o022,
+            0,
+            "others cannot write into it"
+        );
         let pipe = folder.join("pipe.lock");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success() && matches!(Lock::take(&pipe), Err(LockError::Io { .. })));

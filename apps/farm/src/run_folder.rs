@@ -327,6 +327,8 @@ mod tests {
                     commit: None,
                     places: vec![],
                     items: vec![],
+                    unchanged: Vec::new(),
+                    equipment: Default::default(),
                 };
                 barrier.wait();
                 // the lock is given back at once: what was made stays the maker's

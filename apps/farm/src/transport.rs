@@ -15,6 +15,8 @@ mod ssh;
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 pub use adb::Adb;
@@ -34,14 +36,15 @@ pub trait Transport: Debug + Send + Sync {
     /// Runs a command, and gives each line of its standard output as it comes, without its end.
     ///
     /// # Errors
-    /// The board is not reached, the way to it is cut, or the time is over. A command that fails is an [`Exit`].
+    /// The board is not reached, the connection is lost, or the time is over. A command that fails is an [`Exit`].
     fn execute(&self, command: &Command, line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError>;
 
     /// Copies a file of this host to the board, under a temporary name until its length is right. Folders are made.
+    /// `sent` counts the bytes that have left this host, where the transport tells.
     ///
     /// # Errors
     /// As of [`Transport::execute`]; the board's disk is full, or fewer bytes arrived than were sent.
-    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError>;
+    fn put(&self, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError>;
 
     /// Copies a file of the board to this host, under a temporary name until its length is right.
     ///
@@ -75,6 +78,9 @@ pub trait Transport: Debug + Send + Sync {
     /// As of [`Transport::execute`].
     fn has(&self, blob: &Blob, at: &str) -> Result<bool, TransportError>;
 }
+
+/// A number that one thread counts up and others read.
+pub type Counter = Arc<AtomicU64>;
 
 /// A board that is ready for files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +127,7 @@ pub struct Exit {
     pub stderr: String,
 }
 
-/// What went wrong on the way to a board.
+/// What went wrong with a connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// The program that reaches it is not installed here.
@@ -133,19 +139,19 @@ pub enum TransportError {
     /// Nothing was begun on the board.
     #[error("unreachable: {words}")]
     Unreachable {
-        /// What the program on the way says.
+        /// What the program that connects says.
         words: String,
     },
     /// The board does not let this user in.
     #[error("refused: {words}")]
     Refused {
-        /// What the program on the way says.
+        /// What the program that connects says.
         words: String,
     },
     /// The connection was cut after a command began; whether the command still runs is unknown.
     #[error("cut off: {words}")]
     Disconnected {
-        /// What the program on the way says.
+        /// What the program that connects says.
         words: String,
     },
     /// The time is over.
@@ -181,7 +187,9 @@ pub enum TransportError {
         words: String,
     },
     /// Another user of the board could change what is executed there.
-    #[error("the farm's folder on the board is not private: {words}; set `folder` in the inventory to a folder that only its user can change, or delete what is there")]
+    #[error(
+        "the farm's folder on the board is not private: {words}; set `folder` in the inventory to a folder that only its user can change, or delete what is there"
+    )]
     UnsafeFolder {
         /// Which folder, and why.
         words: String,
@@ -207,7 +215,7 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// Another try may go well: the way, not the board or this host, failed.
+    /// Another try may succeed: the connection, not the board or this host, failed.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::blob::Blob;
-use crate::transport::{Command, Transport, TransportError};
+use crate::transport::{Command, Counter, Transport, TransportError};
 
 /// Files sent, and files already there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -53,7 +53,7 @@ pub fn place(folder: &str, blob: &Blob) -> String {
 }
 
 /// Sends what the board lacks of these files; the runner comes first, for it verifies the others. `sending` hears of each
-/// file before it is sent.
+/// file before it is sent, with the count of its bytes that have left this host.
 ///
 /// # Errors
 /// The board is not reached, its disk is full, or bytes arrive that are not those that were sent.
@@ -62,23 +62,29 @@ pub fn supply(
     folder: &str,
     runner: &Blob,
     blobs: &[&Blob],
-    sending: &mut dyn FnMut(&Blob),
+    sending: &mut dyn FnMut(&Blob, &Counter),
 ) -> Result<Sent, TransportError> {
     let mut seen = BTreeSet::from([&runner.blake3]);
-    let others: Vec<&Blob> = blobs.iter().copied().filter(|blob| seen.insert(&blob.blake3)).collect();
+    let others: Vec<&Blob> = blobs
+        .iter()
+        .copied()
+        .filter(|blob| seen.insert(&blob.blake3))
+        .collect();
     let program = place(folder, runner);
     let mut sent = Sent::default();
     let is_there = transport.has(runner, &program)?;
     if !is_there {
-        sending(runner);
-        put(transport, &program, runner, &program)?;
+        let count = Counter::default();
+        sending(runner, &count);
+        put(transport, &program, runner, &program, &count)?;
     }
     sent.count(runner, is_there);
     let there = verified(transport, folder, &program, &others)?;
     for (blob, is_there) in others.into_iter().zip(there) {
         if !is_there {
-            sending(blob);
-            put(transport, &program, blob, &place(folder, blob))?;
+            let count = Counter::default();
+            sending(blob, &count);
+            put(transport, &program, blob, &place(folder, blob), &count)?;
         }
         sent.count(blob, is_there);
     }
@@ -107,15 +113,30 @@ fn verified(
         return Err(TransportError::Failed {
             what: "verifying files".to_owned(),
             code: exit.code,
-            words: exit.stderr.lines().last().unwrap_or("it printed nothing").to_owned(),
+            words: exit
+                .stderr
+                .lines()
+                .last()
+                .unwrap_or("it printed nothing")
+                .to_owned(),
         });
     }
-    Ok(blobs.iter().zip(hashes).map(|(blob, hash)| blob.blake3 == hash).collect())
+    Ok(blobs
+        .iter()
+        .zip(hashes)
+        .map(|(blob, hash)| blob.blake3 == hash)
+        .collect())
 }
 
-fn put(transport: &dyn Transport, runner: &str, blob: &Blob, to: &str) -> Result<(), TransportError> {
+fn put(
+    transport: &dyn Transport,
+    runner: &str,
+    blob: &Blob,
+    to: &str,
+    count: &Counter,
+) -> Result<(), TransportError> {
     let new = format!("{to}.new");
-    transport.put(blob, &new)?;
+    transport.put(blob, &new, count)?;
     // the runner verifies itself: another program under its name would fail, or say another hash
     let program = if to == runner { new.as_str() } else { runner };
     let mut command = Command::new([program, "keep", &new, to, &blob.blake3]);
@@ -167,12 +188,17 @@ mod tests {
         let board = Simulated::new(1, clock, Faults::default());
         let [runner, model, other] =
             [("runner", 10), ("model", 100), ("other", 1000)].map(|(name, bytes)| blob(name, bytes));
-        let first = supply(&board, "/f", &runner, &[&model, &model], &mut |_| {}).unwrap();
+        let first = supply(&board, "/f", &runner, &[&model, &model], &mut |_, _| {}).unwrap();
         assert_eq!((first.files, first.bytes, first.kept_files), (2, 110, 0));
-        let second = supply(&board, "/f", &runner, &[&model, &other], &mut |_| {}).unwrap();
+        let second = supply(&board, "/f", &runner, &[&model, &other], &mut |_, _| {}).unwrap();
         assert_eq!((second.files, second.bytes), (1, 1000));
         assert_eq!((second.kept_files, second.kept_bytes), (2, 110));
-        assert_eq!(supply(&board, "/f", &runner, &[&model, &other], &mut |_| {}).unwrap().files, 0);
+        assert_eq!(
+            supply(&board, "/f", &runner, &[&model, &other], &mut |_, _| {})
+                .unwrap()
+                .files,
+            0
+        );
         assert_eq!(board.bytes_put(), 1110);
     }
 
@@ -198,7 +224,7 @@ mod tests {
         ] {
             let board = Simulated::new(1, clock.clone(), faults);
             let runner = blob("runner", 10);
-            let error = supply(&board, "/f", &runner, &[], &mut |_| {}).unwrap_err();
+            let error = supply(&board, "/f", &runner, &[], &mut |_, _| {}).unwrap_err();
             assert_eq!(
                 matches!(error, TransportError::Corrupt { .. }),
                 is_corrupt,

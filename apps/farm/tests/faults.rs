@@ -82,6 +82,7 @@ fn farm(seed: u64, boards: usize, kinds: usize, models: usize, faults: impl Fn(u
                 limits: Limits::default(),
                 environment: vec![],
                 emulated: true,
+                reconnect: None,
                 hold: Hold::Nothing,
             },
             runner: blob("runner", 10_000_000),
@@ -115,6 +116,8 @@ fn farm(seed: u64, boards: usize, kinds: usize, models: usize, faults: impl Fn(u
             commit: None,
             places,
             items,
+            unchanged: Vec::new(),
+            equipment: Default::default(),
         },
         clock,
     }

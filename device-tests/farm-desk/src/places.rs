@@ -1,4 +1,5 @@
-//! Places over ssh: network namespaces on one bridge, each with an SSH server and a `/tmp` of its own.
+//! Places over ssh: network namespaces on one bridge, each with an SSH server and a `/tmp` of its own,
+//! which is also its users' home: farms keep their files there.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -89,7 +90,8 @@ fn server(folder: &Path, name: &str, index: usize, address: &str) -> Result<Runn
         &settings,
         format!(
             "Port 22\nListenAddress 0.0.0.0\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nPasswordAuthentication no\n\
-             KbdInteractiveAuthentication no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nUseDNS no\n",
+             KbdInteractiveAuthentication no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nUseDNS no\n\
+             SetEnv HOME=/tmp\n",
             host.display(),
             user.display()
         ),

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// SoC of the bundle; required if the runs cover several SoCs
+    /// SoC of the bundle, or a tag or name of its boards; required if the runs cover several SoCs
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
     /// Percentage of devices that may load the bundle
@@ -151,19 +151,32 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 fn chosen(mut families: Vec<(Kind, Family)>, asked: Option<&str>) -> anyhow::Result<(String, Family)> {
     let names: Vec<String> = families.iter().map(|(kind, _)| kind.to_string()).collect();
     let at = match asked {
-        Some(asked) => names.iter().position(|name| name == asked),
+        Some(asked) => names.iter().position(|name| name == asked).or_else(|| {
+            // by a tag or a board, where one family alone has it
+            let mut called = (0..families.len()).filter(|at| families[*at].1.is_called(asked));
+            called.next().filter(|_| called.next().is_none())
+        }),
         None => (names.len() == 1).then_some(0),
+    };
+    let listed = || {
+        let families = families.iter().map(|(kind, family)| {
+            let mut words: Vec<&str> = family.boards.keys().map(String::as_str).collect();
+            words.extend(family.boards.values().flatten().map(String::as_str));
+            words.dedup();
+            format!("{kind} ({})", words.join(", "))
+        });
+        polychip_farm_record::printable(&families.collect::<Vec<_>>().join("; ")).into_owned()
     };
     let Some(at) = at else {
         return Err(match (asked, names.is_empty()) {
             (_, true) => bad_input("nothing to bundle: the runs hold no records"),
             (Some(asked), _) => usage(format!(
-                "no board of family {asked:?}; the families are {}",
-                names.join(", ")
+                "no single family is called {asked:?}; the families, with their boards and tags, are {}",
+                listed()
             )),
             (None, _) => usage(format!(
                 "the runs cover several SoCs, but a bundle covers one: choose with --family NAME among {}",
-                names.join(", ")
+                listed()
             )),
         });
     };

@@ -16,14 +16,14 @@ const RELEVANT: f64 = 2.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Run folders to compare with, separated by commas, or a folder of run folders; FOLDER@BUILD selects one build's
-    /// measurements
+    /// Run folders to compare with, separated by commas, or a folder of run folders. `@` and the first digits of a
+    /// commit or runner hash select one build's measurements: runs/night@3f9c21
     #[arg(value_name = "BASE")]
     base: String,
     /// Run folders to judge, in the same form
     #[arg(value_name = "NEW")]
     new: String,
-    /// Exit with code 1 if an item is slower by PERCENT or more (default: 2), or is newly refused or failing
+    /// Exit with code 1 if an item is slower by PERCENT or more (default: 2), or is newly unsupported or failing
     #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
     fail_on: Option<f64>,
     /// Also fail on times of emulated boards and devices
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Write a Markdown summary for a pull request
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write items that may be slower as JSON, for an alternating rerun, with the places that measured them and the
+    /// Write items that may be slower as JSON, for an alternating rerun, with the boards that measured them and the
     /// rounds needed to decide
     #[arg(long, value_name = "FILE")]
     suspects: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         } else {
             &format!("{regressions} items are")
         };
-        format!("{what} slower, or newly refused or failing (--fail-on slower)")
+        format!("{what} slower, or newly unsupported or failing (--fail-on slower)")
     });
     if let Some(path) = &arguments.markdown {
         file::write(path, comparison.markdown().as_bytes())?;

@@ -43,7 +43,10 @@ impl DeskArguments {
                     .boards(&self.only)
                     .map_err(|words| failure(Code::NoDevice, words))?;
                 for (place, reason) in &found.left_out {
-                    crate::exit::warn(format!("labgrid place {} is not used: {reason}", printable(place)));
+                    crate::exit::warn(format!(
+                        "labgrid place {} is not used: {reason}",
+                        printable(place)
+                    ));
                 }
                 (found.members, Vec::new(), "the coordinator".to_owned())
             }

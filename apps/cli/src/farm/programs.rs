@@ -129,7 +129,8 @@ fn own_runner() -> anyhow::Result<PathBuf> {
         Ok(runner)
     } else {
         Err(usage(format!(
-            "{} does not exist; name the boards' runner with --runner FILE or in the inventory",
+            "{} does not exist: build it with `cargo build --release -p polychip-runner` (for another processor, with \
+             --target) and put it there, or name it with --runner FILE or with `runner` in the inventory",
             runner.display()
         )))
     }

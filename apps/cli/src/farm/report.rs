@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Write JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Write CSV: the newest figures, a line per item and kind of board
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,6 +50,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     if let Some(path) = &arguments.junit {
         file::write(path, report.junit().map_err(bad_input)?.as_bytes())?;
+    }
+    if let Some(path) = &arguments.csv {
+        file::write(path, report.csv().as_bytes())?;
     }
     if arguments.json {
         out.json(&report)

@@ -9,20 +9,24 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use polychip_farm::inventory::{Member, interchangeable_boards, is_name};
 use polychip_farm::{Blob, Clock, Equipped, News, Next, RunError, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
-    Effort, FORMAT, InventoryEntry, Item, Job, Model, Outcome, Record, RunHeader, Settings as ItemSettings,
-    Wanted, printable,
+    Effort, FORMAT, InventoryEntry, Item, Job, Outcome, Record, RunHeader, Settings as ItemSettings, Wanted,
+    printable,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::desk::DeskArguments;
+use super::dry_run::DryRun;
+use super::models::Models;
+use super::nightly::{Earlier, equipment};
 use super::programs::{ProgramArguments, blob};
+use super::transfers::Transfers;
 use crate::exit::{Code, bad_input, failure, usage};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -32,8 +36,11 @@ use crate::setup::{Aim, Precision, shape};
 pub(crate) struct Arguments {
     /// ONNX models; with --resume, the models of the remaining items
     models: Vec<PathBuf>,
-    /// Jobs to do for each model
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_values_t = [Wish::Profile, Wish::Bench])]
+    /// More models, listed in a TOML file with the shapes, inputs and boards of each (docs/farm.md)
+    #[arg(long = "models", value_name = "FILE")]
+    list: Option<PathBuf>,
+    /// Jobs to do for each model; default: profile and bench, with --reference only bench
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     jobs: Vec<Wish>,
     /// Plugin sets whose devices share a model, each a separate item (`cpu,cpu+gpu`); default: all plugins of a board
     /// together
@@ -48,6 +55,23 @@ pub(crate) struct Arguments {
     /// Resume the run in this folder, without repeating recorded items
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "suspects", "jobs", "on", "id", "commit", "threads", "policy", "precision", "shapes", "warmup", "iters", "seconds", "time_limit"])]
     resume: Option<PathBuf>,
+    /// Show the items, the files to send and an estimate of the time, and measure nothing
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
+    /// Do not repeat items that these runs measured with the same runner, plugins and settings: run folders, or folders
+    /// of them; repeatable. The time estimate also uses them
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["resume", "suspects", "reference"])]
+    unchanged_since: Vec<PathBuf>,
+    /// Alternate with this runner, the reference, on the same boards in the same call: writes DIR/base/1, DIR/new/1, ...
+    /// for `polychip farm compare DIR/base DIR/new`; if repeated, each board gets the one for its processor
+    #[arg(long, value_name = "FILE", conflicts_with = "resume", requires = "out")]
+    reference: Vec<PathBuf>,
+    /// Rounds of --reference: measurements by each of both runners
+    #[arg(long, value_name = "N", default_value_t = 6, requires = "reference", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Wait at most this long for a board that somebody else uses
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    wait: u64,
     /// Name of the run, unique among compared runs; default: made from the time
     #[arg(long, value_name = "NAME", value_parser = run_name)]
     id: Option<String>,
@@ -94,7 +118,7 @@ struct MeasuringArguments {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
     time_limit: Option<u32>,
     /// Also measure on boards that are throttled or used by other programs
-    #[arg(long)]
+    #[arg(long, visible_alias = "ignore-state")]
     unfit: bool,
 }
 
@@ -144,7 +168,10 @@ fn run_name(text: &str) -> Result<String, String> {
     if is_name(text) {
         Ok(text.to_owned())
     } else {
-        Err("invalid name: use letters, digits, '-', '_' and '.', and start with a letter, a digit or '_'".to_owned())
+        Err(
+            "invalid name: use letters, digits, '-', '_' and '.', and start with a letter, a digit or '_'"
+                .to_owned(),
+        )
     }
 }
 
@@ -157,6 +184,8 @@ pub(crate) struct FarmRunOutput {
     run: String,
     /// Items of the run.
     items: u64,
+    /// Items that were not measured again, because nothing has changed since an earlier run (`--unchanged-since`).
+    unchanged: u64,
     /// What came of them.
     #[serde(flatten)]
     summary: Summary,
@@ -184,10 +213,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             member.limits.load_by_others_millis = 1000;
         }
     }
-    let mut models = Vec::new();
-    for path in &arguments.models {
-        models.push(blob(path, false)?);
-    }
+    let mut models = Models::read(&arguments.models, arguments.list.as_deref())?;
     let begun = arguments
         .resume
         .as_ref()
@@ -195,33 +221,47 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .transpose()?;
     let header = match begun {
         Some(_) => None,
-        None => Some(arguments.header(&members, &models)?),
+        None => {
+            // those of suspects are in their items
+            if arguments.suspects.is_none() {
+                models.shape(&arguments.measuring.shapes)?;
+            }
+            Some(arguments.header(&members, &models)?)
+        }
     };
     // a folder is made once nothing is left that a mistake could be in
     let boards = arguments.programs.equipped(members)?;
+    let stop = Arc::new(AtomicBool::new(false));
     let folder = match (begun, header) {
-        (None, Some(header)) => {
+        (None, Some(mut header)) => {
+            let effort = arguments.measuring.effort();
+            let earlier = Earlier::read(&arguments.unchanged_since)?;
+            header.equipment = equipment(&boards);
+            header.unchanged = earlier.unchanged(&mut header.items, &header.equipment, &effort);
+            if arguments.dry_run {
+                let plan = DryRun::of(&header, &boards, &models, &earlier, &effort);
+                return if arguments.json {
+                    out.json(&plan)
+                } else {
+                    out.text(&plan.to_string())
+                };
+            }
+            if !arguments.reference.is_empty() {
+                // boards are let go
+                crate::stop::on_signals(&stop)?;
+                return arguments.alternate(&header, &boards, &models, &stop, out);
+            }
             let path = match &arguments.out {
                 Some(path) => path.clone(),
                 None => PathBuf::from(format!("farm-run-{}", header.id)),
             };
-            RunFolder::create(&path, header, &arguments.measuring.effort()).map_err(of_folder)?
+            RunFolder::create(&path, header, &effort).map_err(of_folder)?
         }
         (begun, _) => begun.context("no run to start or to resume")?,
     };
-    let models: BTreeMap<String, Blob> = models
-        .into_iter()
-        .map(|blob| (blob.blake3.clone(), blob))
-        .collect();
-    check_models(&folder, &models)?;
-    let (summary, not_measured) = driven(&folder, &boards, &models)?;
-    let answer = FarmRunOutput {
-        folder: folder.path().display().to_string(),
-        run: folder.header().id.clone(),
-        items: folder.header().items.len() as u64,
-        summary,
-        not_measured,
-    };
+    check_models(&folder, &models.files)?;
+    crate::stop::on_signals(&stop)?;
+    let answer = driven(&folder, &boards, &models.files, &arguments.settings(), &stop)?;
     if arguments.json {
         out.json(&answer)?
     } else {
@@ -242,21 +282,33 @@ fn driven(
     folder: &RunFolder,
     boards: &[Equipped],
     models: &BTreeMap<String, Blob>,
-) -> anyhow::Result<(Summary, Vec<NotMeasured>)> {
-    let settings = Settings::default();
+    settings: &Settings,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<FarmRunOutput> {
     let total = folder.header().items.len() as u64;
     let known = folder.standing(&[]).iter().filter(|(_, done)| *done).count() as u64;
-    let done = AtomicU64::new(known);
+    let done = Arc::new(AtomicU64::new(known));
     let not_measured = Mutex::new(Vec::new());
-    let progress = Progress::told("reaching boards");
+    let progress = Arc::new(Progress::told("reaching boards"));
     progress.at(known, total, "reaching boards".to_owned());
+    let transfers = {
+        let (progress, done) = (Arc::clone(&progress), Arc::clone(&done));
+        Transfers::new(move |words| progress.at(done.load(Ordering::Relaxed), total, words))
+    };
+    let start = Instant::now();
     let watch = |news: &News<'_>| match news {
         News::Recorded { record, next } => {
             if *next != Next::Elsewhere {
                 done.fetch_add(1, Ordering::Relaxed);
             }
-            let words = format!("{} on {}", record.item, record.place.name);
-            progress.at(done.load(Ordering::Relaxed), total, words);
+            let now = done.load(Ordering::Relaxed);
+            let left = remaining(
+                start.elapsed(),
+                now.saturating_sub(known),
+                total.saturating_sub(now),
+            );
+            let words = format!("{} on {}{left}", record.item, record.place.name);
+            progress.at(now, total, words);
             if *next != Next::Elsewhere
                 && let Some(line) = not_measured_of(record)
                 && let Ok(mut list) = not_measured.lock()
@@ -264,30 +316,48 @@ fn driven(
                 list.push(line);
             }
         }
+        News::Sending { place, blob, sent } => transfers.begin(place, blob, sent),
+        News::Sent { place } => transfers.end(place),
         News::Trouble { place, words } => eprintln!("board {place}: {}", printable(words)),
         News::Lost {
             place,
             words,
             given_up,
-        } => eprintln!("board {place} is lost: {}; items given up: {given_up}", printable(words)),
+        } => eprintln!(
+            "board {place} is unavailable for the rest of the run: {}; items without another board: {given_up}",
+            printable(words)
+        ),
         _ => {}
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    // boards are let go
-    crate::stop::on_signals(&stop)?;
-    let summary =
-        drive(folder, boards, models, &settings, &Clock::real(), &stop, &watch).map_err(of_folder)?;
+    let summary = drive(folder, boards, models, settings, &Clock::real(), stop, &watch).map_err(of_folder)?;
+    drop(transfers);
     drop(progress);
     let not_measured = not_measured
         .into_inner()
         .map_err(|_| anyhow::anyhow!("a board's thread panicked"))?;
-    Ok((summary, not_measured))
+    Ok(FarmRunOutput {
+        folder: folder.path().display().to_string(),
+        run: folder.header().id.clone(),
+        items: total,
+        unchanged: folder.header().unchanged.len() as u64,
+        summary,
+        not_measured,
+    })
+}
+
+/// About how long the rest takes, from what is done so far.
+fn remaining(elapsed: Duration, done: u64, left: u64) -> String {
+    if done == 0 || left == 0 {
+        return String::new();
+    }
+    let minutes = elapsed.as_secs_f64() / done as f64 * left as f64 / 60.0;
+    format!(", about {:.0} min left", minutes.ceil())
 }
 
 fn not_measured_of(record: &Record) -> Option<NotMeasured> {
     let reason = match &record.outcome {
         Outcome::Measured(_) => return None,
-        Outcome::Refused { reason } => format!("refused: {reason}"),
+        Outcome::Refused { reason } => format!("unsupported: {reason}"),
         Outcome::Skipped { reason } => format!("skipped: {reason}"),
         Outcome::Failed(failure) => match failure.exit_code {
             Some(code) => format!("failed with exit code {code}: {}", failure.reason),
@@ -313,6 +383,14 @@ fn check_models(folder: &RunFolder, models: &BTreeMap<String, Blob>) -> anyhow::
                 model.name, model.blake3
             )));
         }
+        let mut inputs = wanted.item.settings.inputs.iter().filter(|_| !done);
+        if let Some(file) = inputs.find(|file| !models.contains_key(&file.blake3)) {
+            return Err(usage(format!(
+                "file {} for input {:?} of {} is missing from the list of models (--models) or has changed: its BLAKE3 hash \
+                 was {}",
+                file.name, file.input, wanted.item, file.blake3
+            )));
+        }
     }
     Ok(())
 }
@@ -333,7 +411,7 @@ impl MeasuringArguments {
         }
     }
 
-    /// The settings of every item; what is the default is absent.
+    /// What the settings of all items share; what is the default is absent.
     fn settings(&self) -> ItemSettings {
         let policy = match self.policy {
             Aim::Latency => None,
@@ -342,20 +420,20 @@ impl MeasuringArguments {
             Aim::Makespan => Some("makespan"),
             Aim::Throughput => Some("throughput"),
         };
-        let mut shapes = self.shapes.clone();
-        shapes.sort();
         ItemSettings {
             threads: self.threads,
             policy: policy.map(str::to_owned),
             precision: (self.precision == Precision::Reduced).then(|| "reduced".to_owned()),
-            shapes,
+            // each model has its own
+            shapes: Vec::new(),
+            inputs: Vec::new(),
         }
     }
 }
 
 impl Arguments {
     /// What the run asks for.
-    fn header(&self, members: &[Member], models: &[Blob]) -> anyhow::Result<RunHeader> {
+    fn header(&self, members: &[Member], models: &Models) -> anyhow::Result<RunHeader> {
         let places: Vec<InventoryEntry> = members.iter().map(|member| member.place.clone()).collect();
         let items = match &self.suspects {
             Some(path) => suspects(path, &places)?,
@@ -375,16 +453,37 @@ impl Arguments {
             commit: self.commit.clone(),
             places,
             items,
+            unchanged: Vec::new(),
+            equipment: BTreeMap::new(),
         })
     }
 
-    /// Each job with each model and set of plugins, for each group of interchangeable boards.
-    fn items(&self, places: &[InventoryEntry], models: &[Blob]) -> anyhow::Result<Vec<Wanted>> {
-        let jobs = self.jobs.iter().map(|wish| wish.job());
-        let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
-        if models.is_empty() && !of_models.is_empty() {
+    fn jobs(&self) -> Vec<Job> {
+        if !self.jobs.is_empty() {
+            return self.jobs.iter().map(|wish| wish.job()).collect();
+        }
+        if self.reference.is_empty() {
+            vec![Job::Profile, Job::Bench]
+        } else {
+            vec![Job::Bench]
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            busy: Duration::from_secs(self.wait),
+            ..Settings::default()
+        }
+    }
+
+    /// Each job with each model and set of plugins, for each group of interchangeable boards that the model is for.
+    fn items(&self, places: &[InventoryEntry], models: &Models) -> anyhow::Result<Vec<Wanted>> {
+        let (of_models, of_plugins): (Vec<Job>, Vec<Job>) =
+            self.jobs().into_iter().partition(|job| *job != Job::Conformance);
+        if models.chosen.is_empty() && !of_models.is_empty() {
             return Err(usage("no model given; only --jobs conformance needs none"));
         }
+        models.check_boards(places)?;
         let sets = if self.on.is_empty() {
             vec![PluginSet(Vec::new())]
         } else {
@@ -394,24 +493,101 @@ impl Arguments {
         let mut items = Vec::new();
         for group in interchangeable_boards(places) {
             for set in &sets {
-                let mut add = |job: Job, model: Option<&Blob>| {
-                    items.push(Wanted {
-                        item: Item {
-                            job,
-                            model: model.map(of_blob),
-                            plugins: set.0.clone(),
-                            settings: settings.clone(),
-                        },
-                        places: group.clone(),
-                    });
+                let item = |job: Job| Item {
+                    job,
+                    model: None,
+                    plugins: set.0.clone(),
+                    settings: settings.clone(),
                 };
-                of_plugins.iter().for_each(|job| add(*job, None));
-                for model in models {
-                    of_models.iter().for_each(|job| add(*job, Some(model)));
+                items.extend(of_plugins.iter().map(|job| Wanted {
+                    item: item(*job),
+                    places: group.clone(),
+                }));
+                for model in &models.chosen {
+                    let is_for = |name: &&String| {
+                        places
+                            .iter()
+                            .any(|place| place.name == **name && model.is_for(place))
+                    };
+                    let boards: Vec<String> = group.iter().filter(is_for).cloned().collect();
+                    if boards.is_empty() {
+                        continue;
+                    }
+                    items.extend(of_models.iter().map(|job| {
+                        let mut item = item(*job);
+                        item.model = Some(model.model.clone());
+                        item.settings.shapes.clone_from(&model.shapes);
+                        item.settings.inputs.clone_from(&model.inputs);
+                        Wanted {
+                            item,
+                            places: boards.clone(),
+                        }
+                    }));
                 }
             }
         }
         Ok(items)
+    }
+
+    /// Measures with the reference and with the boards' own runners in turn; who is first changes from round to round.
+    fn alternate(
+        &self,
+        header: &RunHeader,
+        boards: &[Equipped],
+        models: &Models,
+        stop: &Arc<AtomicBool>,
+        out: &mut Output,
+    ) -> anyhow::Result<()> {
+        let references = self.reference.iter().map(|path| blob(path, true));
+        let references: Vec<Blob> = references.collect::<anyhow::Result<_>>()?;
+        let mut base = boards.to_vec();
+        for board in &mut base {
+            let fits = |blob: &&Blob| blob.machine == board.runner.machine;
+            let Some(reference) = references.iter().find(fits) else {
+                return Err(usage(format!(
+                    "no --reference is built for the processor of board {}",
+                    board.member.place.name
+                )));
+            };
+            board.runner = reference.clone();
+        }
+        let path = self.out.as_ref().context("no --out folder")?;
+        let mut last = Ok(());
+        for round in 1..=self.rounds {
+            let mut sides = [("base", &base), ("new", &boards.to_vec())];
+            if round % 2 == 0 {
+                sides.reverse();
+            }
+            for (side, boards) in sides {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let header = RunHeader {
+                    id: format!("{}-{side}-{round}", header.id),
+                    equipment: equipment(boards),
+                    ..header.clone()
+                };
+                let folder = path.join(side).join(round.to_string());
+                let folder =
+                    RunFolder::create(&folder, header, &self.measuring.effort()).map_err(of_folder)?;
+                check_models(&folder, &models.files)?;
+                let answer = driven(&folder, boards, &models.files, &self.settings(), stop)?;
+                if self.json {
+                    out.json_line(&answer)?
+                } else {
+                    out.text(&format!("round {round} of {}, {side}:\n{answer}", self.rounds))?
+                }
+                // the other turns are made all the same
+                last = answer.verdict().and(last);
+            }
+        }
+        if !self.json {
+            let shown = path.display();
+            out.text(&format!(
+                "compare with `polychip farm compare {shown}/base {shown}/new --fail-on slower`"
+            ))?;
+        }
+        last
     }
 }
 
@@ -455,15 +631,6 @@ fn suspects(path: &Path, places: &[InventoryEntry]) -> anyhow::Result<Vec<Wanted
     Ok(on_each.collect())
 }
 
-fn of_blob(blob: &Blob) -> Model {
-    let name = blob.path.file_stem().unwrap_or_default();
-    Model {
-        name: name.to_string_lossy().into_owned(),
-        blake3: blob.blake3.clone(),
-        bytes: blob.bytes,
-    }
-}
-
 impl FarmRunOutput {
     /// An error with the command's exit code, where not all was measured.
     fn verdict(&self) -> anyhow::Result<()> {
@@ -474,19 +641,33 @@ impl FarmRunOutput {
             skipped,
             ..
         } = &self.summary;
-        match (failed + lost + left, skipped) {
-            (0, 0) => Ok(()),
-            (0, skipped) => Err(failure(
+        let resume = format!("`--resume {}`", self.folder);
+        match (failed + lost, *left, *skipped) {
+            (0, 0, 0) => Ok(()),
+            (0, 0, skipped) => Err(failure(
                 Code::NoDevice,
-                format!("{skipped} items were skipped: no suitable board"),
+                format!("{skipped} items were skipped: no board was ready to measure them"),
             )),
-            (bad, _) => Err(failure(
+            // what was not begun has not failed
+            (0, left, _) => Err(failure(
                 Code::DeviceFailed,
                 format!(
-                    "{bad} of {} items failed; `--resume {}` retries those whose boards failed",
-                    self.items, self.folder
+                    "interrupted: {left} of {} items are not done; {resume} continues",
+                    self.items
                 ),
             )),
+            (bad, left, _) => {
+                let left = if left > 0 {
+                    format!(", and {left} are not done")
+                } else {
+                    String::new()
+                };
+                let words = format!(
+                    "{bad} of {} items failed{left}; {resume} retries those whose boards failed",
+                    self.items
+                );
+                Err(failure(Code::DeviceFailed, words))
+            }
         }
     }
 }
@@ -497,10 +678,14 @@ impl fmt::Display for FarmRunOutput {
             writeln!(f, "{} on {}: {}", one.item, one.place, printable(&one.reason))?;
         }
         for (place, words) in &self.summary.lost_boards {
-            writeln!(f, "board {place} was lost: {}", printable(words))?;
+            writeln!(f, "board {place} became unavailable: {}", printable(words))?;
         }
         for (place, words) in &self.summary.missing_profiles {
-            writeln!(f, "cannot fetch the profile of board {place}: {}", printable(words))?;
+            writeln!(
+                f,
+                "cannot fetch the profile of board {place}: {}",
+                printable(words)
+            )?;
         }
         let Summary {
             known_before,
@@ -510,14 +695,22 @@ impl fmt::Display for FarmRunOutput {
             skipped,
             lost,
             sent,
+            left,
             ..
         } = &self.summary;
-        writeln!(
+        write!(
             f,
-            "{} items: {measured} measured, {refused} refused, {failed} failed, {skipped} skipped, {lost} lost, {known_before} \
-             known before",
+            "{} items: {measured} measured, {refused} unsupported, {failed} failed, {skipped} skipped, {lost} without an \
+             available board, {known_before} measured earlier",
             self.items
         )?;
+        if *left > 0 {
+            write!(f, ", {left} not done")?;
+        }
+        if self.unchanged > 0 {
+            write!(f, "; {} more unchanged since an earlier run", self.unchanged)?;
+        }
+        f.write_str("\n")?;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
             f,

@@ -4,21 +4,26 @@
 
 use std::path::{Path, PathBuf};
 
-use polychip::{Merged, Profile, ProfileDiff, ProfileFile};
+use polychip::bundle::{Bundle, PublicKey, Trust};
+use polychip::{LoadedBundle, Merged, Profile, ProfileDiff, ProfileFile};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{Code, bad_input, failure};
 use crate::file;
 use crate::output::Output;
+use crate::setup::check_trust;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArguments {
     /// JSON file to write; `-` for standard output
     file: PathBuf,
-    /// Profile database
+    /// Profile database, or a bundle with --trust
     #[arg(long, value_name = "FILE", help_heading = "Devices")]
     profile: PathBuf,
+    /// Trust bundles signed with this public key; repeatable
+    #[arg(long, value_name = "KEY", help_heading = "Devices")]
+    trust: Vec<PublicKey>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -37,9 +42,12 @@ pub(crate) struct ImportArguments {
 pub(crate) struct MergeArguments {
     /// Profile database to add to; created if missing
     into: PathBuf,
-    /// Profile databases or JSON files to add
+    /// Profile databases, JSON files, or bundles with --trust to add
     #[arg(required = true)]
     from: Vec<PathBuf>,
+    /// Trust bundles signed with this public key; repeatable
+    #[arg(long, value_name = "KEY")]
+    trust: Vec<PublicKey>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,10 +55,13 @@ pub(crate) struct MergeArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiffArguments {
-    /// Old profile database or JSON file
+    /// Old profile database or JSON file, or a bundle with --trust
     old: PathBuf,
-    /// New profile database or JSON file
+    /// New profile database or JSON file, or a bundle with --trust
     new: PathBuf,
+    /// Trust bundles signed with this public key; repeatable
+    #[arg(long, value_name = "KEY")]
+    trust: Vec<PublicKey>,
     /// Exit with code 1 if a part is slower by more than PERCENT (default: 0) and the two
     /// confidence intervals do not overlap
     #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
@@ -110,7 +121,7 @@ pub(crate) struct Diff {
 
 /// Runs `profile export`.
 pub(crate) fn export(arguments: &ExportArguments, out: &mut Output) -> anyhow::Result<()> {
-    let records = existing(&arguments.profile)?;
+    let records = opened(&arguments.profile, &arguments.trust)?.export()?;
     let text = serde_json::to_string_pretty(&records)?;
     if arguments.file.as_os_str() == "-" {
         return out.text(&text);
@@ -123,6 +134,7 @@ pub(crate) fn import(arguments: &ImportArguments, out: &mut Output) -> anyhow::R
     add(
         &arguments.profile,
         std::slice::from_ref(&arguments.file),
+        &[],
         arguments.json,
         out,
     )
@@ -130,14 +142,26 @@ pub(crate) fn import(arguments: &ImportArguments, out: &mut Output) -> anyhow::R
 
 /// Runs `profile merge`.
 pub(crate) fn merge(arguments: &MergeArguments, out: &mut Output) -> anyhow::Result<()> {
-    add(&arguments.into, &arguments.from, arguments.json, out)
+    add(
+        &arguments.into,
+        &arguments.from,
+        &arguments.trust,
+        arguments.json,
+        out,
+    )
 }
 
-fn add(into: &Path, from: &[PathBuf], json: bool, out: &mut Output) -> anyhow::Result<()> {
+fn add(
+    into: &Path,
+    from: &[PathBuf],
+    trust: &[PublicKey],
+    json: bool,
+    out: &mut Output,
+) -> anyhow::Result<()> {
     // all files are read before anything is written
     let records = from
         .iter()
-        .map(|path| Ok((path, read(path)?)))
+        .map(|path| Ok((path, read(path, trust)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let profile = Profile::open(into)?;
     let mut added = Vec::with_capacity(records.len());
@@ -161,7 +185,10 @@ fn add(into: &Path, from: &[PathBuf], json: bool, out: &mut Output) -> anyhow::R
 
 /// Runs `profile diff`.
 pub(crate) fn diff(arguments: &DiffArguments, out: &mut Output) -> anyhow::Result<()> {
-    let diff = ProfileDiff::of(&read(&arguments.old)?, &read(&arguments.new)?);
+    let diff = ProfileDiff::of(
+        &read(&arguments.old, &arguments.trust)?,
+        &read(&arguments.new, &arguments.trust)?,
+    );
     let failed = arguments.fail_on.and_then(|limit| {
         let over = diff
             .slower
@@ -187,7 +214,7 @@ pub(crate) fn diff(arguments: &DiffArguments, out: &mut Output) -> anyhow::Resul
 }
 
 /// Reads a database, or a file of JSON.
-pub(crate) fn read(path: &Path) -> anyhow::Result<ProfileFile> {
+fn read(path: &Path, trust: &[PublicKey]) -> anyhow::Result<ProfileFile> {
     let is_json = {
         let mut first = [0; 16];
         let mut file =
@@ -200,15 +227,33 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<ProfileFile> {
         let records = ProfileFile::from_json(&file::read_text(path)?);
         return records.map_err(|error| bad_input(format!("{}: {error}", path.display())));
     }
-    existing(path)
+    Ok(opened(path, trust)?.export()?)
 }
 
-/// What a database that is there holds.
-fn existing(path: &Path) -> anyhow::Result<ProfileFile> {
+/// A database that is there, or what a bundle holds, in memory.
+pub(super) fn opened(path: &Path, trust: &[PublicKey]) -> anyhow::Result<Profile> {
     if !path.is_file() {
         return Err(bad_input(format!("{}: no such file", path.display())));
     }
-    Ok(Profile::open(path)?.export()?)
+    if !LoadedBundle::is_one(path) {
+        return Ok(Profile::open(path)?);
+    }
+    check_trust(path, trust)?;
+    let wrong = |error: &dyn std::fmt::Display| bad_input(format!("bundle {}: {error}", path.display()));
+    let length = std::fs::metadata(path).map_err(|error| wrong(&error))?.len();
+    if length > Bundle::LONGEST {
+        return Err(wrong(&format!(
+            "{length} bytes; a bundle has at most {}",
+            Bundle::LONGEST
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let trust = trust.iter().fold(Trust::new(), |trust, key| trust.key(*key));
+    let profile = Profile::in_memory();
+    profile
+        .load_bundle(&bytes, &trust)
+        .map_err(|error| wrong(&error))?;
+    Ok(profile)
 }
 
 impl std::fmt::Display for Merge {

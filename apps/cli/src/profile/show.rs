@@ -2,21 +2,26 @@
 
 use std::path::PathBuf;
 
-use polychip::{DevicePrediction, MeasuredEnergy, PartSummary, Profile};
+use polychip::bundle::PublicKey;
+use polychip::{DevicePrediction, MeasuredEnergy, PartSummary};
 use polychip_partitioner::Time;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exit::{bad_input, usage};
+use super::exchange::opened;
+use crate::exit::usage;
 use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Profile database; same as `--profile`
+    /// Profile database, or a bundle with --trust; same as `--profile`
     file: Option<PathBuf>,
-    /// Profile database
+    /// Profile database, or a bundle with --trust
     #[arg(long, value_name = "FILE", conflicts_with = "file", help_heading = "Devices")]
     profile: Option<PathBuf>,
+    /// Trust bundles signed with this public key; repeatable
+    #[arg(long, value_name = "KEY")]
+    trust: Vec<PublicKey>,
     /// Show only parts on devices whose identity contains this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     device: String,
@@ -45,10 +50,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let Some(path) = arguments.file.as_ref().or(arguments.profile.as_ref()) else {
         return Err(usage("no profile given: name one with --profile FILE"));
     };
-    if !path.is_file() {
-        return Err(bad_input(format!("{}: no such file", path.display())));
-    }
-    let profile = Profile::open(path)?;
+    let profile = opened(path, &arguments.trust)?;
     let mut parts = profile.parts()?;
     parts.retain(|part| part.device.contains(&arguments.device));
     let mut predictions = if arguments.fit {

@@ -423,7 +423,27 @@ fn unusable_bundle_is_an_error() {
     fails(&run, 2, &["--trust"]);
     let key = "00".repeat(32);
     let trusted = [&run[..], &["--trust", &key]].concat();
-    fails(&trusted, 3, &["--bundle", "phone.bundle", "not used"]);
+    fails(&trusted, 3, &["bundle ", "phone.bundle", "not used"]);
+    // where a profile is expected, too
+    for command in [
+        &["run", &shapes(), "--fill", "1", "--profile", &torn][..],
+        &["bench", &shapes(), "--profile", &torn],
+        &["profile", "show", &torn],
+        &["profile", "export", "-", "--profile", &torn],
+        &["profile", "diff", &torn, &torn],
+    ] {
+        fails(command, 2, &["phone.bundle is a bundle", "--trust KEY"]);
+        fails(
+            &[command, &["--trust", &key]].concat(),
+            3,
+            &["phone.bundle", "bundle"],
+        );
+    }
+    fails(
+        &["profile", &shapes(), "--profile", &torn, "--trust", &key],
+        2,
+        &["phone.bundle is a bundle", "read only"],
+    );
     fails(&[&run[..], &["--trust", "nobody"]].concat(), 2, &["nobody"]);
 }
 

@@ -44,6 +44,68 @@ fn boards_are_listed_with_details_or_connection_errors() {
     let done = polychip(&["farm", "boards", "--farm", &farm]);
     assert_eq!(done.code, 4, "{}", done.stderr);
     assert!(done.stdout.starts_with("far (ssh): "), "{}", done.stdout);
+    // one of two is enough for scripts
+    let text = format!(
+        "{text}[[board]]\nname = \"near\"\ntransport = \"local\"\nfolder = {:?}\n",
+        folder.path().join("board")
+    );
+    let farm = desk(folder.path(), &text);
+    let done = polychip(&["farm", "boards", "--farm", &farm, "--reach"]);
+    assert_eq!(done.code, 4, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("1 of 2 boards cannot be reached"),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stdout.contains("\nnear (local): "), "{}", done.stdout);
+}
+
+#[test]
+fn boards_say_whether_they_can_be_measured_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let runner = libraries::program("polychip-runner", "polychip-runner").unwrap();
+    let runner = runner.display().to_string();
+    let board = |limits: &str| {
+        let board = folder.path().join("board");
+        let text = format!(
+            "locks = \"locks\"\n[[board]]\nname = \"here\"\ntransport = \"local\"\nfolder = {:?}\n{limits}\n",
+            board.display().to_string()
+        );
+        desk(folder.path(), &text)
+    };
+    let listed = |farm: &str| {
+        let value =
+            polychip(&["farm", "boards", "--farm", farm, "--runner", &runner, "--json"]).json("farm-boards");
+        value["boards"][0].clone()
+    };
+    let fit = listed(&board("load_by_others_percent = 100\nthrottled = true"));
+    assert_eq!(
+        (&fit["fit"], &fit["reason"]),
+        (&true.into(), &serde_json::Value::Null),
+        "{fit}"
+    );
+    assert!(
+        fit["state"].is_object() && fit["clock_ahead_s"].is_null(),
+        "{fit}"
+    );
+    // another program of this host has it
+    let locks = folder.path().join("locks");
+    let lock = polychip_farm::lock::Lock::board(&locks, "local").unwrap();
+    let farm = board("load_by_others_percent = 100\nthrottled = true");
+    let used = listed(&farm);
+    assert_eq!(used["fit"], false, "{used}");
+    assert!(used["in_use"].as_str().unwrap().contains("process"), "{used}");
+    drop(lock);
+    let shown = polychip(&["farm", "boards", "--farm", &farm, "--runner", &runner]).ok();
+    assert!(shown.contains("; ready to measure"), "{shown}");
+    // without a runner, boards are reached all the same, and the warning says how to get it
+    let done = polychip(&["farm", "boards", "--farm", &farm]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("cargo build --release -p polychip-runner"),
+        "{}",
+        done.stderr
+    );
 }
 
 #[test]
@@ -150,7 +212,7 @@ fn interrupted_run_stops_cleanly_and_resumes() {
         .args(["--jobs", "bench", "--iters", "3", "--threads", "1", "--out"])
         .arg(&out)
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let records = out.join("records/here.jsonl");
@@ -171,6 +233,11 @@ fn interrupted_run_stops_cleanly_and_resumes() {
     let output = child.wait_with_output().unwrap();
     // not a signal's: it ended by itself, and reports the remaining items
     assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("interrupted: ") && !stderr.contains("items failed"),
+        "{stderr}"
+    );
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let (measured, left) = (
         value["measured"].as_u64().unwrap(),
@@ -187,4 +254,165 @@ fn interrupted_run_stops_cleanly_and_resumes() {
         (&measured.into(), &left.into())
     );
     assert_eq!(lines(), 18);
+}
+
+/// The runner, built as the test is.
+fn runner() -> String {
+    let path = libraries::program("polychip-runner", "polychip-runner").unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn list_of_models_is_planned_without_measuring() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = |name: &str, soc: &str| {
+        let board = folder.path().join(name).display().to_string();
+        format!(
+            "[[board]]\nname = {name:?}\ntransport = \"local\"\nfolder = {board:?}\ntags = {{ soc = {soc:?} }}\n"
+        )
+    };
+    let farm = desk(folder.path(), &(board("a", "x") + &board("b", "y")));
+    let list = folder.path().join("models.toml").display().to_string();
+    let model =
+        |rest: &str| std::fs::write(&list, format!("[[model]]\nfile = {:?}\n{rest}\n", shapes())).unwrap();
+    let runner = runner();
+    let dry = [
+        "farm",
+        "run",
+        "--farm",
+        &farm,
+        "--runner",
+        &runner,
+        "--models",
+        &list,
+        "--dry-run",
+    ];
+    model("name = \"second\"\nboards = [\"soc=y\"]");
+    let value = polychip(&[&dry[..], &["--jobs", "bench,soak", "--seconds", "60", "--json"]].concat())
+        .json("farm-dry-run");
+    let items = value["items"].as_array().unwrap();
+    assert_eq!(items.len(), 2, "{value}");
+    assert_eq!(
+        (&items[0]["item"], &items[0]["boards"]),
+        (&"bench second".into(), &serde_json::json!(["b"]))
+    );
+    assert_eq!(
+        (&value["estimated_s"], &value["unknown"]),
+        (&60.into(), &1.into()),
+        "{value}"
+    );
+    let bytes = |board: &str| value["bytes_by_board"][board].as_u64().unwrap();
+    let length = std::fs::metadata(shapes()).unwrap().len();
+    assert_eq!(bytes("b"), bytes("a") + length);
+    let shown = polychip(&dry).ok();
+    assert!(
+        shown.contains("profile second on b\n") && shown.contains("2 items, 0 unchanged"),
+        "{shown}"
+    );
+    // no board was used
+    assert!(!folder.path().join("b").exists());
+    model("boards = [\"soc=z\"]");
+    polychip(&dry).fails(2, &["boards soc=z, none of which is selected", "a, b"]);
+    model("shapes = { nothing = [1] }");
+    polychip(&dry).fails(2, &["has no input for the shape nothing=1"]);
+    model("");
+    polychip(&[&dry[..], &["--shape", "nothing=1"]].concat())
+        .fails(2, &["--shape nothing=1: no model has such an input"]);
+    model("speed = 1");
+    polychip(&dry).fails(3, &["models.toml", "unknown field"]);
+}
+
+#[test]
+fn unchanged_items_are_left_out_and_boards_are_cleaned() {
+    let folder = tempfile::tempdir().unwrap();
+    let (farm, model, runner) = (here(folder.path()), shapes(), runner());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (first, second, third) = (path("first"), path("second"), path("third"));
+    let run = |out: &str, more: &[&str]| {
+        let common = [
+            "farm",
+            "run",
+            &model,
+            "--farm",
+            &farm,
+            "--runner",
+            &runner,
+            "--unfit",
+            "--json",
+            "--jobs",
+            "bench",
+            "--threads",
+            "1",
+            "--out",
+            out,
+        ];
+        polychip(&[&common[..], more].concat()).json("farm-run")
+    };
+    let value = run(&first, &["--iters", "3"]);
+    assert_eq!((&value["measured"], &value["unchanged"]), (&1.into(), &0.into()));
+    let value = run(&second, &["--iters", "3", "--unchanged-since", &first]);
+    assert_eq!(
+        (&value["measured"], &value["unchanged"], &value["items"]),
+        (&0.into(), &1.into(), &0.into())
+    );
+    let value = polychip(&["farm", "compare", &first, &second, "--json"]).json("farm-compare");
+    assert_eq!(value["rows"][0]["verdict"], "same", "{value}");
+    // other settings are measured
+    let value = run(&third, &["--iters", "4", "--unchanged-since", &path("")]);
+    assert_eq!((&value["measured"], &value["unchanged"]), (&1.into(), &0.into()));
+    let csv = path("farm.csv");
+    polychip(&["farm", "report", &first, "--csv", &csv]).ok();
+    let text = std::fs::read_to_string(&csv).unwrap();
+    assert!(
+        text.contains("\r\n\"bench shapes, 1 thread\",bench,desk,false,here,measured,"),
+        "{text}"
+    );
+    // the models and the runner stay on the board until they are deleted
+    let value = polychip(&["farm", "clean", "--farm", &farm, "--json"]).json("farm-clean");
+    assert!(
+        value["boards"][0]["freed_bytes"].as_u64().unwrap() > 100_000,
+        "{value}"
+    );
+    assert!(!folder.path().join("board/blobs").exists() && folder.path().join("board").exists());
+}
+
+#[test]
+fn reference_takes_turns_with_the_new_runner() {
+    let folder = tempfile::tempdir().unwrap();
+    let (farm, model, runner) = (here(folder.path()), shapes(), runner());
+    let out = folder.path().join("turns").display().to_string();
+    let shown = polychip(&[
+        "farm",
+        "run",
+        &model,
+        "--farm",
+        &farm,
+        "--runner",
+        &runner,
+        "--unfit",
+        "--iters",
+        "3",
+        "--threads",
+        "1",
+        "--out",
+        &out,
+        "--reference",
+        &runner,
+        "--rounds",
+        "2",
+    ])
+    .ok();
+    assert!(
+        shown.contains("round 2 of 2, base:") && shown.contains("--fail-on slower"),
+        "{shown}"
+    );
+    let (base, new) = (format!("{out}/base"), format!("{out}/new"));
+    let value = polychip(&["farm", "compare", &base, &new, "--json"]).json("farm-compare");
+    assert_eq!(
+        (&value["same_build"], &value["rows"][0]["rounds"]),
+        (&true.into(), &2.into()),
+        "{value}"
+    );
+    // a benchmark alone is alternated
+    assert_eq!(value["rows"].as_array().unwrap().len(), 1, "{value}");
 }

@@ -75,6 +75,8 @@ fn run(folder: &Path, side: u64, slower: f64) -> String {
             item: item.clone(),
             places: vec!["desk".into()],
         }],
+        unchanged: Vec::new(),
+        equipment: Default::default(),
     };
     let folder = folder.join(id);
     std::fs::create_dir_all(folder.join("records")).unwrap();
@@ -102,13 +104,13 @@ fn regression_is_exit_code_1_only_if_requested() {
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(
         done.stdout
-            .contains("slower: bench shapes on cpu on SM8650: 1.00 ms → 1.05 ms"),
+            .contains("slower: bench shapes on cpu on SM8650 [desk]: 1.00 ms → 1.05 ms"),
         "{}",
         done.stdout
     );
     assert!(
         done.stderr
-            .contains("1 item is slower, or newly refused or failing"),
+            .contains("1 item is slower, or newly unsupported or failing"),
         "{}",
         done.stderr
     );
@@ -199,7 +201,7 @@ fn a_report_is_a_page_and_junit() {
     assert!(text(&junit).contains("slower: "), "{}", text(&junit));
     let shown = polychip(&["farm", "report", &base]).ok();
     assert!(
-        shown.contains("bench shapes on cpu on SM8650: 1.00 ms, cpu:0 100 %"),
+        shown.contains("bench shapes on cpu on SM8650 [desk]: 1.00 ms, cpu:0 100 %"),
         "{shown}"
     );
 }
@@ -309,7 +311,7 @@ fn a_bundle_is_signed_by_a_key_that_is_written_once() {
     ];
     polychip(&bad).fails(2, &["a version of at least 1"]);
     let other = [&bundle[..], &["--family", "RK3588"]].concat();
-    polychip(&other).fails(2, &["no board of family \"RK3588\"; the families are SM8650"]);
+    polychip(&other).fails(2, &["no single family is called \"RK3588\"", "SM8650 (desk)"]);
     let no_key = path("no-key");
     std::fs::write(&no_key, "secret words").unwrap();
     let done = polychip(&[

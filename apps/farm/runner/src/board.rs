@@ -4,14 +4,21 @@
 
 use std::path::Path;
 
-use polychip_farm_record::Board;
+use anyhow::Context as _;
+use polychip_farm_record::{Board, Limits};
 
-use crate::conditions::Conditions;
+use crate::conditions::{Conditions, unfit};
 
-/// Prints the board's facts and its state.
-pub(crate) fn print(sensors: &Path) -> anyhow::Result<()> {
+/// Prints the board's facts and its state, and why it may not be measured on by these limits.
+pub(crate) fn print(sensors: &Path, limits: Option<&str>) -> anyhow::Result<()> {
+    let limits: Limits = match limits {
+        Some(text) => serde_json::from_str(text).context("--limits")?,
+        None => Limits::default(),
+    };
     let mut conditions = Conditions::new(sensors)?;
-    let facts = serde_json::json!({ "board": of(sensors), "state": conditions.settled() });
+    let state = conditions.settled();
+    let unfit = unfit(&state, &limits);
+    let facts = serde_json::json!({ "board": of(sensors), "state": state, "unfit": unfit });
     crate::output::print_line(&facts.to_string());
     Ok(())
 }

@@ -160,7 +160,7 @@ fn folders(folder: &Path, begin: &str) -> Vec<PathBuf> {
 }
 
 /// Why nothing may be measured now.
-fn unfit(state: &State, limits: &Limits) -> Option<String> {
+pub(crate) fn unfit(state: &State, limits: &Limits) -> Option<String> {
     if let Some(reason) = too_cold(state, limits).or_else(|| too_hot(state, limits)) {
         return Some(reason);
     }

@@ -1,21 +1,78 @@
-//! Inputs generated from a seed: floats from 0 to 1, integers and booleans of 0 or 1.
+//! Inputs: from files, or generated from a seed (floats from 0 to 1, integers and booleans of 0 or 1).
 //!
 //! Invariant: the same model gets the same bytes on every board (ChaCha8, a stream per input).
 
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
 use half::{bf16, f16};
 use polychip::{DType, Input, Session, TensorSpec};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-/// Values of all inputs, in the session's memory.
-pub(crate) fn made(session: &Session) -> anyhow::Result<Vec<Input>> {
+/// Values of all inputs, in the session's memory; `files` are .npy files by input.
+pub(crate) fn made(session: &Session, files: &BTreeMap<String, String>) -> anyhow::Result<Vec<Input>> {
+    for name in files.keys() {
+        anyhow::ensure!(
+            session.inputs().any(|spec| spec.name == *name),
+            "a file is given for input {name:?}, which the model does not have"
+        );
+    }
     let mut inputs = Vec::new();
     for (place, spec) in session.inputs().enumerate() {
         let mut input = session.input(&spec.name)?;
-        input.write_bytes(&bytes(spec, place as u64)?)?;
+        let value = match files.get(&spec.name) {
+            Some(path) => {
+                let file = std::fs::read(path).with_context(|| path.clone())?;
+                array(&file, spec)?.to_vec()
+            }
+            None => bytes(spec, place as u64)?,
+        };
+        input.write_bytes(&value)?;
         inputs.push(input);
     }
     Ok(inputs)
+}
+
+/// The values of a .npy file, which must be those of this input (NumPy's format 1 to 3, in C order).
+fn array<'a>(file: &'a [u8], spec: &TensorSpec) -> anyhow::Result<&'a [u8]> {
+    let name = &spec.name;
+    let damaged = || format!("the file of input {name:?} is not a complete .npy file");
+    let number = |at: usize, bytes: usize| -> Option<usize> {
+        let bytes = file.get(at..at + bytes)?.iter().rev();
+        Some(bytes.fold(0, |number, byte| number << 8 | usize::from(*byte)))
+    };
+    let (start, length) = match file.strip_prefix(b"\x93NUMPY").and_then(|rest| rest.first()) {
+        Some(1) => (10, number(8, 2)),
+        Some(2 | 3) => (12, number(8, 4)),
+        _ => anyhow::bail!(damaged()),
+    };
+    let end = length
+        .and_then(|length| length.checked_add(start))
+        .with_context(damaged)?;
+    let header = file.get(start..end).with_context(damaged)?;
+    let header: String = String::from_utf8_lossy(header).split_whitespace().collect();
+    anyhow::ensure!(
+        header.contains("'fortran_order':False") && !header.contains("'descr':'>"),
+        "the file of input {name:?} is not in C order and little endian: {header}"
+    );
+    let values = &file[end..];
+    let shape = header
+        .split_once("'shape':(")
+        .and_then(|(_, rest)| rest.split_once(')'));
+    let shape: Option<Vec<u64>> = shape.and_then(|(sizes, _)| {
+        let sizes = sizes.split(',').filter(|size| !size.is_empty());
+        sizes.map(|size| size.parse().ok()).collect()
+    });
+    let expected: Vec<u64> = spec.shape.iter().map(|size| *size as u64).collect();
+    anyhow::ensure!(
+        shape.as_ref() == Some(&expected) && values.len() as u64 == spec.bytes,
+        "the file of input {name:?} holds {} bytes of shape {shape:?}; the model takes {} bytes of shape {expected:?}, {}",
+        values.len(),
+        spec.bytes,
+        spec.dtype.name()
+    );
+    Ok(values)
 }
 
 fn bytes(spec: &TensorSpec, place: u64) -> anyhow::Result<Vec<u8>> {
@@ -92,5 +149,34 @@ mod tests {
         assert!((20..=80).contains(&sum), "{sum} ones of 100");
         let error = bytes(&spec(DType::String, 1), 0).unwrap_err().to_string();
         assert!(error.contains("\"x\""), "{error}");
+    }
+
+    #[test]
+    fn arrays_are_read_or_refused_by_name() {
+        let file = |header: &str, values: &[u8]| {
+            let mut file = b"\x93NUMPY\x01\x00".to_vec();
+            file.extend_from_slice(&(header.len() as u16).to_le_bytes());
+            file.extend_from_slice(header.as_bytes());
+            file.extend_from_slice(values);
+            file
+        };
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4), }  \n";
+        let spec = spec(DType::F32, 16);
+        let values: Vec<u8> = (0..16).collect();
+        assert_eq!(array(&file(header, &values), &spec).unwrap(), values);
+        for (bad, words) in [
+            (file(header, &values[..15]), "holds 15 bytes"),
+            (
+                file(&header.replace("1, 4", "4, 1"), &values),
+                "shape Some([4, 1])",
+            ),
+            (file(&header.replace("False", "True"), &values), "not in C order"),
+            (file(&header.replace('<', ">"), &values), "little endian"),
+            (b"\x93NUMPY\x01".to_vec(), "complete .npy file"),
+            (b"words".to_vec(), "complete .npy file"),
+        ] {
+            let error = array(&bad, &spec).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("\"x\""), "{error}");
+        }
     }
 }

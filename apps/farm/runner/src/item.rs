@@ -30,7 +30,7 @@ pub(crate) fn run(outcome: &Path, folder: &Path, sensors: &Path) -> anyhow::Resu
     let answer = ItemResult {
         outcome: match done {
             Ok(measured) => Outcome::Measured(Box::new(measured)),
-            Err(error) => of_error(&error),
+            Err(error) => readable(of_error(&error), &assignment),
         },
         others_millis,
     };
@@ -155,6 +155,25 @@ fn policy(assignment: &Assignment) -> anyhow::Result<Policy> {
     Ok(policy.in_flight(1).hang_timeout(PATIENCE))
 }
 
+/// An outcome whose reason names the model as people do: on the board, its file is called by its contents.
+fn readable(mut outcome: Outcome, assignment: &Assignment) -> Outcome {
+    let reason = match &mut outcome {
+        Outcome::Failed(failure) => &mut failure.reason,
+        Outcome::Refused { reason } | Outcome::Skipped { reason } => reason,
+        Outcome::Measured(_) => return outcome,
+    };
+    if let (Some(path), Some(model)) = (&assignment.model, &assignment.item.model) {
+        let name = &model.name;
+        *reason = reason.replace(path, name);
+        // errors of several layers each begin with the file
+        let twice = format!("{name}: {name}: ");
+        while reason.contains(&twice) {
+            *reason = reason.replace(&twice, &format!("{name}: "));
+        }
+    }
+    outcome
+}
+
 /// How an item that met this error ended.
 fn of_error(error: &anyhow::Error) -> Outcome {
     let reason = format!("{error:#}");
@@ -203,5 +222,19 @@ mod tests {
             panic!()
         };
         assert!(!failure.board);
+    }
+
+    #[test]
+    fn reason_names_the_model_once() {
+        let line = r#"{"format":1,"run":"r","place":{"name":"a","transport":"local"},"attempt":1,"model":"/f/blobs/abc",
+            "item":{"job":"bench","model":{"name":"net","blake3":"abc","bytes":1}}}"#;
+        let assignment: Assignment = serde_json::from_str(line).unwrap();
+        let error = anyhow::anyhow!("/f/blobs/abc: truncated")
+            .context("/f/blobs/abc")
+            .context("cannot load /f/blobs/abc");
+        let Outcome::Failed(failure) = readable(of_error(&error), &assignment) else {
+            panic!()
+        };
+        assert_eq!(failure.reason, "cannot load net: truncated");
     }
 }

@@ -64,6 +64,14 @@ enum Command {
         /// The run
         run: String,
     },
+    /// Copy the profile of a run, for the host to fetch, and print the copy's name
+    Profile {
+        /// The runner's own folder on this board
+        #[arg(long)]
+        folder: PathBuf,
+        /// The run
+        run: String,
+    },
     /// Print the BLAKE3 hash and the length of files, `none` for missing ones
     Hash {
         /// The files
@@ -83,6 +91,9 @@ enum Command {
         /// Folder with sensor files
         #[arg(long, default_value = "/")]
         sensors: PathBuf,
+        /// Limits to judge the state by, as JSON
+        #[arg(long, value_name = "JSON")]
+        limits: Option<String>,
     },
 }
 
@@ -129,9 +140,10 @@ fn main() -> ExitCode {
             sensors,
         } => item::run(&outcome, &folder, &sensors),
         Command::Journal { folder, run } => journal::print(&folder.join("runs").join(run)),
+        Command::Profile { folder, run } => serve::copy_profile(&folder.join("runs").join(run)),
         Command::Hash { files } => store::hash(&files),
         Command::Keep { from, to, blake3 } => store::keep(&from, &to, &blake3),
-        Command::Facts { sensors } => board::print(&sensors),
+        Command::Facts { sensors, limits } => board::print(&sensors, limits.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Time between two signs of life.
 const ALIVE: Duration = Duration::from_secs(5);
 
-/// An empty line every few seconds: who reads it knows that the runner and the way to it live.
+/// An empty line every few seconds: it tells that the runner and the connection are alive.
 pub(crate) fn say_alive() {
     loop {
         std::thread::sleep(ALIVE);

@@ -82,7 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         // before each item: a batch takes hours
         let plugins = assignment.plugins.iter().map(|plugin| &plugin.path);
-        for path in assignment.model.iter().chain(&assignment.conform).chain(plugins) {
+        let files = assignment.model.iter().chain(&assignment.conform);
+        for path in files.chain(assignment.inputs.values()).chain(plugins) {
             verified.check(Path::new(path))?;
         }
         let record = runner.record(assignment, &mut conditions);
@@ -91,18 +92,30 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         output::print_line(line.trim_end());
         kept.map_err(|error| failure(NO_JOURNAL, format!("the journal cannot be written: {error}")))?;
     }
-    close_profile(&runner.folder);
     Ok(())
 }
 
-/// The file alone is brought to the host: what an item that was killed left in the log beside it goes into it now.
-fn close_profile(folder: &Path) {
+/// Name of the copy of a run's profile, in the folder of the run.
+const COPY: &str = "profile.copy";
+
+/// Copies the profile of a run's folder for the host, with all rows that were written so far: a runner that still works
+/// there, and one that was killed, leave some in a log beside the file. Prints the copy's name, or `none`.
+pub(crate) fn copy_profile(folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(PROFILE);
-    if path.exists()
-        && let Err(error) = Profile::open(&path)
-    {
-        eprintln!("{}: {error}", path.display());
+    if !path.exists() {
+        output::print_line("none");
+        return Ok(());
     }
+    let copy = folder.join(COPY);
+    match std::fs::remove_file(&copy) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| copy.display().to_string());
+        }
+        _ => {}
+    }
+    Profile::open(&path)?.copy_to(&copy)?;
+    output::print_line(COPY);
+    Ok(())
 }
 
 /// The items of a list; a last line without its end was cut off on the way, and is left out.

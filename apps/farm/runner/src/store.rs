@@ -55,7 +55,10 @@ type Identity = (u64, u64, u64, i64, i64, i64, i64);
 impl Verified {
     /// An error where a file named by its contents has others, or is none. Files with other names are not ours.
     pub(crate) fn check(&mut self, path: &Path) -> anyhow::Result<()> {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         if name.len() != 64 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(());
         }
@@ -148,6 +151,8 @@ mod tests {
         std::fs::write(folder.path().join("model"), b"model").unwrap();
         std::os::unix::fs::symlink(folder.path().join("model"), &path).unwrap();
         assert!(verified.check(&path).is_err(), "a link");
-        verified.check(&folder.path().join("no name of contents")).unwrap();
+        verified
+            .check(&folder.path().join("no name of contents"))
+            .unwrap();
     }
 }

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::TransportError;
 use super::process::{self, Limits, Stdin};
 use super::shell::{self, Shell};
+use super::{Counter, TransportError};
 use crate::blob::Blob;
 
 /// Runs on a board that has an adb daemon.
@@ -209,8 +209,12 @@ impl Shell for Adb {
         }
     }
 
-    fn send(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
-        let clear = format!("{} && rm -f {}", shell::make_folder(to), shell::quoted(&shell::part(to)));
+    fn send(&self, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError> {
+        let clear = format!(
+            "{} && rm -f {}",
+            shell::make_folder(to),
+            shell::quoted(&shell::part(to))
+        );
         shell::short(self, "making a folder", &clear)?;
         // a relative name may begin like an option
         let path = std::path::absolute(&blob.path).map_err(|error| shell::host(&blob.path, &error))?;
@@ -219,6 +223,8 @@ impl Shell for Adb {
             &["-s", &self.serial, "push", &path, &shell::part(to)],
             shell::time_of(blob.bytes),
         )?;
+        // adb tells nothing before
+        sent.fetch_add(blob.bytes, Ordering::Relaxed);
         shell::finish_put(self, blob, to)
     }
 }

@@ -6,15 +6,18 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use super::Counter;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// What a program reads.
 pub(crate) enum Stdin {
     Bytes(Vec<u8>),
-    File(File),
+    /// A file, and a count of its bytes that were read.
+    File(File, Counter),
 }
 
 /// How long a program may take, and be silent.
@@ -112,9 +115,21 @@ fn feed(child: &mut Child, stdin: Stdin) {
     let Some(mut pipe) = child.stdin.take() else {
         return;
     };
-    let write = move || match stdin {
-        Stdin::Bytes(bytes) => pipe.write_all(&bytes),
-        Stdin::File(mut file) => io::copy(&mut file, &mut pipe).map(drop),
+    let write = move || -> io::Result<()> {
+        match stdin {
+            Stdin::Bytes(bytes) => pipe.write_all(&bytes),
+            Stdin::File(mut file, sent) => {
+                let mut buffer = vec![0; 1 << 16];
+                loop {
+                    let length = file.read(&mut buffer)?;
+                    if length == 0 {
+                        break Ok(());
+                    }
+                    pipe.write_all(&buffer[..length])?;
+                    sent.fetch_add(length as u64, Ordering::Relaxed);
+                }
+            }
+        }
     };
     drop(std::thread::Builder::new().spawn(write));
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::process::{self, Limits, Stdin};
-use super::{Command, Exit, Prepared, Transport, TransportError};
+use super::{Command, Counter, Exit, Prepared, Transport, TransportError};
 use crate::blob::Blob;
 
 /// A way that runs scripts, and so is a [`Transport`].
@@ -38,11 +38,11 @@ pub(super) trait Shell: Debug + Send + Sync {
     }
 
     /// Copies a file to the board, under its temporary name until its length is right.
-    fn send(&self, blob: &Blob, to: &str) -> Result<(), TransportError>
+    fn send(&self, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError>
     where
         Self: Sized,
     {
-        put(self, blob, to)
+        put(self, blob, to, sent)
     }
 }
 
@@ -56,9 +56,9 @@ impl<S: Shell> Transport for S {
         execute(self, command, line)
     }
 
-    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
+    fn put(&self, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError> {
         self.connect()?;
-        self.send(blob, to)
+        self.send(blob, to, sent)
     }
 
     fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError> {
@@ -410,7 +410,7 @@ fn prepare<S: Shell>(shell: &S, folder: &str) -> Result<Prepared, TransportError
 }
 
 /// Puts a file through the standard input of the board's `cat`, which every board has.
-fn put(shell: &impl Shell, blob: &Blob, to: &str) -> Result<(), TransportError> {
+fn put(shell: &impl Shell, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError> {
     let file = std::fs::File::open(&blob.path).map_err(|error| host(&blob.path, &error))?;
     let name = part(to);
     let text = format!(
@@ -423,7 +423,13 @@ fn put(shell: &impl Shell, blob: &Blob, to: &str) -> Result<(), TransportError> 
         time: Some(time_of(blob.bytes)),
         silence: None,
     };
-    let exit = script(shell, &text, Stdin::File(file), limits, &mut |_| {})?;
+    let exit = script(
+        shell,
+        &text,
+        Stdin::File(file, Counter::clone(sent)),
+        limits,
+        &mut |_| {},
+    )?;
     finished(blob, to, exit)
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use polychip_farm_record::{
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-use super::{Command, Exit, Prepared, Transport, TransportError};
+use super::{Command, Counter, Exit, Prepared, Transport, TransportError};
 use crate::blob::Blob;
 use crate::clock::Clock;
 
@@ -64,7 +65,7 @@ struct Inner {
     bytes_put: u64,
 }
 
-/// What a command takes on the way, and a connection to make.
+/// Time of a command beside its work, and of a connection.
 const WAY: Duration = Duration::from_millis(150);
 /// Bytes a second.
 const RATE: u64 = 10_000_000;
@@ -281,7 +282,7 @@ fn exit(code: i32, stderr: &str) -> Exit {
 
 fn cut() -> TransportError {
     TransportError::Disconnected {
-        words: "the simulated way was cut".to_owned(),
+        words: "the simulated connection was lost".to_owned(),
     }
 }
 
@@ -321,12 +322,16 @@ impl Transport for Simulated {
                 }
                 Ok(exit(0, ""))
             }
+            [_, "profile", ..] => {
+                line("none");
+                Ok(exit(0, ""))
+            }
             [_, "serve", ..] => self.serve(&command.stdin, line),
             _ => Ok(exit(2, "a simulated board knows no such command")),
         }
     }
 
-    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
+    fn put(&self, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError> {
         self.reach()?;
         self.clock.sleep(Duration::from_secs(blob.bytes / RATE));
         let mut state = self.state();
@@ -350,6 +355,7 @@ impl Transport for Simulated {
             blob.blake3.clone()
         };
         state.bytes_put += blob.bytes;
+        sent.fetch_add(blob.bytes, Ordering::Relaxed);
         state.files.insert(to.to_owned(), (blob.bytes, hash));
         Ok(())
     }

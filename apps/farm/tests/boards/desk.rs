@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use polychip_farm::inventory::{Hold, Member, interchangeable_boards};
@@ -22,8 +22,13 @@ pub(crate) fn shapes() -> PathBuf {
 
 /// The runner, built as the test is.
 pub(crate) fn runner() -> Blob {
-    let path = libraries::program("polychip-runner", "polychip-runner").unwrap();
-    Blob::of(&path, true).unwrap()
+    static RUNNER: OnceLock<Blob> = OnceLock::new();
+    RUNNER
+        .get_or_init(|| {
+            let path = libraries::program("polychip-runner", "polychip-runner").unwrap();
+            Blob::of(&path, true).unwrap()
+        })
+        .clone()
 }
 
 /// A board; the machine may be in use by other tests.
@@ -47,6 +52,7 @@ pub(crate) fn board(name: &str, folder: &Path, transport: impl Transport + 'stat
             },
             environment: vec![],
             emulated: false,
+            reconnect: None,
             hold: Hold::Nothing,
         },
         runner: runner(),
@@ -108,6 +114,8 @@ pub(crate) fn header(id: &str, boards: &[Equipped], jobs: &[Job], threads: u32) 
         commit: None,
         places,
         items,
+        unchanged: Vec::new(),
+        equipment: Default::default(),
     }
 }
 

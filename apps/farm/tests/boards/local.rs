@@ -6,7 +6,7 @@ use std::process::Command as Program;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use polychip_farm::transport::{Command, Exit, Local, Prepared, Ssh, Transport, TransportError};
+use polychip_farm::transport::{Command, Counter, Exit, Local, Prepared, Ssh, Transport, TransportError};
 use polychip_farm::{Blob, RunFolder};
 use polychip_farm_record::{Job, Outcome};
 use polychip_test_requirements::{Need, absent};
@@ -88,8 +88,8 @@ impl Transport for Killing {
         self.way.execute(&command, line)
     }
 
-    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
-        self.way.put(blob, to)
+    fn put(&self, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError> {
+        self.way.put(blob, to, sent)
     }
 
     fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError> {
@@ -172,8 +172,8 @@ impl Transport for Busy {
         self.way.execute(&command, line)
     }
 
-    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
-        self.way.put(blob, to)
+    fn put(&self, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError> {
+        self.way.put(blob, to, sent)
     }
 
     fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError> {
@@ -284,7 +284,7 @@ fn board_with_full_disk_is_reported_and_another_board_takes_over() {
     let small = folder.path().join("small");
     std::fs::create_dir(&small).unwrap();
     let mounted = Program::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+        .args(["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs"])
         .arg(&small)
         .output();
     let _disk = match mounted {

@@ -142,7 +142,7 @@ fn commands_files_and_failures_over_ssh() {
     );
     let blob = Blob::of(&shapes(), false).unwrap();
     let [to, back] = ["deep/er/to", "back"].map(|name| folder.path().join(name));
-    way.put(&blob, to.to_str().unwrap()).unwrap();
+    way.put(&blob, to.to_str().unwrap(), &Default::default()).unwrap();
     assert_eq!(way.get(to.to_str().unwrap(), &back).unwrap(), blob.bytes);
     assert_eq!(std::fs::read(&back).unwrap(), std::fs::read(shapes()).unwrap());
     // another key is refused, which another try does not change

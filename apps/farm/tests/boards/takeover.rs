@@ -73,7 +73,10 @@ fn mode(path: &Path, mode: u32) {
 fn give(paths: &[&Path]) -> bool {
     for path in paths {
         if let Err(error) = chown(path, Some(OTHER), Some(OTHER)) {
-            absent(Need::Tmpfs, &format!("this user may not give files away: {error}"));
+            absent(
+                Need::Tmpfs,
+                &format!("this user may not give files away: {error}"),
+            );
             return false;
         }
     }
@@ -214,7 +217,10 @@ fn planted_files_in_a_private_folder_are_replaced() {
             let precious = target.base.path().join("precious");
             std::fs::write(&precious, "words").unwrap();
             for name in [".new", ".new.part", ".part"] {
-                let path = target.folder.join("blobs").join(format!("{}{name}", runner.blake3));
+                let path = target
+                    .folder
+                    .join("blobs")
+                    .join(format!("{}{name}", runner.blake3));
                 symlink(&precious, path).unwrap();
             }
             true
@@ -229,7 +235,11 @@ fn planted_files_in_a_private_folder_are_replaced() {
         ("a pipe in place of the model", |target, _| {
             target.own();
             let model = Blob::of(&shapes(), false).unwrap();
-            Program::new("mkfifo").arg(target.blob(&model)).status().unwrap().success()
+            Program::new("mkfifo")
+                .arg(target.blob(&model))
+                .status()
+                .unwrap()
+                .success()
         }),
     ];
     for (name, attack) in attacks {
@@ -243,12 +253,18 @@ fn planted_files_in_a_private_folder_are_replaced() {
         assert!(!target.marker.exists(), "{name}: it was executed");
         assert_eq!((summary.measured, summary.lost), (1, 0), "{name}: {summary:?}");
         let found = records(&run, "here");
-        assert!(matches!(found[0].outcome, Outcome::Measured(_)), "{name}: {found:?}");
+        assert!(
+            matches!(found[0].outcome, Outcome::Measured(_)),
+            "{name}: {found:?}"
+        );
         let model = Blob::of(&shapes(), false).unwrap();
         for (blob, path) in [(runner, &runner.path), (&model, &model.path)] {
             let there = target.blob(blob);
             assert!(std::fs::symlink_metadata(&there).unwrap().is_file(), "{name}");
-            assert!(std::fs::read(&there).unwrap() == std::fs::read(path).unwrap(), "{name}");
+            assert!(
+                std::fs::read(&there).unwrap() == std::fs::read(path).unwrap(),
+                "{name}"
+            );
         }
         let precious = target.base.path().join("precious");
         if precious.exists() {
@@ -257,7 +273,11 @@ fn planted_files_in_a_private_folder_are_replaced() {
         // nobody else reads the models and results
         for path in walked(&target.folder) {
             let mode = std::fs::symlink_metadata(&path).unwrap().permissions().mode();
-            assert!(path.is_symlink() || mode & 0o077 == 0, "{name}: {} {mode:o}", path.display());
+            assert!(
+                path.is_symlink() || mode & 0o077 == 0,
+                "{name}: {} {mode:o}",
+                path.display()
+            );
         }
     }
 }
@@ -288,7 +308,11 @@ fn racing_user_never_gets_a_folder_accepted() {
         f = target.folder.display()
     );
     let mut racing = Program::new("sh");
-    racing.args(["-c", &script]).uid(OTHER).gid(OTHER).stderr(std::process::Stdio::null());
+    racing
+        .args(["-c", &script])
+        .uid(OTHER)
+        .gid(OTHER)
+        .stderr(std::process::Stdio::null());
     let mut racing = racing.spawn().unwrap();
     let name = target.folder.display().to_string();
     let (mut accepted, mut refused) = (0, 0);
@@ -311,6 +335,9 @@ fn racing_user_never_gets_a_folder_accepted() {
     racing.wait().unwrap();
     eprintln!("{accepted} folders of ours, {refused} refused");
     let own = rustix::process::geteuid().as_raw();
-    assert!(found.iter().all(|one| *one == (own, true, 0o700, false)), "{found:?}");
+    assert!(
+        found.iter().all(|one| *one == (own, true, 0o700, false)),
+        "{found:?}"
+    );
     assert!(refused > 0, "the other user never came between");
 }

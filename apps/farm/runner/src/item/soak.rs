@@ -18,7 +18,7 @@ pub(super) fn run(mut measuring: Measuring<'_>, others: &mut Option<u32>) -> any
     let effort = measuring.assignment.effort.clone();
     let model = measuring.model()?;
     let session = measuring.runtime.session(&model, measuring.policy.clone())?;
-    let inputs = inputs::made(&session)?;
+    let inputs = inputs::made(&session, &measuring.assignment.inputs)?;
     for _ in 0..effort.warmup {
         bench::once(&session, &inputs)?;
     }

@@ -122,7 +122,7 @@ fn files_arrive_whole_or_not_at_all() {
     let blob = blob(folder.path(), &bytes);
     let to = folder.path().join("x y/z");
     let name = to.to_str().unwrap();
-    Local.put(&blob, name).unwrap();
+    Local.put(&blob, name, &Counter::default()).unwrap();
     assert_eq!(std::fs::read(&to).unwrap(), bytes);
     let back = folder.path().join("back");
     assert_eq!(Local.get(name, &back).unwrap(), blob.bytes);
@@ -146,7 +146,13 @@ fn interrupted_transfer_leaves_no_file() {
     let to = folder.path().join("to");
     let name = to.to_str().unwrap();
     // the way ends what it reads early, and the board sees an end
-    let short = put(&Broken("head -c 5000 | sh -c SCRIPT"), &blob, name).unwrap_err();
+    let short = put(
+        &Broken("head -c 5000 | sh -c SCRIPT"),
+        &blob,
+        name,
+        &Counter::default(),
+    )
+    .unwrap_err();
     assert_eq!(
         short,
         TransportError::Partial {
@@ -157,7 +163,13 @@ fn interrupted_transfer_leaves_no_file() {
     );
     assert!(short.may_pass() && !to.exists() && !folder.path().join("to.part").exists());
     // a limit on file sizes emulates a disk that has room for a part of the file
-    let full = put(&Broken("trap '' XFSZ; ulimit -f 8; sh -c SCRIPT"), &blob, name).unwrap_err();
+    let full = put(
+        &Broken("trap '' XFSZ; ulimit -f 8; sh -c SCRIPT"),
+        &blob,
+        name,
+        &Counter::default(),
+    )
+    .unwrap_err();
     assert!(matches!(full, TransportError::NoSpace { .. }), "{full:?}");
     assert!(!full.may_pass() && !to.exists());
 }
@@ -197,7 +209,20 @@ impl Shell for Limited {
 /// Boards whose tools are this system's, BusyBox's and Toybox's, where those are installed.
 fn limited(folder: &Path, without: &[&str]) -> Vec<Limited> {
     const TOOLS: [&str; 15] = [
-        "cat", "chmod", "date", "id", "ls", "mkdir", "mv", "printf", "rm", "sha256sum", "sh", "uname", "wc", "env",
+        "cat",
+        "chmod",
+        "date",
+        "id",
+        "ls",
+        "mkdir",
+        "mv",
+        "printf",
+        "rm",
+        "sha256sum",
+        "sh",
+        "uname",
+        "wc",
+        "env",
         "touch",
     ];
     let find = |name: &str| {
@@ -217,7 +242,11 @@ fn limited(folder: &Path, without: &[&str]) -> Vec<Limited> {
         std::fs::create_dir(&bin).unwrap();
         for tool in TOOLS.iter().filter(|tool| !without.contains(tool)) {
             // Debian's Toybox has no shell
-            let target = if (set, *tool) == ("toybox", "sh") { find("sh") } else { of_set(tool) };
+            let target = if (set, *tool) == ("toybox", "sh") {
+                find("sh")
+            } else {
+                of_set(tool)
+            };
             std::os::unix::fs::symlink(target.unwrap(), bin.join(tool)).unwrap();
         }
         boards.push(Limited(bin));
@@ -238,10 +267,14 @@ fn busybox_and_toybox_prepare_a_folder_and_verify_contents() {
         assert_eq!(prepared.folder, wanted);
         assert!(prepared.system.contains(std::env::consts::ARCH), "{prepared:?}");
         assert!(prepared.clock_s > Some(1_700_000_000), "{prepared:?}");
-        assert_eq!(board.prepare(&wanted).unwrap().folder, wanted, "it is accepted again");
+        assert_eq!(
+            board.prepare(&wanted).unwrap().folder,
+            wanted,
+            "it is accepted again"
+        );
         let to = format!("{}/blobs/x", prepared.folder);
         assert!(!board.has(&program, &to).unwrap());
-        board.put(&program, &to).unwrap();
+        board.put(&program, &to, &Counter::default()).unwrap();
         assert!(board.has(&program, &to).unwrap(), "{shown}");
         // of the same length
         std::fs::write(&to, b"#!/bin/sh\necho jello\n").unwrap();
@@ -249,8 +282,11 @@ fn busybox_and_toybox_prepare_a_folder_and_verify_contents() {
         // other bytes arrive
         let mut other = program.clone();
         other.sha256 = Some("0".repeat(64));
-        let error = board.put(&other, &to).unwrap_err();
-        assert!(matches!(error, TransportError::Corrupt { .. }), "{shown}: {error}");
+        let error = board.put(&other, &to, &Counter::default()).unwrap_err();
+        assert!(
+            matches!(error, TransportError::Corrupt { .. }),
+            "{shown}: {error}"
+        );
         let exit = execute(&board, &Command::new(["cat", &to]), &mut |_| {}).unwrap();
         assert_eq!(exit.code, 0, "{shown}: what was there is left");
         for (bad, words) in [
@@ -258,11 +294,19 @@ fn busybox_and_toybox_prepare_a_folder_and_verify_contents() {
             (format!("{shown}/cat"), "is not a folder"),
         ] {
             let error = board.prepare(&bad).unwrap_err().to_string();
-            assert!(error.contains(words) || error.contains("is a symbolic link"), "{shown}: {error}");
+            assert!(
+                error.contains(words) || error.contains("is a symbolic link"),
+                "{shown}: {error}"
+            );
         }
         let folder_in_the_way = format!("{}/blobs/y", prepared.folder);
         std::fs::create_dir(&folder_in_the_way).unwrap();
-        assert!(board.put(&program, &folder_in_the_way).is_err(), "{shown}");
+        assert!(
+            board
+                .put(&program, &folder_in_the_way, &Counter::default())
+                .is_err(),
+            "{shown}"
+        );
     }
 }
 
@@ -274,7 +318,7 @@ fn board_without_sha256_is_sent_the_runner_again() {
     let program = Blob::of(&path, true).unwrap();
     let board = limited(folder.path(), &["sha256sum"]).remove(0);
     let to = folder.path().join("x").display().to_string();
-    board.put(&program, &to).unwrap();
+    board.put(&program, &to, &Counter::default()).unwrap();
     assert_eq!(std::fs::read(&to).unwrap(), b"#!/bin/sh\n");
     assert!(!board.has(&program, &to).unwrap());
 }
@@ -293,8 +337,13 @@ fn home_that_cannot_be_written_is_replaced_by_a_folder_of_the_user() {
         }
     }
     let home = tempfile::tempdir().unwrap();
-    let in_home = Homeless(home.path().to_owned()).prepare("~/.cache/polychip-farm/a").unwrap();
-    assert_eq!(Path::new(&in_home.folder), home.path().join(".cache/polychip-farm/a"));
+    let in_home = Homeless(home.path().to_owned())
+        .prepare("~/.cache/polychip-farm/a")
+        .unwrap();
+    assert_eq!(
+        Path::new(&in_home.folder),
+        home.path().join(".cache/polychip-farm/a")
+    );
     let name = format!("~/.cache/polychip-farm/test-{}", std::process::id());
     let elsewhere = Homeless(home.path().join("no")).prepare(&name).unwrap();
     let user = rustix::process::geteuid().as_raw();
@@ -309,13 +358,22 @@ fn variables_are_in_no_arguments() {
     let list = folder.path().join("list");
     let secret = format!("it's \"a\" $HOME `secret` \\ {}", std::process::id());
     let mut lines = Vec::new();
-    let mut command = Command::new(["sh", "-c", "cat; echo \"$X\"; echo \"$Y\"; cat /proc/[0-9]*/cmdline > \"$0\""]);
+    let mut command = Command::new([
+        "sh",
+        "-c",
+        "cat; echo \"$X\"; echo \"$Y\"; cat /proc/[0-9]*/cmdline > \"$0\"",
+    ]);
     command.words.push(list.display().to_string());
     command.environment.push(("X".to_owned(), secret.clone()));
     command.environment.push(("Y".to_owned(), String::new()));
     command.stdin = b"first\nsecond".to_vec();
-    let exit = Local.execute(&command, &mut |line| lines.push(line.to_owned())).unwrap();
-    assert_eq!(lines, ["first".to_owned(), format!("second{secret}"), String::new()]);
+    let exit = Local
+        .execute(&command, &mut |line| lines.push(line.to_owned()))
+        .unwrap();
+    assert_eq!(
+        lines,
+        ["first".to_owned(), format!("second{secret}"), String::new()]
+    );
     // some processes may have ended meanwhile
     drop(exit);
     let arguments = String::from_utf8_lossy(&std::fs::read(&list).unwrap()).into_owned();
