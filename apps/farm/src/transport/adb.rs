@@ -180,8 +180,7 @@ impl Adb {
 
 impl Shell for Adb {
     const NAME: &'static str = "adb";
-    /// Android's `shell`, to whom `/data/local/tmp` belongs also where the daemon runs as root.
-    const TRUSTED_USER: u32 = 2000;
+    const ANDROID: bool = true;
 
     fn program(&self, script: &str) -> Program {
         let mut program = self.adb();

@@ -29,8 +29,8 @@ pub(super) trait Shell: Debug + Send + Sync {
     /// The program of this host that runs a script, given as one word, by the board's `sh`.
     fn program(&self, script: &str) -> Program;
 
-    /// A user of the board, beside root and the transport's own, who may own folders above the farm's.
-    const TRUSTED_USER: u32 = 0;
+    /// Whether it may lead to Android, whose system users own folders above the farm's.
+    const ANDROID: bool = false;
 
     /// Makes ready for scripts, before each call.
     fn connect(&self) -> Result<(), TransportError> {
@@ -396,7 +396,7 @@ fn prepare<S: Shell>(shell: &S, folder: &str) -> Result<Prepared, TransportError
         silence: None,
     };
     let mut said = Vec::new();
-    let text = folder::script(folder, S::TRUSTED_USER);
+    let text = folder::script(folder, S::ANDROID);
     let exit = script(shell, &text, Stdin::Bytes(Vec::new()), limits, &mut |bytes| {
         said.extend_from_slice(bytes);
     })?;

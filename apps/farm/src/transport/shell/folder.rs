@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! 1. The folder belongs to this user and has mode 0700. It and the folders in it are no symbolic links.
-//! 2. Every folder above it belongs to this user or to root (over adb, also to Android's shell user), and others may
+//! 2. Every folder above it belongs to this user or to root (on Android, also to its own system users), and others may
 //!    write into it only if it is sticky.
 //! 3. Nothing is made in a folder that was not examined before.
 
@@ -24,13 +24,22 @@ const LOOK: &str = "look() { m=$1; u=$3; g=$4; }; \
 /// with `~/` is in the user's home, or in a folder of this user below `/tmp` where the home cannot be written.
 ///
 /// The script is one line without an exclamation mark, for boards whose login shell is no POSIX shell.
-pub(super) fn script(folder: &str, trusted: u32) -> String {
+pub(super) fn script(folder: &str, android: bool) -> String {
+    // `/data` and `/data/local/tmp` of Android belong to its users `system` and `shell`; elsewhere these numbers are
+    // anybody's
+    let trusted = if android {
+        "if [ -d /system/app ]; then s=1000; t=2000; fi; "
+    } else {
+        ""
+    };
     let parts = [
         &*format!("f={}; me=$(id -u) || exit 1; set -f; ", quoted(folder)),
         &format!("no() {{ printf '%s\\n' \"$*\" >&2; exit {UNSAFE}; }}; "),
         LOOK,
         "case $f in '~/'*) if [ -d \"$HOME\" ] && [ -w \"$HOME\" ]; then f=$HOME/${f#??}; \
          else f=/tmp/polychip-farm-$me/${f##*/}; fi;; esac; ",
+        "s=0; t=0; ",
+        trusted,
         "at=; rest=${f#/}; links=0; ",
         "while [ -n \"$rest\" ]; do ",
         "case $rest in */*) c=${rest%%/*}; rest=${rest#*/};; *) c=$rest; rest=;; esac; ",
@@ -39,11 +48,11 @@ pub(super) fn script(folder: &str, trusted: u32) -> String {
         // made by somebody else in between: it is examined like any other
         "[ -h \"$p\" ] || [ -e \"$p\" ] || { printf '%s\\n' \"$e\" >&2; exit 1; }; ",
         "see; ",
-        &format!("case $u in 0|{trusted}|$me) ;; *) no \"$p belongs to user $u\";; esac; "),
+        "case $u in 0|$me|$s|$t) ;; *) no \"$p belongs to user $u\";; esac; ",
         "case $m in ",
         "l*) [ -n \"$rest\" ] || no \"$p is a symbolic link\"; ",
         "links=$((links+1)); [ $links -lt 20 ] || no \"$f: too many symbolic links\"; ",
-        "t=$(cd -P \"$p\" && pwd -P) || exit 1; rest=${t#/}/$rest; at=; continue;; ",
+        "d=$(cd -P \"$p\" && pwd -P) || exit 1; rest=${d#/}/$rest; at=; continue;; ",
         "d*) ;; *) no \"$p is not a folder\";; esac; ",
         // a user's private group, as Android's shell has it, is the user
         "by=; case $m in ????????w*) by='every user';; ?????w*+) by=\"an access list\";; \
