@@ -33,8 +33,7 @@ pub(crate) struct RuntimeArguments {
     /// (`all`); Linux only (docs/isolation.md)
     #[arg(long, value_name = "none|vendors|all", default_value = "none")]
     pub(crate) isolate: Isolate,
-    /// Profile database: runs record their times in it, and the planner reads them; created if missing. A bundle of
-    /// farm measurements with --trust is read only
+    /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
     /// Load a bundle of farm measurements, written by `polychip farm bundle`; repeatable

@@ -33,7 +33,7 @@ fn help_texts() {
         let name = format!("profile_{command}");
         insta::assert_snapshot!(name, polychip(&["profile", command, "--help"]).ok());
     }
-    for command in ["boards", "run", "compare", "report", "bundle", "keygen"] {
+    for command in ["boards", "run", "compare", "report", "bundle", "clean", "keygen"] {
         let name = format!("farm_{command}");
         insta::assert_snapshot!(name, polychip(&["farm", command, "--help"]).ok());
     }
