@@ -148,7 +148,10 @@ fn junit_reports_failures_and_regressions() {
         text.contains("<property name=\"median_ms\" value=\"1.1"),
         "{text}"
     );
-    assert!(!text.contains("classname=\"SM8650\" time=\"0.000\""), "{text}");
+    assert!(
+        text.contains("name=\"bench model-0 on cpu\" classname=\"SM8650\" time=\"0.040\""),
+        "{text}"
+    );
     assert!(text.contains("on SM8650 [desk]: a &lt; b &amp; c"), "{text}");
 }
 
