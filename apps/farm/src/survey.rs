@@ -6,7 +6,8 @@ use polychip_farm_record::{Board, State};
 use serde::Deserialize;
 
 use crate::Equipped;
-use crate::hold;
+use crate::hold::error::HoldError;
+use crate::hold::{self, BoardHold};
 use crate::inventory::Member;
 use crate::transport::{Command, TransportError};
 use crate::upload;
@@ -37,6 +38,10 @@ pub struct Facts {
 
 /// Difference of clocks that is reported, in seconds: records of boards are ordered by them.
 pub const CLOCK_S: i64 = 60;
+/// Time between two tries to take a board that this program itself uses.
+const AGAIN: Duration = Duration::from_millis(250);
+/// Most of such tries.
+const TRIES: u32 = 240;
 /// Longest answer of a runner.
 const FACTS: Duration = Duration::from_secs(60);
 
@@ -49,7 +54,7 @@ pub fn survey(member: &Member, equipped: Option<&Equipped>) -> Result<Survey, Tr
     let prepared = transport.prepare(&member.folder)?;
     let clock_ahead_s = prepared.clock_s.and_then(clock_ahead_s);
     // held while it is asked: a measurement of another program is not disturbed
-    let held = hold::take(&member.hold);
+    let held = held(member);
     let in_use = held.as_ref().err().map(ToString::to_string);
     let facts = match (equipped, &in_use) {
         (None, _) => Err("no runner was given".to_owned()),
@@ -62,6 +67,21 @@ pub fn survey(member: &Member, equipped: Option<&Equipped>) -> Result<Survey, Tr
         in_use,
         facts,
     })
+}
+
+/// Takes the board. Boards of one machine share its lock: another one that this program asks now is waited for.
+fn held(member: &Member) -> Result<BoardHold, HoldError> {
+    let own = format!("process {}", std::process::id());
+    let mut tries = 0;
+    loop {
+        match hold::take(&member.hold) {
+            Err(HoldError::InUse { words }) if words.ends_with(&own) && tries < TRIES => {
+                tries += 1;
+                std::thread::sleep(AGAIN);
+            }
+            other => return other,
+        }
+    }
 }
 
 /// How far a board's clock is ahead of this host's, in seconds; absent if it is right within [`CLOCK_S`].

@@ -96,6 +96,7 @@ impl fmt::Display for DryRun {
         )?;
         match self.unknown {
             0 => Ok(()),
+            1 => f.write_str(" and the time of one item that no run of --unchanged-since measured"),
             unknown => write!(
                 f,
                 " and the time of {unknown} items that no run of --unchanged-since measured"

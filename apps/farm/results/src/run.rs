@@ -146,6 +146,11 @@ impl Run {
     pub fn silent(&self) -> Vec<Silent> {
         let places = self.header.places.iter();
         let silent = places.filter_map(|place| {
+            // it was asked for nothing that is not known
+            let mut items = self.header.items.iter();
+            if !self.header.unchanged.is_empty() && !items.any(|wanted| wanted.places.contains(&place.name)) {
+                return None;
+            }
             let mut reason = None;
             let records = self.records.iter();
             for record in records.filter(|record| record.place.name == place.name) {

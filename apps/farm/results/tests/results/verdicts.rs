@@ -442,6 +442,7 @@ fn changed_model_is_linked_by_name_and_fails_no_gate() {
 fn unchanged_item_is_the_same() {
     let (base, _) = sides(1.0);
     let mut new = run("new", Vec::new());
+    new.header.places.push(crate::made::place("desk"));
     new.header.unchanged.push(polychip_farm_record::Unchanged {
         wanted: Wanted {
             item: item("m"),
@@ -453,5 +454,5 @@ fn unchanged_item_is_the_same() {
     let row = only(&comparison);
     assert_eq!(row.verdict, Verdict::Same, "{row}");
     assert!(row.notes[0].contains("since run base"), "{row}");
-    assert!(comparison.missing.is_empty());
+    assert!(comparison.missing.is_empty() && comparison.silent.is_empty());
 }
