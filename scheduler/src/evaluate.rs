@@ -49,7 +49,9 @@ impl DeviceEvaluator {
         let mut offsets = Vec::with_capacity(ports.len());
         for port in ports {
             offsets.push(end);
-            end = end.checked_add(port.bytes)?.checked_next_multiple_of(SCRATCH_ALIGN)?;
+            end = end
+                .checked_add(port.bytes)?
+                .checked_next_multiple_of(SCRATCH_ALIGN)?;
         }
         let info = self.device.info();
         let may_share = info.kind == DeviceKind::Cpu && !info.emulated;

@@ -21,8 +21,8 @@ mod sequence;
 mod values;
 
 pub use values::Values;
-use values::{facts_of, stores};
 pub(crate) use values::{assign, value_of};
+use values::{facts_of, stores};
 
 /// Infers every type and shape of a graph and its bodies.
 ///
