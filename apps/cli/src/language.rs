@@ -24,23 +24,23 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{LearnArguments, PlanArguments};
 
-/// The only argument of a worker process, which reads chat templates and grammars for the process that started it.
-const WORKER: &str = "--llm-worker";
+/// The only argument of a sandbox process, which reads chat templates and grammars for the process that started it.
+const SANDBOX: &str = "--llm-sandbox";
 
-/// The exit code of this process, if it is a worker. Else its own workers are made known.
-pub(crate) fn worker(line: &[OsString]) -> Option<u8> {
-    if matches!(line, [_, only] if only == WORKER) {
-        return Some(polychip_llm::worker::serve());
+/// The exit code of this process, if it is a sandbox. Else its own sandboxes are made known.
+pub(crate) fn sandbox(line: &[OsString]) -> Option<u8> {
+    if matches!(line, [_, only] if only == SANDBOX) {
+        return Some(polychip_llm::sandbox::serve());
     }
     let program = std::env::current_exe().ok()?;
     let name = program.file_stem().unwrap_or_default().to_string_lossy();
     // an interpreter that this is a library of
     let own: Vec<OsString> = if name.starts_with("python") {
-        ["-m", "polychip", WORKER].map(OsString::from).into()
+        ["-m", "polychip", SANDBOX].map(OsString::from).into()
     } else {
-        vec![WORKER.into()]
+        vec![SANDBOX.into()]
     };
-    polychip_llm::worker::set_command(program, own);
+    polychip_llm::sandbox::set_command(program, own);
     None
 }
 

@@ -166,7 +166,7 @@ fn after_help() -> String {
 pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) -> u8 {
     let line: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
     #[cfg(feature = "llm")]
-    if let Some(code) = language::worker(&line) {
+    if let Some(code) = language::sandbox(&line) {
         return code;
     }
     let arguments = match defaults::parse::<Arguments>(line.clone()) {

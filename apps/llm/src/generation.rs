@@ -213,13 +213,13 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         run.map(|()| steps)
     }
 
-    /// Does not wait, from now on, for what a grammar's worker process makes of a token: [`Generation::is_waiting`] says
+    /// Does not wait, from now on, for what a grammar's sandbox process makes of a token: [`Generation::is_waiting`] says
     /// when it has, and the next step ends an answer that is complete. Before that, a step waits.
     pub fn without_waiting(&mut self) {
         self.is_patient = true;
     }
 
-    /// Whether a grammar's worker process has yet to say which tokens may come next. Never waits.
+    /// Whether a grammar's sandbox process has yet to say which tokens may come next. Never waits.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.finish.is_none() && self.grammar.as_ref().is_some_and(GrammarState::is_waiting)

@@ -6,9 +6,9 @@
 //!    context, is a prefix of a match.
 //! 2. A schema or grammar with unsupported features is refused before the first token, by name; no
 //!    part of it is ignored.
-//! 3. The memory, stack and time of compiling and of each token are bounded for any schema: a worker
-//!    process compiles a grammar and follows its answers ([`worker`](crate::worker)), and its death is an
-//!    error of these answers alone. Without workers, `bounds` refuses what could take too much.
+//! 3. The memory, stack and time of compiling and of each token are bounded for any schema: a sandbox
+//!    process compiles a grammar and follows its answers ([`sandbox`](crate::sandbox)), and its death is an
+//!    error of these answers alone. Without sandboxes, `bounds` refuses what could take too much.
 //!
 //! Not here: which of the allowed tokens is chosen (`sampler`).
 
@@ -26,10 +26,10 @@ pub(crate) use compilers::Compilers;
 use local::{LocalGrammar, LocalState, Mask};
 use remote::{RemoteGrammar, RemoteState};
 
-use crate::worker::{Failure, kind};
+use crate::sandbox::{Failure, kind};
 use crate::{Error, LanguageModel, Result, TokenId};
 
-/// A compiled grammar or schema. Clones share it, and its worker process.
+/// A compiled grammar or schema. Clones share it, and its sandbox process.
 ///
 /// ```
 /// # use polychip_llm::testing::TinyModel;
@@ -147,14 +147,14 @@ fn shortened(value: &Value) -> String {
     }
 }
 
-/// Compiles in a worker; `None` where there is none.
+/// Compiles in a sandbox; `None` where there is none.
 fn remote(
     compilers: &Arc<Compilers>,
     kind: u8,
     text: impl FnOnce() -> String,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Option<Result<Grammar, Failure>> {
-    if !crate::worker::is_available() {
+    if !crate::sandbox::is_available() {
         return None;
     }
     let compiled = RemoteGrammar::compile(compilers, kind, &text(), go_on)?;
@@ -198,7 +198,7 @@ enum State {
 }
 
 impl GrammarState {
-    /// Sets the logits of disallowed tokens to NaN, so that they are not chosen. Waits for a worker's reply.
+    /// Sets the logits of disallowed tokens to NaN, so that they are not chosen. Waits for a sandbox's reply.
     pub(crate) fn mask(&mut self, logits: &mut [f32]) -> Result<()> {
         let mask = match &mut self.0 {
             State::Local(_, Some(mask)) => Ok(mask.clone()),
@@ -209,7 +209,7 @@ impl GrammarState {
         Ok(())
     }
 
-    /// Gives the grammar the next token; a worker's reply comes later.
+    /// Gives the grammar the next token; a sandbox's reply comes later.
     pub(crate) fn send(&mut self, token: TokenId) -> Result<Sent> {
         match &mut self.0 {
             State::Local(state, mask) => {
@@ -224,7 +224,7 @@ impl GrammarState {
         }
     }
 
-    /// Whether nothing can follow the last token that was sent, where that is awaited. Waits for a worker's reply.
+    /// Whether nothing can follow the last token that was sent, where that is awaited. Waits for a sandbox's reply.
     pub(crate) fn is_complete(&mut self) -> Result<bool> {
         match &mut self.0 {
             State::Local(..) => Ok(false),
@@ -232,7 +232,7 @@ impl GrammarState {
         }
     }
 
-    /// Whether a worker's reply is awaited. Never waits.
+    /// Whether a sandbox's reply is awaited. Never waits.
     pub(crate) fn is_waiting(&self) -> bool {
         match &self.0 {
             State::Local(..) => false,
@@ -246,7 +246,7 @@ impl GrammarState {
 pub(crate) enum Sent {
     /// Whether nothing can follow it.
     Known(bool),
-    /// A worker will say so.
+    /// A sandbox will say so.
     Awaited,
 }
 

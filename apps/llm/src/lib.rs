@@ -15,7 +15,7 @@
 //! - graphs: `build`
 //! - execution: `model`, `sequence`, and `batch` for several sequences at once
 //! - placement: `prefill_decode`, `measure`, `placement`
-//! - processes of their own for templates and grammars: [`worker`]
+//! - processes of their own for templates and grammars: [`sandbox`]
 //! - answers: `sampler`, `grammar`, `speculation`, `generation`, `generate`, `stream`
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
@@ -40,6 +40,7 @@ mod model;
 mod placement;
 pub mod prefill_decode;
 mod sampler;
+pub mod sandbox;
 mod sequence;
 mod sizes;
 mod speculation;
@@ -49,7 +50,6 @@ mod template;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tokenizer;
-pub mod worker;
 
 pub use adapter::Adapter;
 pub use batch::Batch;

@@ -9,14 +9,15 @@
 //! Invariants:
 //! 1. A template reads nothing but its variables: no file, no other template, no environment
 //!    variable.
-//! 2. Rendering is bounded by a number of steps and by the library's limit on nested calls. A worker
-//!    process renders ([`worker`](crate::worker)), whose memory, stack and time are bounded as well, for
+//! 2. Rendering is bounded by a number of steps and by the library's limit on nested calls. A sandbox
+//!    process renders ([`sandbox`](crate::sandbox)), whose memory, stack and time are bounded as well, for
 //!    values may share their parts or hold themselves.
 //! 3. An unknown function, filter or test is an error that names it.
 
-pub(crate) mod engine;
 mod json;
+mod message;
 mod methods;
+pub(crate) mod renderer;
 
 use std::borrow::Cow;
 use std::sync::Mutex;
@@ -26,44 +27,21 @@ use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
 
 use crate::gguf::Gguf;
-use crate::worker::{self, Failure, Idle, Process, TemplateJob, kind};
+use crate::sandbox::{self, Failure, Idle, Process, TemplateJob, kind};
 use crate::{Error, Result, Tokenizer};
-use engine::{Chat, Engine, Explained};
+use renderer::{Chat, Explained, Renderer};
 
-/// Steps of a rendering: an instruction, or 64 bytes of output. A long chat takes about ten
-/// thousand, plus its length.
-const STEPS: u64 = 1_000_000;
+pub use message::Message;
+
 /// Longest template in bytes. The longest known template has about 30 KB.
 const MAX_SOURCE: usize = 1 << 20;
 /// Longest `{{ }}` or `{% %}` in bytes: operators in it are nested in each other. The longest known has about 1 KB.
 const MAX_TAG: usize = 16 << 10;
-/// Deepest nesting of containers that are printed.
-const MAX_DEPTH: usize = 100;
 /// Stack of the thread that renders in the app's own process, in bytes: for lists nested as deep as steps allow.
 const STACK: usize = 512 << 20;
 
-/// Workers for all templates.
-static WORKERS: Idle = Idle::new();
-
-/// A message of a chat.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
-    /// Author: `system`, `user`, `assistant`, or another role that the template knows.
-    pub role: String,
-    /// Text of the message.
-    pub content: String,
-}
-
-impl Message {
-    /// Creates a message.
-    #[must_use]
-    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
-        Message {
-            role: role.into(),
-            content: content.into(),
-        }
-    }
-}
+/// Sandboxes for all templates.
+static SANDBOXES: Idle = Idle::new();
 
 /// Formats chats as prompts.
 ///
@@ -80,8 +58,8 @@ impl Message {
 #[derive(Debug)]
 pub struct ChatTemplate {
     source: String,
-    /// Without workers.
-    engine: Mutex<Option<Engine>>,
+    /// Without sandboxes.
+    renderer: Mutex<Option<Renderer>>,
     variables: Vec<(String, serde_json::Value)>,
     now: Option<DateTime>,
 }
@@ -91,7 +69,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// The template is longer than 1 MiB, one of its tags is longer than 16 KiB, it is not valid Jinja, or it exceeds a
-    /// limit of the worker process.
+    /// limit of the sandbox process.
     pub fn new(source: &str) -> Result<ChatTemplate> {
         if source.len() > MAX_SOURCE {
             return Err(Error::template(format!(
@@ -107,7 +85,7 @@ impl ChatTemplate {
         }
         let template = ChatTemplate {
             source: source.to_owned(),
-            engine: Mutex::new(None),
+            renderer: Mutex::new(None),
             variables: Vec::new(),
             now: None,
         };
@@ -165,7 +143,7 @@ impl ChatTemplate {
     /// answer.
     ///
     /// # Errors
-    /// The template refuses the messages, uses something unknown, or exceeds a limit: of steps, or of the worker process.
+    /// The template refuses the messages, uses something unknown, or exceeds a limit: of steps, or of the sandbox process.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
         self.render_while(messages, add_generation_prompt, &mut || true)
     }
@@ -192,8 +170,8 @@ impl ChatTemplate {
 
     /// Renders, or compiles where there is no chat.
     fn run(&self, chat: Option<Chat<'_>>, go_on: &mut dyn FnMut() -> bool) -> Result<String> {
-        let process = WORKERS.take().map(Ok);
-        let process = process.or_else(|| worker::is_available().then(Process::start).flatten());
+        let process = SANDBOXES.take().map(Ok);
+        let process = process.or_else(|| sandbox::is_available().then(Process::start).flatten());
         match process {
             Some(process) => self
                 .run_in(process, chat, go_on)
@@ -221,8 +199,8 @@ impl ChatTemplate {
         process.send(&[&[kind::TEMPLATE], &job], 1)?;
         let reply = process.receive(go_on)?;
         // after a long job, its memory may be large or in pieces
-        if started.elapsed() < worker::CHEAP {
-            WORKERS.give_back(process);
+        if started.elapsed() < sandbox::CHEAP {
+            SANDBOXES.give_back(process);
         }
         let text = String::from_utf8_lossy(reply.get(1..).unwrap_or_default()).into_owned();
         match reply.first() {
@@ -234,15 +212,15 @@ impl ChatTemplate {
     /// Renders in this process, on a stack of its own.
     fn run_here(&self, chat: Option<Chat<'_>>) -> Result<String> {
         let work = || {
-            let mut engine = self
-                .engine
+            let mut renderer = self
+                .renderer
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            let engine = match &mut *engine {
-                Some(engine) => engine,
-                none => none.insert(Engine::new(&self.source)?),
+            let renderer = match &mut *renderer {
+                Some(renderer) => renderer,
+                none => none.insert(Renderer::new(&self.source)?),
             };
-            chat.map_or(Ok(String::new()), |chat| engine.render(&chat))
+            chat.map_or(Ok(String::new()), |chat| renderer.render(&chat))
         };
         let done = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new()

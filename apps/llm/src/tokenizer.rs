@@ -162,7 +162,14 @@ impl Tokenizer {
         if let Some(compilers) = self.compilers.get() {
             return Ok(Arc::clone(compilers));
         }
-        let made = Compilers::new(self)?;
+        let ids = 0..self.len() as TokenId;
+        let ends: Vec<TokenId> = ids.clone().filter(|id| self.is_end(*id)).collect();
+        let tokens = ids.map(|id| {
+            let mut bytes = Vec::new();
+            self.append_bytes(id, &mut bytes)?;
+            Ok((bytes, self.is_control(id)))
+        });
+        let made = Compilers::new(tokens, ends)?;
         Ok(Arc::clone(self.compilers.get_or_init(|| made)))
     }
 

@@ -8,8 +8,8 @@
 //! 3. An unknown or unsupported parameter is an error that names it; nothing is ignored silently.
 //! 4. A disconnected client costs nothing more: its answer ends at the next step.
 //!
-//! 5. No request ends the server: what walks a client's schema or a model's template does so in a worker process
-//!    (`polychip_llm::worker`), under the system's limits.
+//! 5. No request ends the server: what walks a client's schema or a model's template does so in a sandbox process
+//!    (`polychip_llm::sandbox`), under the system's limits.
 //! 6. Keys are clients: no answer, count or time of one depends on what another has asked, but for the load.
 //!
 //! From the connection inwards: connections (`server`, `connections`), turns of clients (`gate`), routes (`routes`), requests (`request`, `prompt`), the queue

@@ -31,7 +31,7 @@ pub(crate) const CHUNKS: [usize; 4] = [CHUNK, 32, 8, 1];
 /// How often slow clients are looked after, where nothing else is to do.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How often workers are looked after that follow an answer's grammar, where nothing else is to do.
+/// How often sandboxes are looked after that follow an answer's grammar, where nothing else is to do.
 const BRIEF: Duration = Duration::from_micros(200);
 
 /// Answers in progress.

@@ -84,7 +84,7 @@ pub(crate) struct Lanes {
     readers: Arc<Gate>,
     /// Compiling grammars.
     compilers: Arc<Gate>,
-    /// Answers with a grammar, waiting ones included: each has a worker process.
+    /// Answers with a grammar, waiting ones included: each has a sandbox process.
     grammars: Arc<Semaphore>,
 }
 

@@ -1,4 +1,4 @@
-//! Limits of schemas and grammars that are compiled in the app's own process. A worker has the system's limits instead,
+//! Limits of schemas and grammars that are compiled in the app's own process. A sandbox has the system's limits instead,
 //! and takes larger ones.
 
 use serde_json::Value;
@@ -27,7 +27,7 @@ fn above(what: &str, found: usize, most: usize) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "it has {found} {what}; without a worker process (polychip-llm-worker) the maximum is {most}"
+        "it has {found} {what}; without a sandbox process (polychip-llm-sandbox) the maximum is {most}"
     ))
 }
 

@@ -1,11 +1,11 @@
-//! The grammar compiler of a vocabulary, in workers or in this process.
+//! The grammar compiler of a vocabulary, in sandboxes or in this process.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::local::Compiler;
-use crate::worker::{Failure, Idle, Process, TokenTable, kind};
-use crate::{Error, Result, TokenId, Tokenizer};
+use crate::sandbox::{Failure, Idle, Process, TokenTable, kind};
+use crate::{Error, Result, TokenId};
 
 /// Longest token in an answer with a grammar, in bytes: the depth of the tree of tokens.
 const MAX_TOKEN: usize = 512;
@@ -16,19 +16,22 @@ const SPECIAL: u8 = llguidance::toktrie::TokTrie::SPECIAL_TOKEN_MARKER;
 /// Compiles grammars for a vocabulary.
 pub(crate) struct Compilers {
     table: TokenTable,
-    /// For workers.
+    /// For sandboxes.
     bytes: OnceLock<Vec<u8>>,
     idle: Idle,
-    /// Without workers.
+    /// Without sandboxes.
     own: OnceLock<Compiler>,
 }
 
 impl Compilers {
-    pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Arc<Compilers>> {
-        let table = TokenTable::new(tokenizer, |token: TokenId| {
-            let mut bytes = Vec::new();
-            tokenizer.append_bytes(token, &mut bytes)?;
-            if tokenizer.is_control(token) {
+    /// Of a vocabulary: each token's bytes and whether it is a control token, and the tokens that end an answer.
+    pub(crate) fn new(
+        tokens: impl Iterator<Item = Result<(Vec<u8>, bool)>>,
+        ends: Vec<TokenId>,
+    ) -> Result<Arc<Compilers>> {
+        let bytes = |token: Result<(Vec<u8>, bool)>| {
+            let (mut bytes, is_control) = token?;
+            if is_control {
                 // never text
                 bytes.insert(0, SPECIAL);
             }
@@ -36,7 +39,9 @@ impl Compilers {
                 bytes.clear();
             }
             Ok(bytes)
-        })?;
+        };
+        let tokens = tokens.map(bytes).collect::<Result<_>>()?;
+        let table = TokenTable { ends, tokens };
         if table.ends.is_empty() {
             return Err(Error::grammar(
                 "the vocabulary has no end-of-answer token, which a constrained answer needs",
@@ -50,8 +55,8 @@ impl Compilers {
         }))
     }
 
-    /// A worker that knows the vocabulary, or that will before its next job; `None` where there are no workers.
-    pub(super) fn worker(&self) -> Option<Result<Process, Failure>> {
+    /// A sandbox that knows the vocabulary, or that will before its next job; `None` where there are no sandboxes.
+    pub(super) fn sandbox(&self) -> Option<Result<Process, Failure>> {
         if let Some(idle) = self.idle.take() {
             return Some(Ok(idle));
         }
@@ -63,12 +68,12 @@ impl Compilers {
             match reply.split_first() {
                 Some((&kind::DONE, _)) => Ok(process),
                 Some((_, words)) => Err(Failure::Ended(String::from_utf8_lossy(words).into_owned())),
-                None => Err(Failure::Ended("a worker gave an empty reply".to_owned())),
+                None => Err(Failure::Ended("a sandbox gave an empty reply".to_owned())),
             }
         }))
     }
 
-    /// Takes a worker back that has forgotten its grammar.
+    /// Takes a sandbox back that has forgotten its grammar.
     pub(super) fn give_back(&self, process: Process) {
         self.idle.give_back(process);
     }

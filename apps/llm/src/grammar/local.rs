@@ -1,11 +1,11 @@
-//! The grammar compiler: a grammar and a vocabulary become masks of tokens. A worker calls it, or the app's own process
-//! where it has no worker.
+//! The grammar compiler: a grammar and a vocabulary become masks of tokens. A sandbox calls it, or the app's own process
+//! where it has no sandbox.
 //!
 //! Invariants:
 //! 1. A control token is never text of a grammar; those that end an answer are allowed where the
 //!    text is complete.
 //! 2. Steps of compiling a grammar and of each token are counted and bounded. Its depth, and with it the stack, is
-//!    bounded by the worker's limits, or by `bounds` in the app's process.
+//!    bounded by the sandbox's limits, or by `bounds` in the app's process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
 
 use crate::TokenId;
-use crate::worker::TokenTable;
+use crate::sandbox::TokenTable;
 
 /// Most lexer states, of 1 to 2 KiB each, that an answer may reach.
 const MAX_STATES: usize = 20_000;

@@ -1,4 +1,4 @@
-//! A grammar in a worker, and answers that it follows there.
+//! A grammar in a sandbox, and answers that it follows there.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,19 +7,19 @@ use std::time::Instant;
 use super::compilers::Compilers;
 use super::local::Mask;
 use crate::TokenId;
-use crate::worker::{CHEAP, Failure, Process, kind};
+use crate::sandbox::{CHEAP, Failure, Process, kind};
 
-/// A compiled grammar in a worker of its own.
+/// A compiled grammar in a sandbox of its own.
 #[derive(Debug)]
 pub(super) struct RemoteGrammar {
     compilers: Arc<Compilers>,
-    worker: Mutex<Worker>,
+    sandbox: Mutex<Sandbox>,
     first: Mask,
     is_cheap: bool,
 }
 
 #[derive(Debug)]
-struct Worker {
+struct Sandbox {
     /// Until it has ended.
     process: Option<Process>,
     /// Why it has.
@@ -28,17 +28,17 @@ struct Worker {
     next: u32,
 }
 
-/// What the worker has said of an answer.
+/// What the sandbox has said of an answer.
 #[derive(Debug, Default)]
 struct Answer {
-    /// Whether the text is complete behind the last token that was sent; `None` until the worker says so.
+    /// Whether the text is complete behind the last token that was sent; `None` until the sandbox says so.
     is_complete: Option<bool>,
     /// The tokens that may come next, or why none can.
     mask: Option<Result<Mask, String>>,
 }
 
 impl RemoteGrammar {
-    /// Compiles a grammar; `None` where there are no workers.
+    /// Compiles a grammar; `None` where there are no sandboxes.
     pub(super) fn compile(
         compilers: &Arc<Compilers>,
         kind: u8,
@@ -46,29 +46,29 @@ impl RemoteGrammar {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Option<Result<RemoteGrammar, Failure>> {
         let started = Instant::now();
-        let worker = compilers.worker()?;
-        let compiled = worker.and_then(|mut process| {
+        let sandbox = compilers.sandbox()?;
+        let compiled = sandbox.and_then(|mut process| {
             process.send(&[&[kind], text.as_bytes()], 1)?;
             let reply = process.receive(go_on)?;
             match reply.split_first() {
                 Some((&kind::DONE, mask)) => match Mask::of_bytes(mask) {
                     Some(first) => Ok((process, first)),
-                    None => Err(Failure::Ended("a worker gave no mask".to_owned())),
+                    None => Err(Failure::Ended("a sandbox gave no mask".to_owned())),
                 },
                 Some((_, words)) => {
-                    // the worker is sound: it said what is wrong
+                    // the sandbox is sound: it said what is wrong
                     let words = String::from_utf8_lossy(words).into_owned();
                     if started.elapsed() < CHEAP {
                         compilers.give_back(process);
                     }
                     Err(Failure::Ended(words))
                 }
-                None => Err(Failure::Ended("a worker gave an empty reply".to_owned())),
+                None => Err(Failure::Ended("a sandbox gave an empty reply".to_owned())),
             }
         });
         Some(compiled.map(|(process, first)| RemoteGrammar {
             compilers: Arc::clone(compilers),
-            worker: Mutex::new(Worker {
+            sandbox: Mutex::new(Sandbox {
                 process: Some(process),
                 failure: String::new(),
                 answers: BTreeMap::new(),
@@ -79,21 +79,21 @@ impl RemoteGrammar {
         }))
     }
 
-    fn worker(&self) -> MutexGuard<'_, Worker> {
-        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sandbox(&self) -> MutexGuard<'_, Sandbox> {
+        self.sandbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn begin(self: &Arc<Self>) -> RemoteState {
-        let mut worker = self.worker();
-        let id = worker.next;
-        worker.next = worker.next.wrapping_add(1);
+        let mut sandbox = self.sandbox();
+        let id = sandbox.next;
+        sandbox.next = sandbox.next.wrapping_add(1);
         let answer = Answer {
             is_complete: Some(false),
             mask: Some(Ok(self.first.clone())),
         };
-        worker.answers.insert(id, answer);
+        sandbox.answers.insert(id, answer);
         // an error shows with the first token
-        let _ = worker.send(&[&[kind::BEGIN], &id.to_le_bytes()], 0);
+        let _ = sandbox.send(&[&[kind::BEGIN], &id.to_le_bytes()], 0);
         RemoteState {
             grammar: Arc::clone(self),
             id,
@@ -103,8 +103,8 @@ impl RemoteGrammar {
 
 impl Drop for RemoteGrammar {
     fn drop(&mut self) {
-        let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut process) = worker.process.take()
+        let sandbox = self.sandbox.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut process) = sandbox.process.take()
             && self.is_cheap
             && process.is_idle()
             && process.send(&[&[kind::RESET]], 0).is_ok()
@@ -114,14 +114,14 @@ impl Drop for RemoteGrammar {
     }
 }
 
-impl Worker {
+impl Sandbox {
     fn send(&mut self, parts: &[&[u8]], replies: usize) -> Result<(), String> {
         let process = self.process.as_mut().ok_or_else(|| self.failure.clone())?;
         let sent = process.send(parts, replies);
         sent.map_err(|failure| self.fail(failure))
     }
 
-    /// The worker is lost.
+    /// The sandbox is lost.
     fn fail(&mut self, failure: Failure) -> String {
         self.process = None;
         self.failure = match failure {
@@ -149,7 +149,7 @@ impl Worker {
             Some((*kind, u32::from_le_bytes(*id), rest))
         });
         let Some((kind, id, rest)) = parts else {
-            return Err(self.fail(Failure::Ended("a worker gave a broken reply".to_owned())));
+            return Err(self.fail(Failure::Ended("a sandbox gave a broken reply".to_owned())));
         };
         // an answer that has ended meanwhile needs nothing more
         let mut none = Answer::default();
@@ -162,7 +162,7 @@ impl Worker {
             }
             kind::MASK => {
                 let mask = Mask::of_bytes(rest);
-                answer.mask = Some(mask.ok_or_else(|| "a worker gave no mask".to_owned()));
+                answer.mask = Some(mask.ok_or_else(|| "a sandbox gave no mask".to_owned()));
                 false
             }
             _ => {
@@ -179,7 +179,7 @@ impl Worker {
     }
 }
 
-/// An answer that a worker follows.
+/// An answer that a sandbox follows.
 #[derive(Debug)]
 pub(super) struct RemoteState {
     grammar: Arc<RemoteGrammar>,
@@ -187,14 +187,14 @@ pub(super) struct RemoteState {
 }
 
 impl RemoteState {
-    /// Waits until the worker has said what `found` looks for.
+    /// Waits until the sandbox has said what `found` looks for.
     fn wait<T>(&self, found: impl Fn(&Answer) -> Option<T>) -> Result<T, String> {
-        let mut worker = self.grammar.worker();
+        let mut sandbox = self.grammar.sandbox();
         loop {
-            if let Some(found) = worker.answers.get(&self.id).and_then(&found) {
+            if let Some(found) = sandbox.answers.get(&self.id).and_then(&found) {
                 return Ok(found);
             }
-            worker.pump(true)?;
+            sandbox.pump(true)?;
         }
     }
 
@@ -203,18 +203,18 @@ impl RemoteState {
         self.wait(|answer| answer.mask.clone())?
     }
 
-    /// Sends the next token; the worker's replies come later.
+    /// Sends the next token; the sandbox's replies come later.
     pub(super) fn send(&self, token: TokenId) -> Result<(), String> {
-        let mut worker = self.grammar.worker();
-        worker.answers.insert(self.id, Answer::default());
-        worker.send(&[&[kind::TOKEN], &self.id.to_le_bytes(), &token.to_le_bytes()], 2)
+        let mut sandbox = self.grammar.sandbox();
+        sandbox.answers.insert(self.id, Answer::default());
+        sandbox.send(&[&[kind::TOKEN], &self.id.to_le_bytes(), &token.to_le_bytes()], 2)
     }
 
     /// Whether nothing can follow the last token.
     pub(super) fn is_complete(&self) -> Result<bool, String> {
         let is_complete = self.wait(|answer| answer.is_complete)?;
-        let worker = self.grammar.worker();
-        match worker
+        let sandbox = self.grammar.sandbox();
+        match sandbox
             .answers
             .get(&self.id)
             .and_then(|answer| answer.mask.as_ref())
@@ -224,15 +224,15 @@ impl RemoteState {
         }
     }
 
-    /// Whether the worker has yet to say what it makes of the last token. Never waits.
+    /// Whether the sandbox has yet to say what it makes of the last token. Never waits.
     pub(super) fn is_waiting(&self) -> bool {
-        let mut worker = self.grammar.worker();
+        let mut sandbox = self.grammar.sandbox();
         loop {
-            match worker.answers.get(&self.id) {
+            match sandbox.answers.get(&self.id) {
                 Some(answer) if answer.is_complete == Some(true) || answer.mask.is_some() => return false,
                 _ => {}
             }
-            match worker.pump(false) {
+            match sandbox.pump(false) {
                 Ok(true) => {}
                 Ok(false) => return true,
                 // the next step says what is wrong
@@ -244,9 +244,9 @@ impl RemoteState {
 
 impl Drop for RemoteState {
     fn drop(&mut self) {
-        let mut worker = self.grammar.worker();
-        worker.answers.remove(&self.id);
-        // a worker that has ended has forgotten it
-        let _ = worker.send(&[&[kind::END], &self.id.to_le_bytes()], 0);
+        let mut sandbox = self.grammar.sandbox();
+        sandbox.answers.remove(&self.id);
+        // a sandbox that has ended has forgotten it
+        let _ = sandbox.send(&[&[kind::END], &self.id.to_le_bytes()], 0);
     }
 }

@@ -3,12 +3,14 @@
 
 use std::fmt::{self, Write};
 
-use minijinja::value::Value;
+use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 /// Bytes per step, as the library counts them.
 const BYTES_A_STEP: u64 = 64;
+/// Deepest nesting of containers that are printed.
+const MAX_DEPTH: usize = 100;
 
 pub(super) fn call(
     state: &mut State<'_, '_>,
@@ -22,6 +24,37 @@ pub(super) fn call(
         _ => {}
     }
     unknown_method_callback(state, value, method, arguments)
+}
+
+/// Takes a step for each item of nested containers.
+pub(super) fn count(state: &State<'_, '_>, value: &Value) -> Result<(), Error> {
+    let mut rest = vec![(value.clone(), 0)];
+    while let Some((value, depth)) = rest.pop() {
+        if depth > MAX_DEPTH {
+            let words = format!("containers are nested more than {MAX_DEPTH} deep");
+            return Err(Error::new(ErrorKind::InvalidOperation, words));
+        }
+        let (keys, values): (bool, bool) = match value.kind() {
+            ValueKind::Seq | ValueKind::Iterable => (true, false),
+            ValueKind::Map => (true, true),
+            _ => continue,
+        };
+        for key in value.try_iter()? {
+            state.consume_fuel(1)?;
+            if values {
+                rest.push((value.get_item(&key)?, depth + 1));
+            }
+            if keys
+                && !matches!(
+                    key.kind(),
+                    ValueKind::String | ValueKind::Number | ValueKind::Bool
+                )
+            {
+                rest.push((key, depth + 1));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Text that is charged for before it is created.
@@ -43,7 +76,7 @@ impl<'a, 'b, 'c> Paid<'a, 'b, 'c> {
     }
 
     fn value(&mut self, value: &Value) -> Result<(), Error> {
-        super::engine::count(self.state, value)?;
+        count(self.state, value)?;
         let written = write!(self, "{value}");
         match (written, self.refused.take()) {
             (Ok(()), _) => Ok(()),

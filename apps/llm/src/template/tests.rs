@@ -7,11 +7,11 @@ fn render(source: &str) -> Result<String> {
     ChatTemplate::new(source)?.render(&[Message::new("user", "hello")], false)
 }
 
-/// Without a worker.
+/// Without a sandbox.
 fn render_here(source: &str) -> Result<String> {
     let template = ChatTemplate {
         source: source.to_owned(),
-        engine: Mutex::new(None),
+        renderer: Mutex::new(None),
         variables: Vec::new(),
         now: None,
     };
@@ -24,7 +24,7 @@ fn render_here(source: &str) -> Result<String> {
     }))
 }
 
-/// By a worker, where there is one, and without.
+/// By a sandbox, where there is one, and without.
 fn refused(source: &str, words: &str) {
     for error in [render(source).unwrap_err(), render_here(source).unwrap_err()] {
         assert_eq!(

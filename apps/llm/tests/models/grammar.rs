@@ -225,8 +225,8 @@ fn unsupported_constraints_are_named() {
 #[test]
 fn hostile_grammars_are_errors_that_name_the_limit() {
     assert!(
-        polychip_llm::worker::is_available(),
-        "polychip-llm-worker is missing: cargo build -p polychip-llm --bins"
+        polychip_llm::sandbox::is_available(),
+        "polychip-llm-sandbox is missing: cargo build -p polychip-llm --bins"
     );
     let model = model();
     let chain: serde_json::Map<String, Value> = (0..5000)
@@ -258,7 +258,7 @@ fn hostile_grammars_are_errors_that_name_the_limit() {
     if let Err(error) = Grammar::lark(&model, &rules) {
         assert!(error.to_string().contains("limit"), "{error}");
     }
-    // a worker that ended takes no other grammar with it
+    // a sandbox that ended takes no other grammar with it
     let grammar = Grammar::lark(&model, "start: \"yes\" | \"no\"\n").unwrap();
     let (text, _) = answer(&model, &noise(1, Some(grammar)));
     assert!(text == "yes" || text == "no", "{text}");

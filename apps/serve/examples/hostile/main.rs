@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `--sample 20` runs every twentieth case. The exit code is 1 if a plain request failed or took longer than
-//! `--seconds`, or if a hostile one was never answered. The worker program has to lie in the folder above.
+//! `--seconds`, or if a hostile one was never answered. The sandbox program has to lie in the folder above.
 
 #![forbid(unsafe_code)]
 
@@ -115,11 +115,11 @@ fn main() -> ExitCode {
         number("--seed", 0),
     );
     let within = Duration::from_secs(number("--seconds", 2));
-    if !polychip_llm::worker::is_available() {
-        eprintln!("polychip-llm-worker is missing: build it first (cargo build --workspace --bins)");
+    if !polychip_llm::sandbox::is_available() {
+        eprintln!("polychip-llm-sandbox is missing: build it first (cargo build --workspace --bins)");
         return ExitCode::from(2);
     }
-    // the first request of all starts a worker
+    // the first request of all starts a sandbox
     let options = || Options::new().timeout(Duration::from_secs(20));
     let plain = Running::start(options());
     let (mut bad, mut run, mut longest) = (0, 0, Duration::ZERO);

@@ -40,17 +40,17 @@ fn wide(count: usize, are_required: bool) -> Value {
     json!({"type": "object", "required": required, "properties": properties, "additionalProperties": false})
 }
 
-/// Whether the program of workers was built; these tests need it.
-fn has_workers() {
+/// Whether the program of sandboxes was built; these tests need it.
+fn has_sandboxes() {
     assert!(
-        polychip_llm::worker::is_available(),
-        "polychip-llm-worker is missing: cargo build -p polychip-llm --bins"
+        polychip_llm::sandbox::is_available(),
+        "polychip-llm-sandbox is missing: cargo build -p polychip-llm --bins"
     );
 }
 
 #[test]
 fn large_schemas_do_not_end_the_server() {
-    has_workers();
+    has_sandboxes();
     let server = Running::start(Options::new());
     let names: Vec<String> = (0..50_000).map(|index| format!("p{index}")).collect();
     let schemas = [
@@ -75,7 +75,7 @@ fn large_schemas_do_not_end_the_server() {
 
 #[test]
 fn hostile_templates_do_not_end_the_server() {
-    has_workers();
+    has_sandboxes();
     let doubled =
         "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
     for template in [
@@ -101,7 +101,7 @@ fn hostile_templates_do_not_end_the_server() {
 
 #[test]
 fn slow_schemas_do_not_hold_up_plain_requests() {
-    has_workers();
+    has_sandboxes();
     let server = Running::start(Options::new().timeout(LONG));
     let slow = held_to(&wide(4500, false));
     std::thread::scope(|scope| {

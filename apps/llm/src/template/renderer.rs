@@ -1,4 +1,4 @@
-//! Compiles and renders a template: in a worker, or in the app's own process where it has no worker.
+//! Compiles and renders a template: in a sandbox, or in the app's own process where it has no sandbox.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,13 @@ use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, ErrorKind as Kind, Output, State};
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_DEPTH, Message, STEPS, json, methods};
+use super::message::Message;
+use super::{json, methods};
 
 const NAME: &str = "chat";
+/// Steps of a rendering: an instruction, or 64 bytes of output. A long chat takes about ten
+/// thousand, plus its length.
+const STEPS: u64 = 1_000_000;
 
 /// What a template is rendered with.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,14 +29,14 @@ pub(crate) struct Chat<'a> {
 
 /// A compiled template.
 #[derive(Debug)]
-pub(crate) struct Engine(Environment<'static>);
+pub(crate) struct Renderer(Environment<'static>);
 
-impl Engine {
-    pub(crate) fn new(source: &str) -> Result<Engine, Explained> {
+impl Renderer {
+    pub(crate) fn new(source: &str) -> Result<Renderer, Explained> {
         let mut environment = Environment::new();
         for_chats(&mut environment)?;
         environment.add_template_owned(NAME, source.to_owned())?;
-        Ok(Engine(environment))
+        Ok(Renderer(environment))
     }
 
     pub(crate) fn render(&self, chat: &Chat<'_>) -> Result<String, Explained> {
@@ -95,39 +99,8 @@ fn for_chats(environment: &mut Environment<'static>) -> Result<(), minijinja::Er
 /// Prints a value as the library does, unless its containers are too deep or hold too much: the library counts steps
 /// only once it is printed.
 fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
-    count(state, value)?;
+    methods::count(state, value)?;
     minijinja::escape_formatter(out, state, value)
-}
-
-/// Takes a step for each item of nested containers.
-pub(super) fn count(state: &State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
-    let mut rest = vec![(value.clone(), 0)];
-    while let Some((value, depth)) = rest.pop() {
-        if depth > MAX_DEPTH {
-            let words = format!("containers are nested more than {MAX_DEPTH} deep");
-            return Err(minijinja::Error::new(Kind::InvalidOperation, words));
-        }
-        let (keys, values): (bool, bool) = match value.kind() {
-            ValueKind::Seq | ValueKind::Iterable => (true, false),
-            ValueKind::Map => (true, true),
-            _ => continue,
-        };
-        for key in value.try_iter()? {
-            state.consume_fuel(1)?;
-            if values {
-                rest.push((value.get_item(&key)?, depth + 1));
-            }
-            if keys
-                && !matches!(
-                    key.kind(),
-                    ValueKind::String | ValueKind::Number | ValueKind::Bool
-                )
-            {
-                rest.push((key, depth + 1));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Writes JSON like Python's `json.dumps(value, ensure_ascii=False, indent=indent)`.
@@ -139,7 +112,7 @@ fn tojson(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<Value,
     Ok(Value::from(text))
 }
 
-/// An error of the library in words.
+/// An error of the library.
 #[derive(Debug)]
 pub(crate) struct Explained(pub(crate) minijinja::Error);
 

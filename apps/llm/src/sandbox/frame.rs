@@ -1,4 +1,4 @@
-//! Messages between a process and its workers: their length as 32 bits, little-endian, and their bytes.
+//! Messages between a process and its sandboxes: their length as 32 bits, little-endian, and their bytes.
 
 use std::io::{self, Read, Write};
 

@@ -1,4 +1,4 @@
-//! A worker, as the process sees it that started it.
+//! A sandbox, as the process sees it that started it.
 
 use std::fmt;
 use std::io::{BufReader, BufWriter};
@@ -6,21 +6,23 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use super::{CPU_SECONDS, LONGEST, MAX_FRAME, MEMORY, STACK, command, frame};
+use super::command::command;
+use super::frame;
+use super::limits::{CPU_SECONDS, LONGEST, MAX_FRAME, MEMORY, STACK};
 
 /// How often a caller is asked whether it still waits.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Why a worker did not do its job. It is of no more use then.
+/// Why a sandbox did not do its job. It is of no more use then.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The caller no longer waits.
     Cancelled,
-    /// The worker ended, was ended at a limit, or could not be started.
+    /// The sandbox ended, was ended at a limit, or could not be started.
     Ended(String),
 }
 
-/// A worker process. It ends with this.
+/// A sandbox process. It ends with this.
 pub(crate) struct Process {
     child: Child,
     input: BufWriter<ChildStdin>,
@@ -32,7 +34,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a worker; `None` where there is no program for it.
+    /// Starts a sandbox; `None` where there is no program for it.
     pub(crate) fn start() -> Option<Result<Process, Failure>> {
         let command = command()?;
         Some(Process::of(&command).map_err(|error| {
@@ -70,7 +72,7 @@ impl Process {
                 }
             }
         };
-        let reader = std::thread::Builder::new().name("polychip-worker".to_owned());
+        let reader = std::thread::Builder::new().name("polychip-sandbox".to_owned());
         let process = Process {
             child,
             input: BufWriter::new(input),
@@ -82,7 +84,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Whether the worker has not ended.
+    /// Whether the sandbox has not ended.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -146,7 +148,7 @@ impl Process {
         }
     }
 
-    /// Why the worker has ended.
+    /// Why the sandbox has ended.
     fn ended(&mut self) -> Failure {
         // its output is closed: it ends, or has to
         let _ = self.child.kill();

@@ -1,4 +1,4 @@
-//! A worker's own side: jobs from standard input, replies to standard output.
+//! A sandbox's own side: jobs from standard input, replies to standard output.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,26 +7,29 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_FRAME, STACK, TokenTable, frame, kind};
+use super::limits::{MAX_FRAME, STACK};
+use super::vocabulary::TokenTable;
+use super::{frame, kind};
 use crate::grammar::local::{self, LocalGrammar, LocalState};
-use crate::template::engine;
+use crate::template::renderer::{Chat, Renderer};
 
 /// What a chat template is rendered with, or without messages that it is compiled.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TemplateJob<'a> {
     pub(crate) source: std::borrow::Cow<'a, str>,
-    pub(crate) chat: Option<engine::Chat<'a>>,
+    pub(crate) chat: Option<Chat<'a>>,
 }
 
-/// Does jobs until standard input ends; returns an exit code.
-pub(super) fn serve() -> u8 {
+/// Does the jobs of the process that started this one, over standard input and output, until that one closes them.
+/// Returns an exit code.
+pub fn serve() -> u8 {
     limits::begin();
     let (sender, jobs) = channel();
-    let worker = std::thread::Builder::new()
-        .name("polychip-worker".to_owned())
+    let sandbox = std::thread::Builder::new()
+        .name("polychip-sandbox".to_owned())
         .stack_size(STACK)
         .spawn(move || work(&jobs));
-    if worker.is_err() {
+    if sandbox.is_err() {
         return 1;
     }
     let mut input = io::stdin().lock();
@@ -41,14 +44,14 @@ pub(super) fn serve() -> u8 {
 
 fn work(jobs: &Receiver<Vec<u8>>) {
     limits::memory();
-    let mut worker = Worker::default();
+    let mut sandbox = Sandbox::default();
     for message in jobs {
         if message.first() != Some(&kind::VOCABULARY) {
             limits::time();
         }
-        let done = catch_unwind(AssertUnwindSafe(|| worker.handle(&message)));
+        let done = catch_unwind(AssertUnwindSafe(|| sandbox.handle(&message)));
         let done =
-            done.unwrap_or_else(|_| worker.reply(&[&[kind::REFUSED], b"it is too large or too complex"]));
+            done.unwrap_or_else(|_| sandbox.reply(&[&[kind::REFUSED], b"it is too large or too complex"]));
         if done.is_err() {
             return;
         }
@@ -56,15 +59,15 @@ fn work(jobs: &Receiver<Vec<u8>>) {
 }
 
 #[derive(Default)]
-struct Worker {
+struct Sandbox {
     /// The last template that was compiled, and its source.
-    template: Option<(String, engine::Engine)>,
+    template: Option<(String, Renderer)>,
     compiler: Option<local::Compiler>,
     grammar: Option<LocalGrammar>,
     answers: BTreeMap<u32, LocalState>,
 }
 
-impl Worker {
+impl Sandbox {
     fn reply(&self, parts: &[&[u8]]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         frame::write(&mut out, parts)?;
@@ -112,17 +115,17 @@ impl Worker {
 
     fn template(&mut self, job: &[u8]) -> Result<Vec<u8>, String> {
         let job: TemplateJob<'_> = serde_json::from_slice(job).map_err(|error| error.to_string())?;
-        let engine = match &self.template {
-            Some((source, engine)) if *source == job.source => engine,
+        let renderer = match &self.template {
+            Some((source, renderer)) if *source == job.source => renderer,
             _ => {
                 self.template = None;
-                let engine = engine::Engine::new(&job.source).map_err(|error| error.to_string())?;
-                &self.template.insert((job.source.into_owned(), engine)).1
+                let renderer = Renderer::new(&job.source).map_err(|error| error.to_string())?;
+                &self.template.insert((job.source.into_owned(), renderer)).1
             }
         };
         match &job.chat {
             None => Ok(Vec::new()),
-            Some(chat) => engine
+            Some(chat) => renderer
                 .render(chat)
                 .map(String::into_bytes)
                 .map_err(|error| error.to_string()),
@@ -195,9 +198,9 @@ impl Worker {
 mod limits {
     use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
-    use super::super::{CPU_SECONDS, MEMORY};
+    use crate::sandbox::limits::{CPU_SECONDS, MEMORY};
 
-    /// How much later than the app's own threads a worker gets the processor.
+    /// How much later than the app's own threads a sandbox gets the processor.
     const NICE: i32 = 5;
 
     /// Where a limit cannot be set, the process is without it; its starter's clock holds.

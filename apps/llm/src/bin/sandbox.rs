@@ -1,5 +1,5 @@
-//! `polychip-llm-worker`: reads chat templates, JSON schemas and grammars for an app that started it
-//! ([`polychip_llm::worker`]).
+//! `polychip-llm-sandbox`: reads chat templates, JSON schemas and grammars for an app that started it
+//! ([`polychip_llm::sandbox`]).
 
 #![forbid(unsafe_code)]
 
@@ -11,5 +11,5 @@ fn main() -> ExitCode {
         eprintln!("this program is started by apps that use language models");
         return ExitCode::from(2);
     }
-    ExitCode::from(polychip_llm::worker::serve())
+    ExitCode::from(polychip_llm::sandbox::serve())
 }

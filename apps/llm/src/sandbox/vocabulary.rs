@@ -1,6 +1,6 @@
 //! The bytes of a vocabulary's tokens, as a message.
 
-use crate::{TokenId, Tokenizer};
+use crate::TokenId;
 
 /// The bytes of each token, and the tokens that end an answer.
 #[derive(Debug)]
@@ -10,18 +10,6 @@ pub(crate) struct TokenTable {
 }
 
 impl TokenTable {
-    /// The tokens of a tokenizer, each as `bytes` gives it.
-    pub(crate) fn new(
-        tokenizer: &Tokenizer,
-        mut bytes: impl FnMut(TokenId) -> crate::Result<Vec<u8>>,
-    ) -> crate::Result<TokenTable> {
-        let all = 0..tokenizer.len() as TokenId;
-        Ok(TokenTable {
-            ends: all.clone().filter(|token| tokenizer.is_end(*token)).collect(),
-            tokens: all.map(&mut bytes).collect::<crate::Result<_>>()?,
-        })
-    }
-
     /// As a message: the number of ends and the ends, then the tokens, each behind its length.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -37,7 +25,7 @@ impl TokenTable {
         out
     }
 
-    /// Of a message; `None` if it is none.
+    /// Of a message; `None` if the bytes are not a vocabulary.
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<TokenTable> {
         fn number(rest: &mut &[u8]) -> Option<u32> {
             let (first, behind) = rest.split_first_chunk()?;
