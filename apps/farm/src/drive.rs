@@ -23,25 +23,12 @@ use serde::Serialize;
 use crate::blob::Blob;
 use crate::clock::Clock;
 use crate::dispatch::{BoardIndex, Dispatch, ItemIndex, Next};
+use crate::equipped::Equipped;
 use crate::hold::{self, BoardHold};
-use crate::inventory::Member;
 use crate::run_folder::{RunError, RunFolder};
 use crate::survey;
 use crate::transport::{Command, Counter, Exit, Prepared, TransportError};
 use crate::upload::{self, Sent};
-
-/// A board with what it needs.
-#[derive(Debug, Clone)]
-pub struct Equipped {
-    /// The board.
-    pub member: Member,
-    /// Its runner.
-    pub runner: Blob,
-    /// Its conformance suite.
-    pub conform: Option<Blob>,
-    /// Its plugin libraries.
-    pub plugins: Vec<Blob>,
-}
 
 /// How a run is driven.
 #[derive(Debug, Clone)]
@@ -759,7 +746,7 @@ impl Shared<'_> {
         let Equipped { member, runner, .. } = &self.boards[board.0];
         let (transport, run) = (&*member.transport, &self.folder.header().id);
         let prepared = transport.prepare(&member.folder)?;
-        // whoever cleaned the board may have deleted it
+        // cleaning the board may have deleted it
         upload::supply(transport, &prepared.folder, runner, &[], &mut |_, _| {})?;
         let program = upload::place(&prepared.folder, runner);
         let mut command = Command::new([&*program, "profile", "--folder", &prepared.folder, run]);

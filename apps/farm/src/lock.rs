@@ -89,7 +89,7 @@ impl Lock {
         // a file of another user in a sticky folder may be opened, and not with the flag that makes one
         let file = match open(true, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => open(true, true),
-            // it belongs to another user: whoever reads it may lock it, too
+            // it belongs to another user: a reader may lock it, too
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open(false, false),
             other => other,
         };

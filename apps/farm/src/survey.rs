@@ -1,11 +1,11 @@
-//! What a board says of itself: its description, its state, and whether it may be measured on now.
+//! What a board reports: its description, its state, and whether it may be measured on now.
 
 use std::time::{Duration, SystemTime};
 
 use polychip_farm_record::{Board, State};
 use serde::Deserialize;
 
-use crate::Equipped;
+use crate::equipped::Equipped;
 use crate::hold::error::HoldError;
 use crate::hold::{self, BoardHold};
 use crate::inventory::Member;

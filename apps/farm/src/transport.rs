@@ -9,6 +9,7 @@
 mod adb;
 mod local;
 pub(crate) mod process;
+mod quoted;
 mod shell;
 mod simulated;
 mod ssh;

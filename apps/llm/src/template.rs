@@ -24,7 +24,6 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use jiff::civil::DateTime;
-use serde::{Deserialize, Serialize};
 
 use crate::gguf::Gguf;
 use crate::sandbox::{self, Failure, Idle, Process, TemplateJob, kind};

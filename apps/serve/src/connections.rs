@@ -129,7 +129,7 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct State {
     open: BTreeMap<u64, Arc<Connection>>,
-    /// Connections whose task has not ended, those that were told to make room included.
+    /// Connections whose task has not ended, those that are asked to make room included.
     tasks: usize,
     next: u64,
 }

@@ -1,4 +1,4 @@
-//! Fair admission to a step that only a few requests may take at once: visitors take turns, whatever each of them sends.
+//! Fair admission to a step that only a few requests may take at once: visitors alternate, whatever each of them sends.
 //!
 //! Invariants:
 //! 1. Of the requests that wait, those of different visitors are admitted in turn; those of one visitor in their order.

@@ -174,7 +174,7 @@ impl Pool {
         }
     }
 
-    /// Takes a sequence back; its owner's requests may go on with what it holds.
+    /// Takes a sequence back; its owner's requests may continue from what it holds.
     pub(crate) fn give_back(&mut self, owner: Owner, sequence: Sequence, lease: &Lease) {
         self.end(lease);
         self.clock += 1;

@@ -11,7 +11,7 @@ use crate::request::{Asked, Format, Input};
 ///
 /// # Errors
 /// The model has no chat template or its template refuses the messages, the prompt is empty or too long, a longer answer is
-/// asked for than the server makes, or `go_on` says that the client has gone.
+/// asked for than the server makes, or `go_on` returned false because the client has gone.
 pub(crate) fn task(
     asked: Asked,
     owner: Owner,
@@ -66,7 +66,7 @@ pub(crate) fn task(
 /// What the answer is held to.
 ///
 /// # Errors
-/// The answer cannot be held to it, or `go_on` says that the client has gone.
+/// The answer cannot be held to it, or `go_on` returned false because the client has gone.
 pub(crate) fn grammar(
     format: &Format,
     model: &LanguageModel,

@@ -32,7 +32,7 @@ pub(crate) const CHUNKS: [usize; 4] = [CHUNK, 32, 8, 1];
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How often sandboxes are looked after that follow an answer's grammar, where nothing else is to do.
-const BRIEF: Duration = Duration::from_micros(200);
+const MASK_LOOK: Duration = Duration::from_micros(200);
 
 /// Answers in progress.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Rounds {
             } else if !self.round() {
                 let is_brief = self.active.iter().any(|active| active.generation.is_waiting());
                 self.queue
-                    .wait(phase, false, Some(if is_brief { BRIEF } else { LOOK }));
+                    .wait(phase, false, Some(if is_brief { MASK_LOOK } else { LOOK }));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Every error response has a [`Problem`] body, except for input that is not HTTP.
 //! 2. Reading a body, its JSON and its text blocks no thread that other clients need.
-//! 3. Reading is bounded in memory and time ([`Lanes`]), ends with its client or `timeout`, and clients take turns. A
+//! 3. Reading is bounded in memory and time ([`Lanes`]), ends with its client or `timeout`, and clients alternate. A
 //!    request without a grammar waits for none with one.
 
 use std::pin::Pin;
@@ -155,7 +155,7 @@ async fn guard(
     response.map(|body| Body::new(Silent { body, connection }))
 }
 
-/// What is told once a request has come whole.
+/// Signals that a request has arrived in full.
 #[derive(Clone)]
 struct Arrived {
     connection: Arc<Connection>,

@@ -8,7 +8,7 @@
 //! 3. Sections that are packed together lie together, on huge pages where those pay; so they are freed together.
 //! 4. The contents of a constant are hashed once as long as an executable that was loaded with it lives: until then the
 //!    host keeps these bytes where they are. So another size of a model reads no weight.
-//! 5. A large constant in a file is not read for its hash: the file with its times and the place in it stand for its
+//! 5. A large constant in a file is not read for its hash: the file with its times and the position in it identify its
 //!    contents. Copies of a file share nothing.
 //! 6. What packs a section holds what it packs, scales and zero points too. So it is dropped when all is packed, and a
 //!    program holds where its sections are, and no more.
@@ -180,7 +180,7 @@ impl Contents {
     }
 }
 
-/// Stands for the contents of a constant in a file: the file as it is now, and the place in it.
+/// Identifies the contents of a constant in a file: the file as it is now, and the position in it.
 #[cfg(unix)]
 fn key_in_file(constant: &Constant) -> Option<Key> {
     use std::os::fd::FromRawFd;

@@ -98,7 +98,7 @@ fn boards_say_whether_they_can_be_measured_on() {
     drop(lock);
     let shown = polychip(&["farm", "boards", "--farm", &farm, "--runner", &runner]).ok();
     assert!(shown.contains("; ready to measure"), "{shown}");
-    // without a runner, boards are reached all the same, and the warning says how to get it
+    // without a runner, boards are reached all the same, and the warning names the command that makes it
     let done = polychip(&["farm", "boards", "--farm", &farm]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert!(

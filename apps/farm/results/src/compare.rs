@@ -19,6 +19,7 @@ mod answer;
 mod comparable;
 mod doubt;
 mod ended;
+mod group;
 mod linked;
 mod markdown;
 mod rounds;
@@ -26,7 +27,7 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_farm_record::{Item, Record};
+use polychip_farm_record::Item;
 
 pub use answer::{Change, Comparison, FEW_ROUNDS, MOST_ROUNDS, Row, Side, Suspect, Verdict};
 
@@ -35,6 +36,7 @@ use crate::kind::{Kind, Kinds};
 use crate::selection::Selection;
 use crate::statistics::{self, Estimate, FEWEST};
 use ended::Ended;
+use group::Group;
 use rounds::Rounds;
 pub(crate) use text::{time, with_places};
 
@@ -58,15 +60,6 @@ impl Default for Options {
             emulated: false,
         }
     }
-}
-
-/// Records of both sides, of one item on one kind of board.
-#[derive(Debug, Default)]
-struct Group<'a> {
-    base: Vec<&'a Record>,
-    new: Vec<&'a Record>,
-    /// NEW's model has the name of BASE's, and other contents.
-    model_changed: bool,
 }
 
 /// A row whose verdict waits for all other comparisons.

@@ -130,7 +130,7 @@ fn failure(code: u8, message: impl std::fmt::Display) -> anyhow::Error {
 }
 
 fn main() -> ExitCode {
-    // models and results are nobody else's on a board that others use too
+    // on a board that several people use, no other user reads models and results
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),

@@ -53,7 +53,7 @@ pub(crate) struct Verified(BTreeMap<PathBuf, Identity>);
 type Identity = (u64, u64, u64, i64, i64, i64, i64);
 
 impl Verified {
-    /// An error where a file named by its contents has others, or is none. Files with other names are not ours.
+    /// An error if a file named by its contents has others, or is not a regular file. Files with other names are not ours.
     pub(crate) fn check(&mut self, path: &Path) -> anyhow::Result<()> {
         let name = path
             .file_name()

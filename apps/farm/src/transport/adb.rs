@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::process::{self, Limits, Stdin};
+use super::quoted::quoted;
 use super::shell::{self, Shell};
 use super::{Counter, TransportError};
 use crate::blob::Blob;
@@ -209,11 +210,7 @@ impl Shell for Adb {
     }
 
     fn send(&self, blob: &Blob, to: &str, sent: &Counter) -> Result<(), TransportError> {
-        let clear = format!(
-            "{} && rm -f {}",
-            shell::make_folder(to),
-            shell::quoted(&shell::part(to))
-        );
+        let clear = format!("{} && rm -f {}", shell::make_folder(to), quoted(&shell::part(to)));
         shell::short(self, "making a folder", &clear)?;
         // a relative name may begin like an option
         let path = std::path::absolute(&blob.path).map_err(|error| shell::host(&blob.path, &error))?;

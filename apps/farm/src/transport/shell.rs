@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::process::{self, Limits, Stdin};
+use super::quoted::quoted;
 use super::{Command, Counter, Exit, Prepared, Transport, TransportError};
 use crate::blob::Blob;
 
@@ -93,11 +94,6 @@ pub(super) const SHORT: Duration = Duration::from_secs(60);
 const STUCK: Duration = Duration::from_secs(60);
 /// Slowest transfer that is waited for, in bytes a second.
 const SLOWEST: u64 = 50_000;
-
-/// A word that a script holds as it is.
-pub(super) fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
 
 /// A word that no output holds by accident.
 fn mark() -> String {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command as Program;
 
-use super::shell::{Shell, quoted};
+use super::quoted::quoted;
+use super::shell::Shell;
 
 /// Runs on a board that has an SSH server.
 #[derive(Debug, Clone, Default)]

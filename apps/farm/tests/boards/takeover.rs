@@ -270,7 +270,7 @@ fn planted_files_in_a_private_folder_are_replaced() {
         if precious.exists() {
             assert_eq!(std::fs::read_to_string(&precious).unwrap(), "words", "{name}");
         }
-        // nobody else reads the models and results
+        // no other user reads the models and results
         for path in walked(&target.folder) {
             let mode = std::fs::symlink_metadata(&path).unwrap().permissions().mode();
             assert!(

@@ -31,7 +31,7 @@ struct Sandbox {
 /// What the sandbox has said of an answer.
 #[derive(Debug, Default)]
 struct Answer {
-    /// Whether the text is complete behind the last token that was sent; `None` until the sandbox says so.
+    /// Whether the text is complete behind the last token that was sent; `None` until the sandbox replies.
     is_complete: Option<bool>,
     /// The tokens that may come next, or why none can.
     mask: Option<Result<Mask, String>>,
@@ -235,7 +235,7 @@ impl RemoteState {
             match sandbox.pump(false) {
                 Ok(true) => {}
                 Ok(false) => return true,
-                // the next step says what is wrong
+                // the next step returns the error
                 Err(_) => return false,
             }
         }

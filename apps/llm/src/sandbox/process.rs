@@ -112,7 +112,7 @@ impl Process {
         self.since = (self.expected > 0).then(Instant::now);
     }
 
-    /// Waits for the next reply as long as `go_on` says so.
+    /// Waits for the next reply while `go_on` returns true.
     pub(crate) fn receive(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<u8>, Failure> {
         loop {
             match self.replies.recv_timeout(LOOK) {
@@ -188,7 +188,7 @@ fn explained(status: std::process::ExitStatus) -> String {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // it has nothing to save; an error says that it has ended
+        // it has nothing to save; an error means that it has ended
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jiff::Zoned;
 use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Value, ValueKind};
+use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, ErrorKind as Kind, Output, State};
 use serde::{Deserialize, Serialize};
 

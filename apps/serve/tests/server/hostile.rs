@@ -186,7 +186,7 @@ fn keys_learn_nothing_of_each_others_prompts() {
     assert_eq!(cached(&server, "first", &asked(secret)), 0);
     assert_eq!(cached(&server, "second", &asked(secret)), 0);
     assert!(cached(&server, "first", &asked(secret)) > 16);
-    // nor within a key, where a request says so
+    // nor within a key, if a request asks for that
     let mut private = asked("another secret, which is long enough to be shared");
     private["cache_prompt"] = json!(false);
     assert_eq!(cached(&server, "first", &private), 0);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use polychip_farm_record::{Item, Model, Record};
 
-use super::Group;
+use super::group::Group;
 use crate::kind::Kind;
 
 /// What two items share that differ only in the contents of their model.
@@ -53,7 +53,7 @@ pub(super) fn link<'a>(groups: &mut BTreeMap<(&'a Item, Kind), Group<'a>>) {
     }
 }
 
-/// What is said of a changed model.
+/// The text about a changed model.
 pub(super) fn words(base: &[&Record], new: &[&Record]) -> String {
     let digits = |records: &[&Record]| {
         let model = records.first().and_then(|record| record.item.model.as_ref());

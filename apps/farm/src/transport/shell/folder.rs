@@ -2,7 +2,7 @@
 //!
 //! Other users of a board may write into its temporary folder too. What they put there must neither be executed nor
 //! overwritten, so each folder on the way is examined from the root down: once a folder belongs to this user or to
-//! root, and only they may change it, nobody else can replace what lies in it.
+//! root, and only they may change it, no other user can replace what lies in it.
 //!
 //! Invariants:
 //! 1. The folder belongs to this user and has mode 0700. It and the folders in it are no symbolic links.
@@ -10,7 +10,7 @@
 //!    write into it only if it is sticky.
 //! 3. Nothing is made in a folder that was not examined before.
 
-use super::quoted;
+use crate::transport::quoted::quoted;
 use crate::transport::{Prepared, TransportError};
 
 /// Exit code of [`script`] for a folder that others can change.
