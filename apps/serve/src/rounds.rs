@@ -137,9 +137,9 @@ impl Rounds {
                 }
                 self.queue.wait(phase, true, None);
             } else if !self.round() {
-                let is_brief = self.active.iter().any(|active| active.generation.is_waiting());
+                let is_waiting = self.active.iter().any(|active| active.generation.is_waiting());
                 self.queue
-                    .wait(phase, false, Some(if is_brief { MASK_LOOK } else { LOOK }));
+                    .wait(phase, false, Some(if is_waiting { MASK_LOOK } else { LOOK }));
             }
         }
     }
