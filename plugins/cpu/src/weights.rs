@@ -172,8 +172,11 @@ impl Contents {
         if bytes.len() < REMEMBERED {
             return hash();
         }
-        let known = self.known.iter().rev().find_map(|held| held.get(&place).copied());
-        let key = known.or_else(|| key_in_file(constant)).unwrap_or_else(hash);
+        if let Some(key) = key_in_file(constant) {
+            return key;
+        }
+        let known = self.known.iter().rev().find_map(|held| held.get(&place));
+        let key = known.copied().unwrap_or_else(hash);
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.insert(place, key);
         key
