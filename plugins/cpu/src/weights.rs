@@ -8,9 +8,7 @@
 //! 3. Sections that are packed together lie together, on huge pages where those pay; so they are freed together.
 //! 4. The contents of a constant are hashed once as long as an executable that was loaded with it lives: until then the
 //!    host keeps these bytes where they are. So another size of a model reads no weight.
-//! 5. A large constant in a file is not read for its hash: the file with its times and the position in it identify its
-//!    contents. Copies of a file share nothing.
-//! 6. What packs a section holds what it packs, scales and zero points too. So it is dropped when all is packed, and a
+//! 5. What packs a section holds what it packs, scales and zero points too. So it is dropped when all is packed, and a
 //!    program holds where its sections are, and no more.
 //!
 //! Not here: how weights are laid out (`cpu-kernels`), how they travel in a blob (`blob`).
@@ -172,55 +170,12 @@ impl Contents {
         if bytes.len() < REMEMBERED {
             return hash();
         }
-        if let Some(key) = key_in_file(constant) {
-            return key;
-        }
         let known = self.known.iter().rev().find_map(|held| held.get(&place));
         let key = known.copied().unwrap_or_else(hash);
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.insert(place, key);
         key
     }
-}
-
-/// Identifies the contents of a constant in a file: the file as it is now, and the position in it.
-#[cfg(unix)]
-fn key_in_file(constant: &Constant) -> Option<Key> {
-    use std::os::fd::FromRawFd;
-    use std::os::unix::fs::MetadataExt;
-    let (fd, offset) = constant.file()?;
-    // SAFETY: the host keeps the descriptor open as long as the model; it is not closed here.
-    let file = unsafe { std::fs::File::from_raw_fd(i32::try_from(fd).ok()?) };
-    let metadata = std::mem::ManuallyDrop::new(file).metadata().ok()?;
-    if !metadata.is_file() {
-        return None;
-    }
-    let changed = [
-        metadata.mtime(),
-        metadata.mtime_nsec(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
-    ];
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(b"file");
-    for number in [
-        metadata.dev(),
-        metadata.ino(),
-        metadata.size(),
-        offset,
-        constant.bytes().len() as u64,
-    ] {
-        hasher.update(&number.to_le_bytes());
-    }
-    for time in changed {
-        hasher.update(&time.to_le_bytes());
-    }
-    Some(*hasher.finalize().as_bytes())
-}
-
-#[cfg(not(unix))]
-fn key_in_file(_: &Constant) -> Option<Key> {
-    None
 }
 
 /// Hashes of the constants of loaded parts, by a number of each part.

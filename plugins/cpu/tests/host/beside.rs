@@ -5,11 +5,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use polychip_graph::Graph;
-#[cfg(target_os = "linux")]
-use polychip_graph::{Constant, FileSlice, Node, Tensor};
 use polychip_host::{CompileOptions, Device, Executable, FlatGraph, Host};
-#[cfg(target_os = "linux")]
-use polychip_ops::{DType, Op, TensorType};
 
 use crate::bench::{Bench, floats};
 use crate::control::{self, choice};
@@ -156,72 +152,4 @@ fn specializations_share_packed_weights() {
     drop((again, bench));
     // no part holds them any more
     assert_eq!(bytes_of(&load(device, &conv_graph(), 1)), own);
-}
-
-/// Bytes that this thread has read from files.
-#[cfg(target_os = "linux")]
-fn read_so_far() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
-    line.unwrap().trim().parse().unwrap()
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn weights_in_a_file_are_read_only_to_be_packed() {
-    use std::os::fd::AsRawFd;
-    const WIDTH: usize = 256;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("weights");
-    let weights: Vec<f32> = (0..WIDTH * WIDTH).map(|i| (i % 13) as f32 - 6.0).collect();
-    let graph = |offset: u64, bytes: &[u8]| {
-        let mut graph = Graph::new("product");
-        let known = |name: &str, dims: &[usize]| Tensor::new(name, TensorType::known(DType::F32, dims));
-        let x = graph.add_tensor(known("x", &[2, WIDTH]));
-        let w = graph.add_tensor(Tensor::constant(
-            "w",
-            TensorType::known(DType::F32, &[WIDTH, WIDTH]),
-            Constant {
-                file: Some(FileSlice { file: 0, offset }),
-                ..Constant::new(bytes.to_vec())
-            },
-        ));
-        let y = graph.add_tensor(known("y", &[2, WIDTH]));
-        graph.add_node(Node::new(Op::MatMul, vec![Some(x), Some(w)], vec![Some(y)]));
-        (graph.inputs, graph.outputs) = (vec![x], vec![y]);
-        graph
-    };
-    let bytes = floats(&weights);
-    let other = floats(&weights.iter().map(|w| w + 1.0).collect::<Vec<_>>());
-    std::fs::write(&path, [&bytes[..], &other].concat()).unwrap();
-    let host = with_threads(1);
-    let device = &host.devices()[0];
-    // by a descriptor of its own, as another session has it
-    let loaded = |offset: usize, bytes: &[u8]| {
-        let file = std::fs::File::open(&path).unwrap();
-        let graph = graph(offset as u64, bytes);
-        let flat = FlatGraph::new(&graph, &[file.as_raw_fd().into()]).unwrap();
-        let options = CompileOptions {
-            threads: 1,
-            ..CompileOptions::default()
-        };
-        let before = read_so_far();
-        let blob = device.compile(&flat, &options).unwrap();
-        let read = (read_so_far() - before) as usize / bytes.len();
-        (device.load(blob, &flat, 1).unwrap(), read, (graph, file))
-    };
-    // debug builds pack again to compare
-    let checks = usize::from(cfg!(debug_assertions));
-    let (first, read, _first_file) = loaded(0, &bytes);
-    assert_eq!(read, 1 + checks);
-    let (again, read, _again_file) = loaded(0, &bytes);
-    assert_eq!((again.info().constant_bytes, read), (0, checks));
-    let (elsewhere, read, _other_file) = loaded(bytes.len(), &other);
-    assert_eq!(elsewhere.info().constant_bytes, first.info().constant_bytes);
-    assert_eq!(read, 1 + checks);
-    let given = floats(&ramp(2 * WIDTH));
-    let answers = [first, again, elsewhere]
-        .map(|executable| answer(&mut Bench::of(device, executable), &[given.clone()], 1, false));
-    assert_eq!(answers[0], answers[1]);
-    assert_ne!(answers[0], answers[2]);
 }
