@@ -48,10 +48,9 @@ impl DeviceEvaluator {
         let mut end = 0u64;
         let mut offsets = Vec::with_capacity(ports.len());
         for port in ports {
+            end = end.checked_next_multiple_of(SCRATCH_ALIGN.max(u64::from(port.alignment)))?;
             offsets.push(end);
-            end = end
-                .checked_add(port.bytes)?
-                .checked_next_multiple_of(SCRATCH_ALIGN)?;
+            end = end.checked_add(port.bytes)?;
         }
         let info = self.device.info();
         let may_share = info.kind == DeviceKind::Cpu && !info.emulated;
@@ -127,6 +126,10 @@ impl DeviceEvaluator {
                 .collect::<Option<_>>()?;
             let bytes = port.dtype.byte_len(polychip_ops::axis::product(&shape)?)?;
             let (buffer, offset) = &memory[index];
+            // what follows belongs to another port
+            if bytes as u64 > port.bytes {
+                return None;
+            }
             let guard = buffer.access(Access::Read, *offset, bytes as u64).ok()?;
             outputs.push(Literal::new(port.dtype, shape, &guard[..])?);
         }

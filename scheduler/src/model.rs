@@ -40,8 +40,6 @@ struct Inner {
     /// The canonical graphs where sizes are open still, which those with sizes are made of: with weights of 16 bits widened, and as they are.
     canonical: [OnceLock<Graph>; 2],
     loaded: Mutex<Vec<SharedPart>>,
-    /// Whether the types of the graph were inferred for its sizes.
-    is_inferred: bool,
 }
 
 impl Inner {
@@ -54,7 +52,6 @@ impl Inner {
             hashes: Arc::default(),
             canonical: Default::default(),
             loaded: Mutex::default(),
-            is_inferred: false,
         }
     }
 }
@@ -271,14 +268,8 @@ impl Model {
         let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
         Ok(Model(Arc::new(Inner {
             hashes: Arc::clone(&self.0.hashes),
-            is_inferred: true,
             ..inner
         })))
-    }
-
-    /// Whether the types of the graph were inferred for its sizes.
-    pub(crate) fn is_inferred(&self) -> bool {
-        self.0.is_inferred
     }
 
     /// The canonical graph with its sizes open, in which weights of 16 bits stay so or not. `canonical` brings a graph into that form.

@@ -530,12 +530,10 @@ impl Prepared {
                 Evidence::collect(&graph, &flat, &devices, rows, &asked)?
             }
         };
+        refuse_unknown_heats(shared, policy)?;
         for (name, heat) in policy.heats() {
-            let index = devices.iter().position(|device| device.name() == name);
-            if let Some(index) = index {
+            if let Some(index) = devices.iter().position(|device| device.name() == name) {
                 evidence.targets[index].heat = Some(*heat);
-            } else if shared.host.devices().iter().all(|device| device.name() != name) {
-                return Err(no_such_device(shared, name));
             }
         }
         Ok(Prepared {
@@ -713,6 +711,16 @@ impl Prepared {
     }
 }
 
+/// Refuses heat that is stated for a device that does not exist.
+pub(crate) fn refuse_unknown_heats(shared: &Shared, policy: &Policy) -> Result<()> {
+    let devices = shared.host.devices();
+    let unknown = |name: &str| devices.iter().all(|device| device.name() != name);
+    match policy.heats().iter().find(|(name, _)| unknown(name)) {
+        Some((name, _)) => Err(no_such_device(shared, name)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a model with open sizes.
 pub(crate) fn refuse_open(model: &Model) -> Result<()> {
     let open = model.open_dims();
@@ -767,7 +775,6 @@ pub(crate) fn canonical(shared: &Shared, model: &Model, keep_halves: bool) -> Re
     let mut graph = model.graph().clone();
     let mut options = passes::Options::default();
     options.keep_halves = keep_halves;
-    options.is_inferred = model.is_inferred();
     let devices = shared.host.devices();
     let folder = devices.iter().find(|device| is_cpu(device));
     let folder = folder.or(devices.first());

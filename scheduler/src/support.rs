@@ -11,7 +11,7 @@ use polychip_partitioner::Target;
 use crate::cost_model::support_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
-use crate::planned::{canonical, choose_devices, keeps_halves, refuse_open};
+use crate::planned::{canonical, choose_devices, keeps_halves, refuse_open, refuse_unknown_heats};
 use crate::policy::Policy;
 use crate::shared::Shared;
 
@@ -27,14 +27,12 @@ impl Support {
     pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Support> {
         refuse_open(model)?;
         let devices = choose_devices(shared, policy)?;
+        refuse_unknown_heats(shared, policy)?;
         let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
             .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
-        let targets = devices
-            .iter()
-            .map(|device| support_of(&graph, &flat, device))
-            .collect::<Result<_>>()?;
+        let targets = support_of(&graph, &flat, &devices)?;
         Ok(Support {
             graph: Arc::new(graph),
             devices,

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use polychip_ops::{self as ops, Dim, ErrorKind as Rule, InferInput, Op, TensorType, Value};
 use smallvec::SmallVec;
 
-use crate::{Body, Container, Error, Graph, NodeId, Tensor, TensorId};
+use crate::{Container, Error, Graph, NodeId};
 
 mod control;
 mod sequence;
@@ -32,52 +32,6 @@ pub fn infer(graph: &mut Graph) -> Result<Values, Error> {
     let mut values = Values::default();
     infer_seeded(graph, &mut values)?;
     Ok(values)
-}
-
-/// Most elements of floats that shape arithmetic may need the values of, such as the factors of a Resize.
-const FEW_FLOATS: usize = 64;
-
-/// As [`infer`], for a graph that was inferred before and whose nodes were since only replaced by others that give the same:
-/// skips nodes of which it cannot tell more.
-pub(crate) fn infer_again(graph: &mut Graph) -> Result<Values, Error> {
-    let mut values = Values::default();
-    for id in graph.node_ids() {
-        if !is_settled(graph, id) {
-            node(graph, id, &mut values)?;
-        }
-    }
-    Ok(values)
-}
-
-/// Whether a node gives only many floats of known sizes, which are no bounds: shape arithmetic needs nothing more of it.
-/// An If has to know of its captures what the graph around it does.
-fn is_settled(graph: &Graph, id: NodeId) -> bool {
-    let node = graph.node(id);
-    let is_known = |id: TensorId| {
-        let Tensor {
-            ty,
-            typed: true,
-            upper_bound: false,
-            container: Container::Tensor,
-            ..
-        } = graph.tensor(id)
-        else {
-            return false;
-        };
-        let mut sizes = ty.shape.iter().flatten().map(Dim::known);
-        let elements = sizes.try_fold(1usize, |product, size| Some(product.saturating_mul(size?)));
-        ty.shape.is_some() && ty.dtype.is_float() && elements.is_some_and(|elements| elements > FEW_FLOATS)
-    };
-    let knows_captures = |body: &Body| {
-        body.captures.iter().all(|capture| {
-            let (outer, inner) = (graph.tensor(capture.outer), body.graph.tensor(capture.inner));
-            (&outer.ty, outer.typed, outer.container, outer.upper_bound)
-                == (&inner.ty, inner.typed, inner.container, inner.upper_bound)
-        })
-    };
-    (node.bodies.is_empty() || node.op == Op::If)
-        && node.writes().all(is_known)
-        && node.bodies.iter().all(knows_captures)
 }
 
 /// As [`infer`], with values of some inputs known.

@@ -70,8 +70,6 @@ pub struct Options {
     /// 16-bit behind their Cast. For devices that also store them in 16 bits. If not, the weights
     /// become f32 constants.
     pub keep_halves: bool,
-    /// Whether all types were inferred, as [`bind_dims`](crate::bind_dims) does.
-    pub is_inferred: bool,
 }
 
 impl Default for Options {
@@ -85,7 +83,6 @@ impl Default for Options {
             quantised: true,
             groups: true,
             keep_halves: false,
-            is_inferred: false,
         }
     }
 }
@@ -186,13 +183,8 @@ impl Pipeline<'_> {
             dequantise,
             keep_halves: self.options.keep_halves,
             body: self.body,
-            is_inferred: false,
         };
-        for round in 0..ROUNDS {
-            let folding = fold::Folding {
-                is_inferred: self.options.is_inferred || round > 0,
-                ..folding
-            };
+        for _ in 0..ROUNDS {
             // equal nodes first, so that folding makes each constant once
             let mut changes = self.pass(graph, report, "duplicate", duplicate::run)?;
             changes += self.pass(graph, report, "fold", |graph| fold::run(graph, &folding))?;

@@ -92,7 +92,8 @@ impl Evidence {
         let (mut wholes, mut inherited, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut whole = Whole::default();
         let calibrations = calibrations(devices, rows);
-        let mut asked = asked_at_once(graph, flat, devices, settings).map(Vec::into_iter);
+        let at_once = asked_at_once(graph, devices, |device| ask(graph, flat, device, settings));
+        let mut asked = at_once.map(Vec::into_iter);
         for (place, device) in devices.iter().enumerate() {
             begin(place, device.name());
             let index = DeviceIndex::new(place);
@@ -310,19 +311,18 @@ impl Whole {
 /// A device's supported nodes of a graph, and its stated cost of each node.
 type DeviceCosts = Result<(Target, Vec<Option<Cost>>)>;
 
-/// Queries several devices about a large graph, on as many threads as there are cores; `None` if
-/// querying them one after the other is as fast.
-fn asked_at_once(
+/// Asks several devices about a large graph, on as many threads as there are cores; `None` if
+/// asking them one after the other is as fast.
+fn asked_at_once<T: Send + Sync>(
     graph: &Graph,
-    flat: &FlatGraph,
     devices: &[Device],
-    settings: Settings,
-) -> Option<Vec<DeviceCosts>> {
+    ask: impl Fn(&Device) -> T + Sync,
+) -> Option<Vec<T>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     if devices.len() * graph.node_count() < MANY_ANSWERS || devices.len() < 2 || threads < 2 {
         return None;
     }
-    let answers: Vec<OnceLock<DeviceCosts>> = devices.iter().map(|_| OnceLock::new()).collect();
+    let answers: Vec<OnceLock<T>> = devices.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..threads.min(devices.len()) {
@@ -331,7 +331,7 @@ fn asked_at_once(
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     devices.get(place).zip(answers.get(place))
                 } {
-                    let _ = answer.set(ask(graph, flat, device, settings));
+                    let _ = answer.set(ask(device));
                 }
             });
         }
@@ -339,8 +339,18 @@ fn asked_at_once(
     answers.into_iter().map(OnceLock::into_inner).collect()
 }
 
+/// The devices' supported nodes of a graph.
+pub(crate) fn support_of(graph: &Graph, flat: &FlatGraph, devices: &[Device]) -> Result<Vec<Target>> {
+    let ask = |device: &Device| supported(graph, flat, device);
+    let answers = asked_at_once(graph, devices, ask);
+    answers.map_or_else(
+        || devices.iter().map(ask).collect(),
+        |answers| answers.into_iter().collect(),
+    )
+}
+
 /// A device's supported nodes of a graph.
-pub(crate) fn support_of(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<Target> {
+fn supported(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<Target> {
     let info = device.info();
     let mut target = Target::new(device.name(), graph.node_count());
     target.memory_limit = info.memory_bytes;
@@ -368,7 +378,7 @@ fn failed(error: polychip_host::Error) -> Error {
 
 /// A device's supported nodes of a graph, and its stated cost of each node.
 fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> DeviceCosts {
-    let mut target = support_of(graph, flat, device)?;
+    let mut target = supported(graph, flat, device)?;
     let mut costs = vec![None; graph.node_count()];
     if target.quarantined.is_some() {
         return Ok((target, costs));

@@ -2,7 +2,7 @@
 
 use polychip_ops::{Dim, Value};
 
-use super::{infer, infer_again};
+use super::infer;
 use crate::{ErrorKind, Graph, text};
 
 fn graph(text: &str) -> Graph {
@@ -229,79 +229,5 @@ fn sequences_know_their_elements() {
             "optional_sequence",
             "sequence"
         ]
-    );
-}
-
-/// The sizes of a tensor of this name.
-fn sizes(graph: &Graph, name: &str) -> String {
-    let found = graph.tensors().find(|(_, tensor)| tensor.name == name);
-    found.unwrap().1.ty.to_string()
-}
-
-#[test]
-fn nodes_that_give_many_floats_of_known_sizes_are_not_inferred_again() {
-    let source = r#"graph "g" {
-      input t0 "x": f32[n, 64]
-      t1 "many": untyped = Relu ""(t0)
-      t2 "s": untyped = Shape ""(t1)
-      t3 "y": untyped = Reshape ""(t1, t2)
-      const t4 "half": f32[1] = [0.5]
-      t5 "few": untyped = Mul ""(t4, t4)
-      output t3
-      output t5
-    }"#;
-    let mut parsed = graph(source);
-    infer(&mut parsed).unwrap();
-    crate::bind_dims(&mut parsed, &[("n".to_owned(), 2)].into()).unwrap();
-    let input = parsed.inputs[0];
-    parsed.tensor_mut(input).ty = polychip_ops::TensorType::known(polychip_ops::DType::F32, &[3, 64]);
-    let values = infer_again(&mut parsed).unwrap();
-    assert_eq!(sizes(&parsed, "many"), "f32[2, 64]", "it was inferred again");
-    // shape arithmetic and few floats are, as always
-    let of = |name: &str| {
-        parsed
-            .tensors()
-            .find(|(_, tensor)| tensor.name == name)
-            .unwrap()
-            .0
-    };
-    assert_eq!(values.get(of("s")).and_then(Value::as_i64s), Some(vec![2, 64]));
-    // without sizes there is more to tell
-    let mut open = graph(source);
-    infer_again(&mut open).unwrap();
-    assert_eq!(sizes(&open, "y"), "f32[n, 64]");
-}
-
-#[test]
-fn an_if_is_inferred_again_when_its_captures_have_other_sizes() {
-    let source = r#"graph "g" {
-      input t0 "c": bool[]
-      input t1 "x": f32[2, 64]
-      t2 "y": f32[2, 64] = If ""(t0)
-        body then_branch(t1 -> t0) "t" {
-          input t0 "inner": f32[2, 64]
-          t1 "a": f32[2, 64] = Relu ""(t0)
-          output t1
-        }
-        body else_branch(t1 -> t0) "e" {
-          input t0 "inner": f32[2, 64]
-          t1 "b": f32[2, 64] = Neg ""(t0)
-          output t1
-        }
-      output t2
-    }"#;
-    let mut parsed = graph(source);
-    infer(&mut parsed).unwrap();
-    let size = |graph: &Graph| {
-        let node = graph.nodes().next().unwrap().1;
-        let inner = &node.bodies[0].graph;
-        inner.tensor(inner.outputs[0]).ty.to_string()
-    };
-    let input = parsed.inputs[1];
-    parsed.tensor_mut(input).ty = polychip_ops::TensorType::known(polychip_ops::DType::F32, &[3, 64]);
-    infer_again(&mut parsed).unwrap();
-    assert_eq!(
-        (size(&parsed), sizes(&parsed, "y")),
-        ("f32[3, 64]".into(), "f32[3, 64]".into())
     );
 }

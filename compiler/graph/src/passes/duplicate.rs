@@ -48,15 +48,17 @@ fn constants(graph: &mut Graph) -> usize {
 }
 
 fn nodes(graph: &mut Graph) -> usize {
-    // by op and first input; the rest is compared
-    let mut first: BTreeMap<(u32, Option<TensorId>), SmallVec<[NodeId; 2]>> = BTreeMap::new();
+    // by op and inputs; the rest is compared
+    type Inputs = SmallVec<[Option<TensorId>; 4]>;
+    let mut first: BTreeMap<(u32, Inputs), SmallVec<[NodeId; 2]>> = BTreeMap::new();
     let mut merged = 0;
     for id in graph.node_ids() {
         let node = graph.node(id);
         if node.inputs.is_empty() || !node.bodies.is_empty() || !pattern::is_pure(node) {
             continue;
         }
-        let equal = first.entry((node.op.code(), node.inputs[0])).or_default();
+        let inputs = Inputs::from_slice(&node.inputs);
+        let equal = first.entry((node.op.code(), inputs)).or_default();
         let earlier = equal.iter().copied().find(|&other| same(graph, id, other));
         match earlier {
             None => equal.push(id),
@@ -81,12 +83,11 @@ fn nodes(graph: &mut Graph) -> usize {
     merged
 }
 
-/// Whether two nodes with equal op and first input give the same.
+/// Whether two nodes with equal op and inputs give the same.
 fn same(graph: &Graph, a: NodeId, b: NodeId) -> bool {
     let (a, b) = (graph.node(a), graph.node(b));
     let encoding = |id: Option<TensorId>| id.and_then(|id| graph.tensor(id).encoding.as_ref());
-    a.inputs == b.inputs
-        && a.attributes == b.attributes
+    a.attributes == b.attributes
         && a.outputs.len() == b.outputs.len()
         && a.outputs
             .iter()

@@ -15,7 +15,6 @@ use polychip_ops::{DType, Dim, Literal, Op, operator};
 pub(super) use budget::Budget;
 
 use super::pattern;
-use crate::infer::infer_again;
 use crate::{Constant, Container, Error, Evaluate, Graph, Node, NodeId, Tensor, TensorId, Values, infer};
 
 /// How to fold.
@@ -31,8 +30,6 @@ pub(super) struct Folding<'a> {
     pub(super) keep_halves: bool,
     /// Whether this is a body: one that never runs may break the rules of its ops.
     pub(super) body: bool,
-    /// Whether the graph was inferred before, and since then only passes have changed it.
-    pub(super) is_inferred: bool,
 }
 
 /// Runs the pass; returns the number of nodes folded.
@@ -44,15 +41,9 @@ pub(super) fn run(graph: &mut Graph, folding: &Folding<'_>) -> Result<usize, Err
         dequantise,
         keep_halves,
         body,
-        is_inferred,
     } = *folding;
     // what was folded before tells shapes that were unknown
-    let inferred = if is_inferred {
-        infer_again(graph)
-    } else {
-        infer(graph)
-    };
-    let values = match inferred {
+    let values = match infer(graph) {
         Err(_) if body => Values::default(),
         inferred => inferred?,
     };

@@ -115,6 +115,13 @@ impl Net {
         self.constant(&value)
     }
 
+    /// Random numbers of which products and sums are exact in f32, whatever their order.
+    fn sixtyfourths(&mut self, shape: &[usize]) -> Boxed {
+        let numbers = self.numbers(shape.iter().product());
+        let values: Vec<f64> = numbers.iter().map(|x| (x * 64.0).round() / 64.0).collect();
+        Boxed::from_f64s(polychip_reference::element(DType::F32), shape.to_vec(), &values).unwrap()
+    }
+
     fn ints(&mut self, values: &[i64]) -> usize {
         self.constant(&Boxed::from_i64s(vec![values.len()], values.to_vec()).unwrap())
     }
