@@ -241,9 +241,9 @@ fn prompts_are_shared_within_a_key_alone() {
         assert_eq!(reused(&mut desk, events), expected, "{owner:?}");
     }
     // and while another key's answer is being made
-    let _long = desk.ask(200..300, 300);
+    let _long = desk.ask(120..220, 300);
     desk.round();
-    let foreign = desk.ask_as(other(), true, 200..300, 300);
+    let foreign = desk.ask_as(other(), true, 120..220, 300);
     desk.round();
     assert_eq!(desk.rounds.active[1].usage().reused, 0);
     drop(foreign);
@@ -269,9 +269,9 @@ fn prompt_that_must_not_be_cached_is_not() {
     let guess = desk.ask(0..100, 1);
     assert_eq!(reused(&mut desk, guess), 0);
     // nor while it is being answered
-    let _secret = desk.ask_as(Owner::default(), false, 200..300, 300);
+    let _secret = desk.ask_as(Owner::default(), false, 120..220, 300);
     desk.round();
-    let _guess = desk.ask(200..300, 1);
+    let _guess = desk.ask(120..220, 300);
     desk.rounds.admit();
     desk.rounds.read();
     assert_eq!(desk.rounds.active[1].usage().reused, 0);
