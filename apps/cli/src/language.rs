@@ -33,15 +33,20 @@ pub(crate) fn sandbox(line: &[OsString]) -> Option<u8> {
         return Some(polychip_llm::sandbox::serve());
     }
     let program = std::env::current_exe().ok()?;
-    let name = program.file_stem().unwrap_or_default().to_string_lossy();
-    // an interpreter that this is a library of
-    let own: Vec<OsString> = if name.starts_with("python") {
-        ["-m", "polychip", SANDBOX].map(OsString::from).into()
-    } else {
-        vec![SANDBOX.into()]
-    };
-    polychip_llm::sandbox::set_command(program, own);
+    // another program, such as an interpreter, that this is a library of would do something else
+    if program.file_stem().is_some_and(|name| name == "polychip") {
+        // the same file, even if it was replaced or deleted meanwhile
+        let running = PathBuf::from("/proc/self/exe");
+        let program = if running.exists() { running } else { program };
+        polychip_llm::sandbox::set_command(program, [SANDBOX.into()]);
+    }
     None
+}
+
+/// Starts sandboxes with an interpreter that has this library as the module `polychip`.
+pub(crate) fn sandbox_by(interpreter: PathBuf) {
+    let arguments = ["-m", "polychip", SANDBOX].map(OsString::from);
+    polychip_llm::sandbox::set_command(interpreter, arguments);
 }
 
 /// The model and where it runs.

@@ -161,6 +161,18 @@ fn after_help() -> String {
     }
 }
 
+/// As [`run`], for an interpreter that has this library as the module `polychip`: the interpreter's program also starts the
+/// processes that read chat templates and grammars.
+pub fn run_in(interpreter: Option<std::path::PathBuf>, arguments: Vec<String>) -> u8 {
+    #[cfg(feature = "llm")]
+    if let Some(interpreter) = interpreter {
+        language::sandbox_by(interpreter);
+    }
+    #[cfg(not(feature = "llm"))]
+    let _ = interpreter;
+    run(arguments)
+}
+
 /// Runs a command line, with the program's name first, and returns its exit code. Afterwards standard output goes to
 /// standard error, because vendor libraries print.
 pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) -> u8 {

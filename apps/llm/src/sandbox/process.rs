@@ -49,6 +49,10 @@ impl Process {
         let mut starter = Command::new(&command[0]);
         starter
             .args(&command[1..])
+            // a sandbox reads hostile text: it gets no secret
+            .env_remove("POLYCHIP_API_KEY")
+            // nor does an interpreter look for modules in the working folder
+            .env("PYTHONSAFEPATH", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // a hostile text must not fill the log
