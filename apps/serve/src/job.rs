@@ -7,8 +7,9 @@
 use std::time::Instant;
 
 use polychip_llm::{Finish, Generate, TokenId};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
+use crate::gate::Pass;
 use crate::problem::Problem;
 
 /// Pieces of an answer that may lie ready for a client; the answer waits then.
@@ -24,7 +25,7 @@ pub(crate) struct Task {
     /// Whose it is.
     pub(crate) owner: Owner,
     /// A place among the answers with a grammar.
-    pub(crate) holds: Option<OwnedSemaphorePermit>,
+    pub(crate) holds: Option<Pass>,
 }
 
 /// Who may reuse what was read of a prompt: requests with the same key and the same `prompt_cache_key`.

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use polychip_llm::{Batch, ErrorKind, Finish, Generation, LanguageModel, Sequence, Step};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use crate::Options;
+use crate::gate::Pass;
 use crate::job::{Client, Ended, Job, Owner, Usage};
 use crate::metrics::Metrics;
 use crate::pool::{Lease, Pool, WORTH_A_COPY};
@@ -60,7 +61,7 @@ struct Active {
     may_reuse: bool,
     owner: Owner,
     /// A place among the answers with a grammar.
-    _holds: Option<OwnedSemaphorePermit>,
+    _holds: Option<Pass>,
     /// When its last token was chosen.
     token: Option<Instant>,
     /// What the client has had no room for, and since when.

@@ -84,8 +84,8 @@ pub(crate) struct Lanes {
     readers: Arc<Gate>,
     /// Compiling grammars.
     compilers: Arc<Gate>,
-    /// Answers with a grammar, waiting ones included: each has a sandbox process.
-    grammars: Arc<Semaphore>,
+    /// Answers with a grammar, those in the queue included: each has a sandbox process.
+    grammars: Arc<Gate>,
 }
 
 impl Lanes {
@@ -98,7 +98,7 @@ impl Lanes {
             bodies_bytes,
             readers: Gate::new(READERS, requests),
             compilers: Gate::new(COMPILERS, requests),
-            grammars: Arc::new(Semaphore::new(options.max_active.saturating_mul(2))),
+            grammars: Gate::new(options.max_active.saturating_mul(2), options.max_queue),
         }
     }
 }
@@ -346,8 +346,7 @@ async fn answer(
         drop(kept);
         let (mut task, asked) = read?;
         if asked.format != Format::Text {
-            let holds = Arc::clone(&site.lanes.grammars).acquire_owned().await;
-            task.holds = holds.ok();
+            task.holds = Some(site.lanes.grammars.enter(visitor).await?);
             let compiled = compiled(&site, visitor, asked.format).await?;
             task.wanted.grammar = Some(compiled);
         }
@@ -607,6 +606,8 @@ impl Open {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -631,6 +632,22 @@ mod tests {
         ] {
             assert!(!is_own_name(other), "{other}");
         }
+    }
+
+    #[tokio::test]
+    async fn answers_with_a_grammar_wait_within_a_limit() {
+        let lanes = Lanes::new(&Options::new().max_active(1).max_queue(1), 1);
+        let visitor = Visitor {
+            key: None,
+            address: None,
+        };
+        let enter = || lanes.grammars.enter(visitor);
+        let held = [enter().await.unwrap(), enter().await.unwrap()];
+        let mut waiting = Box::pin(enter());
+        assert!((&mut waiting).now_or_never().is_none());
+        assert_eq!(enter().await.unwrap_err().status().as_u16(), 429);
+        drop(held);
+        assert!(waiting.await.is_ok());
     }
 
     #[tokio::test]
