@@ -35,6 +35,18 @@ struct Answer {
     is_complete: Option<bool>,
     /// The tokens that may come next, or why none can.
     mask: Option<Result<Mask, String>>,
+    /// Whether nobody needs it, and it is kept for the replies that are still to come.
+    has_ended: bool,
+}
+
+impl Answer {
+    /// Whether replies to the last token are still to come.
+    fn is_awaited(&self) -> bool {
+        match self.is_complete {
+            None => true,
+            Some(is_complete) => !is_complete && self.mask.is_none(),
+        }
+    }
 }
 
 impl RemoteGrammar {
@@ -45,8 +57,9 @@ impl RemoteGrammar {
         text: &str,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Option<Result<RemoteGrammar, Failure>> {
-        let started = Instant::now();
         let sandbox = compilers.sandbox()?;
+        // a slow start says nothing of what the grammar costs
+        let started = Instant::now();
         let compiled = sandbox.and_then(|mut process| {
             process.send(&[&[kind], text.as_bytes()], 1)?;
             let reply = process.receive(go_on)?;
@@ -90,6 +103,7 @@ impl RemoteGrammar {
         let answer = Answer {
             is_complete: Some(false),
             mask: Some(Ok(self.first.clone())),
+            has_ended: false,
         };
         sandbox.answers.insert(id, answer);
         // an error shows with the first token
@@ -128,12 +142,22 @@ impl Sandbox {
             Failure::Ended(words) => words,
             Failure::Cancelled => "it was cancelled".to_owned(),
         };
+        self.answers.retain(|_, answer| !answer.has_ended);
         self.failure.clone()
+    }
+
+    /// The sandbox is lost: it replies what no sandbox does.
+    fn broken(&mut self) -> String {
+        self.fail(Failure::Ended("a sandbox gave a broken reply".to_owned()))
     }
 
     /// Takes one reply, if `waits` after waiting for it; whether there was one.
     fn pump(&mut self, waits: bool) -> Result<bool, String> {
         let process = self.process.as_mut().ok_or_else(|| self.failure.clone())?;
+        // it would be waited for without end
+        if process.is_idle() {
+            return Err(self.fail(Failure::Ended("a sandbox gave no reply".to_owned())));
+        }
         let reply = if waits {
             process.receive(&mut || true).map(Some)
         } else {
@@ -149,29 +173,35 @@ impl Sandbox {
             Some((*kind, u32::from_le_bytes(*id), rest))
         });
         let Some((kind, id, rest)) = parts else {
-            return Err(self.fail(Failure::Ended("a sandbox gave a broken reply".to_owned())));
+            return Err(self.broken());
         };
-        // an answer that has ended meanwhile needs nothing more
-        let mut none = Answer::default();
-        let answer = self.answers.get_mut(&id).unwrap_or(&mut none);
+        // one that nobody waits for would be counted in place of one that is to come
+        let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.is_awaited()) else {
+            return Err(self.broken());
+        };
         let is_last = match kind {
-            kind::TAKEN => {
+            kind::TAKEN if answer.is_complete.is_none() => {
                 let is_complete = rest == [1];
                 answer.is_complete = Some(is_complete);
                 is_complete
             }
-            kind::MASK => {
+            kind::MASK if answer.is_complete.is_some() => {
                 let mask = Mask::of_bytes(rest);
                 answer.mask = Some(mask.ok_or_else(|| "a sandbox gave no mask".to_owned()));
                 false
             }
-            _ => {
+            kind::FAILED => {
                 let words = String::from_utf8_lossy(rest).into_owned();
                 answer.mask = Some(Err(words));
                 // of the two replies to a token this is the first
                 answer.is_complete.replace(false).is_none()
             }
+            _ => return Err(self.broken()),
         };
+        let is_done = answer.has_ended && !answer.is_awaited();
+        if is_done {
+            self.answers.remove(&id);
+        }
         if is_last && let Some(process) = &mut self.process {
             process.expect_less();
         }
@@ -245,7 +275,13 @@ impl RemoteState {
 impl Drop for RemoteState {
     fn drop(&mut self) {
         let mut sandbox = self.grammar.sandbox();
-        sandbox.answers.remove(&self.id);
+        // replies that are still to come are counted for it
+        match sandbox.answers.get_mut(&self.id) {
+            Some(answer) if answer.is_awaited() => answer.has_ended = true,
+            _ => {
+                sandbox.answers.remove(&self.id);
+            }
+        }
         // a sandbox that has ended has forgotten it
         let _ = sandbox.send(&[&[kind::END], &self.id.to_le_bytes()], 0);
     }
