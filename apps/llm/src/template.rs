@@ -188,8 +188,9 @@ impl ChatTemplate {
         chat: Option<Chat<'_>>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<String, Failure> {
-        let started = Instant::now();
         let mut process = process?;
+        // a slow start says nothing of what the template costs
+        let started = Instant::now();
         let job = TemplateJob {
             source: Cow::Borrowed(&self.source),
             chat,
