@@ -225,12 +225,18 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         self.finish.is_none() && self.grammar.as_ref().is_some_and(GrammarState::is_waiting)
     }
 
-    /// The end of an answer whose last token completed it, where that was awaited.
+    /// The end of an answer whose last token completed it, or was the last that it may have, where that was awaited.
     fn awaited_end(&mut self) -> Option<Result<Step>> {
         if !self.is_patient || self.unread.is_none() {
             return None;
         }
         match self.grammar.as_mut()?.is_complete() {
+            Ok(false) if self.tokens.len() >= self.wanted => {
+                Some(Ok(self.end(Finish::Length, String::new())))
+            }
+            Ok(false) if self.sequence.borrow_mut().room() == 0 => {
+                Some(Ok(self.end(Finish::Room, String::new())))
+            }
             Ok(false) => None,
             Ok(true) => Some(Ok(self.end(Finish::End, String::new()))),
             Err(error) => {
@@ -351,11 +357,14 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             self.finish = Some(Finish::Stop(stop));
             return Ok(Step::Finished(piece));
         }
-        let is_last = self.tokens.len() >= self.wanted || room == 0;
         let is_whole = match (sent, &mut self.grammar) {
             (Sent::Known(is_whole), _) => is_whole,
-            (Sent::Awaited, Some(grammar)) if is_last || !self.is_patient => grammar.is_complete()?,
-            (Sent::Awaited, _) => false,
+            (Sent::Awaited, Some(grammar)) if !self.is_patient => grammar.is_complete()?,
+            (Sent::Awaited, _) => {
+                // also the last token: `awaited_end` ends the answer once the reply has come
+                self.unread = Some(token);
+                return Ok(Step::Piece(piece));
+            }
         };
         if is_whole {
             return Ok(self.end(Finish::End, piece));
