@@ -14,7 +14,6 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip::Access;
 use serde::{Deserialize, Serialize};
@@ -27,9 +26,6 @@ const KIND: &str = "polychip sequence 1";
 
 /// Longest first line in bytes.
 const LINE: u64 = 1024;
-
-/// Files that this process has begun: two threads write two.
-static SAVED: AtomicU64 = AtomicU64::new(0);
 
 const HASH: usize = blake3::OUT_LEN;
 
@@ -114,24 +110,25 @@ impl Sequence {
         let identity = self.model.identity()?;
         // beside it, so that it can take its place at once
         let mut beside = path.as_os_str().to_owned();
-        let count = SAVED.fetch_add(1, Ordering::Relaxed);
-        beside.push(format!(".{}.{count}.tmp", std::process::id()));
+        // random: what an ended process has left may have any number, and in a container every process has the same
+        beside.push(format!(".{:016x}.tmp", rand::random::<u64>()));
         let beside = Path::new(&beside);
-        let done = self.write(path, beside, &identity);
+        let file = create(beside).map_err(|source| Error::file(path, source))?;
+        let done = self.write(path, file, &identity);
         let done =
             done.and_then(|()| std::fs::rename(beside, path).map_err(|source| Error::file(path, source)));
         if done.is_err() {
-            // what is left of it is of no use, and may not even be there
+            // what is left of it is of no use
             let _ = std::fs::remove_file(beside);
         }
         done
     }
 
-    /// Writes the file `beside`; error messages name the requested path.
-    fn write(&self, path: &Path, beside: &Path, identity: &blake3::Hash) -> Result<()> {
+    /// Writes the file; error messages name the requested path.
+    fn write(&self, path: &Path, file: File, identity: &blake3::Hash) -> Result<()> {
         let wrong = |source| Error::file(path, source);
         let mut out = Hashed {
-            inner: BufWriter::new(create(beside).map_err(wrong)?),
+            inner: BufWriter::new(file),
             hasher: blake3::Hasher::new(),
         };
         let header = Header {
