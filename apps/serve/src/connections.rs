@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Where all connections are taken, the one goes that has sent nothing for the longest time, then the one whose
-//!    body takes longest; never one whose request is answered.
+//!    body takes longest, then one that is new; never one whose request is answered.
 //! 2. A client that has closed its sending half is still there: it gets its answer. Where the answer takes time, an
 //!    interim response (100), or a comment in a stream, finds out whether the other half is closed as well.
 
@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const PROBE: Duration = Duration::from_secs(5);
 /// How long an answer may take before the first of them: most clients that close their sending half get none.
 const SPARED: Duration = Duration::from_millis(200);
+/// How long a silent connection counts as new, whose request is on its way.
+const NEW: Duration = Duration::from_secs(1);
 /// What a client of HTTP/1.1 has to expect before any response.
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -134,6 +136,30 @@ struct State {
     next: u64,
 }
 
+impl State {
+    /// Has the connection that goes first close; false if none may go.
+    fn make_room(&mut self) -> bool {
+        let first = self.open.iter().filter_map(|(id, connection)| {
+            let (stage, since) = connection.stage();
+            let rank = match stage {
+                Stage::Silent if since.elapsed() >= NEW => 0,
+                Stage::Body => 1,
+                // its request may be on its way, while held bodies take all places
+                Stage::Silent => 2,
+                Stage::Answer { .. } => return None,
+            };
+            Some((rank, since, *id))
+        });
+        let Some((_, _, id)) = first.min() else {
+            return false;
+        };
+        if let Some(connection) = self.open.remove(&id) {
+            connection.close.notify_one();
+        }
+        true
+    }
+}
+
 /// A place among the open connections, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -172,20 +198,8 @@ impl Connections {
 
     fn try_admit(self: &Arc<Connections>, address: Option<IpAddr>) -> Option<Place> {
         let mut state = self.state();
-        if state.open.len() >= self.most {
-            let longest = state.open.iter().filter_map(|(id, connection)| {
-                let (stage, since) = connection.stage();
-                let rank = match stage {
-                    Stage::Silent => 0,
-                    Stage::Body => 1,
-                    Stage::Answer { .. } => return None,
-                };
-                Some((rank, since, *id))
-            });
-            let (_, _, id) = longest.min()?;
-            if let Some(connection) = state.open.remove(&id) {
-                connection.close.notify_one();
-            }
+        if state.open.len() >= self.most && !state.make_room() {
+            return None;
         }
         let id = state.next;
         state.next += 1;
@@ -197,6 +211,11 @@ impl Connections {
             id,
             connection,
         })
+    }
+
+    /// Closes the connection that goes first, if one may go: the system gives no more of them.
+    pub(crate) fn make_room(&self) {
+        self.state().make_room();
     }
 
     /// Waits until all are closed.
@@ -296,6 +315,8 @@ mod tests {
         ];
         places[0].connection.enter(Stage::Answer { may_probe: true });
         places[1].connection.enter(Stage::Body);
+        let long_ago = Instant::now().checked_sub(NEW).unwrap();
+        *places[2].connection.stage.lock().unwrap() = (Stage::Silent, long_ago);
         // the silent one first, then the body
         let fourth = all.admit(None).await;
         places[2].connection.must_close().await;
@@ -308,5 +329,22 @@ mod tests {
         assert!(all.try_admit(None).is_some());
         drop((fourth, fifth));
         all.all_closed().await;
+    }
+
+    #[tokio::test]
+    async fn held_bodies_make_room_before_new_connections() {
+        let all = Connections::new(2);
+        let body = all.admit(None).await;
+        let new = all.admit(None).await;
+        body.connection.enter(Stage::Body);
+        let third = all.admit(None).await;
+        body.connection.must_close().await;
+        // among new ones, the oldest
+        let fourth = all.admit(None).await;
+        new.connection.must_close().await;
+        third.connection.enter(Stage::Answer { may_probe: false });
+        all.make_room();
+        fourth.connection.must_close().await;
+        assert_eq!(all.state().open.len(), 1);
     }
 }

@@ -34,6 +34,9 @@ const READING_THREADS: usize = 4;
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a server that has nothing more to say waits for clients to read it.
 const LAST: Duration = Duration::from_secs(5);
+/// Most files that the server lets itself open.
+#[cfg(unix)]
+const MAX_FILES: u64 = 65_536;
 /// How long nothing is accepted after an error of the system's, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -164,6 +167,7 @@ impl Server {
     /// # Errors
     /// The system gives no thread, or the thread that runs the model has ended by a bug.
     pub fn run(self) -> Result<(), Error> {
+        raise_file_limit();
         // the calling thread's, for all connections: what it does for each is little
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(READING_THREADS)
@@ -229,6 +233,25 @@ impl Server {
     }
 }
 
+/// Raises the number of files that this process may open: a connection takes two, and many systems start programs with 1024.
+fn raise_file_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let limit = getrlimit(Resource::Nofile);
+        let wanted = limit.maximum.unwrap_or(MAX_FILES).min(MAX_FILES);
+        if limit.current.is_some_and(|current| current < wanted) {
+            let raised = Rlimit {
+                current: Some(wanted),
+                maximum: limit.maximum,
+            };
+            if let Err(error) = setrlimit(Resource::Nofile, raised) {
+                tracing::debug!("the limit of open files stays: {error}");
+            }
+        }
+    }
+}
+
 /// Bytes beyond which no text fits the model's room. A vocabulary may shorten a text before it cuts it, by composing its characters, but
 /// not to a quarter.
 fn longest_text(model: &LanguageModel) -> usize {
@@ -272,6 +295,10 @@ async fn accept(
             Ok((stream, address)) => (stream, address.ip()),
             Err(error) => {
                 tracing::warn!("cannot accept connections: {error}");
+                // without one that goes, files may run out for as long as clients hold theirs
+                if error.kind() != std::io::ErrorKind::ConnectionAborted {
+                    connections.make_room();
+                }
                 sleep(PAUSE).await;
                 continue;
             }
