@@ -123,9 +123,22 @@ pub(crate) fn select(side: &str) -> anyhow::Result<Selection> {
 
 /// Reads the run of a folder, or the runs of all folders in it.
 pub(crate) fn all(folder: &Path) -> anyhow::Result<Vec<Run>> {
+    let mut folders = run_folders(folder)?;
+    // reading it tells what is wrong with it
+    if folders.is_empty() {
+        folders.push(folder.to_owned());
+    }
+    folders.iter().map(|folder| read(folder)).collect()
+}
+
+/// The folder, if it is a run's, or the run folders in it; none where there are none, or no such folder.
+pub(super) fn run_folders(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let is_run = |folder: &Path| folder.join("run.json").exists();
+    if is_run(folder) {
+        return Ok(vec![folder.to_owned()]);
+    }
     let mut folders = Vec::new();
-    if !is_run(folder) && folder.is_dir() {
+    if folder.is_dir() {
         for entry in std::fs::read_dir(folder).map_err(bad_input)? {
             let path = entry.map_err(bad_input)?.path();
             if is_run(&path) {
@@ -134,10 +147,7 @@ pub(crate) fn all(folder: &Path) -> anyhow::Result<Vec<Run>> {
         }
         folders.sort();
     }
-    if folders.is_empty() {
-        folders.push(folder.to_owned());
-    }
-    folders.iter().map(|folder| read(folder)).collect()
+    Ok(folders)
 }
 
 /// Reads the folder of a run.

@@ -8,8 +8,8 @@ use polychip_farm::Equipped;
 use polychip_farm_record::{Effort, Equipment, Job, Outcome, Record, Unchanged, Wanted};
 use polychip_farm_results::Run;
 
-use super::compare::all;
-use crate::exit::bad_input;
+use super::compare::run_folders;
+use crate::exit::warn;
 
 /// What is sent to each board.
 pub(super) fn equipment(boards: &[Equipped]) -> BTreeMap<String, Equipment> {
@@ -38,18 +38,34 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// Reads run folders, or folders of them.
+    /// Reads run folders, or folders of them. Before the first night there are none; a run that cannot be read is left
+    /// out, with a warning.
     pub(super) fn read(folders: &[PathBuf]) -> anyhow::Result<Earlier> {
         let mut runs = Vec::new();
         for folder in folders {
-            for run in all(folder)? {
+            for folder in run_folders(folder)? {
+                let run = match Run::read(&folder) {
+                    Ok(run) => run,
+                    Err(error) => {
+                        warn(format!("{error}; it is not used for --unchanged-since"));
+                        continue;
+                    }
+                };
                 let path = run.folder.join("effort.json");
                 let text = std::fs::read_to_string(&path).unwrap_or_default();
                 let effort = if text.is_empty() {
                     Effort::default()
                 } else {
-                    serde_json::from_str(&text)
-                        .map_err(|error| bad_input(format!("{}: {error}", path.display())))?
+                    match serde_json::from_str(&text) {
+                        Ok(effort) => effort,
+                        Err(error) => {
+                            let path = path.display();
+                            warn(format!(
+                                "{path}: {error}; its run is not used for --unchanged-since"
+                            ));
+                            continue;
+                        }
+                    }
                 };
                 runs.push((run, effort));
             }
@@ -255,6 +271,19 @@ mod tests {
         let skipped = Outcome::Skipped { reason: "hot".into() };
         let night = earlier(vec![run("night-1", 1, skipped, &of("x"))]);
         assert_eq!(night.measured(&wanted(1), &of("x"), &effort), None);
+    }
+
+    #[test]
+    fn first_night_has_no_runs_and_damaged_ones_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |path: PathBuf| Earlier::read(&[path]).unwrap().runs.len();
+        assert_eq!(read(folder.path().join("nights")), 0);
+        assert_eq!(read(folder.path().to_owned()), 0);
+        let night = folder.path().join("night");
+        std::fs::create_dir(&night).unwrap();
+        std::fs::write(night.join("run.json"), "torn").unwrap();
+        assert_eq!(read(folder.path().to_owned()), 0);
+        assert_eq!(read(night), 0);
     }
 
     #[test]
