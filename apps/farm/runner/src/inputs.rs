@@ -56,6 +56,20 @@ fn array<'a>(file: &'a [u8], spec: &TensorSpec) -> anyhow::Result<&'a [u8]> {
         header.contains("'fortran_order':False") && !header.contains("'descr':'>"),
         "the file of input {name:?} is not in C order and little endian: {header}"
     );
+    let kind = header
+        .split_once("'descr':'")
+        .and_then(|(_, rest)| rest.split_once('\''))
+        .map_or("records", |(kind, _)| kind);
+    let kinds = numpy(spec.dtype);
+    anyhow::ensure!(
+        kinds.contains(&kind),
+        "the file of input {name:?} holds {kind}; the model takes {}{}",
+        spec.dtype.name(),
+        match kinds {
+            [] => ", which a file cannot give it".to_owned(),
+            kinds => format!(", written as {}", kinds.join(" or ")),
+        }
+    );
     let values = &file[end..];
     let shape = header
         .split_once("'shape':(")
@@ -73,6 +87,29 @@ fn array<'a>(file: &'a [u8], spec: &TensorSpec) -> anyhow::Result<&'a [u8]> {
         spec.dtype.name()
     );
     Ok(values)
+}
+
+/// NumPy's types for the same bytes; types that it lacks are bit patterns.
+fn numpy(dtype: DType) -> &'static [&'static str] {
+    match dtype {
+        DType::Bool => &["|b1"],
+        DType::I8 => &["|i1"],
+        DType::I16 => &["<i2"],
+        DType::I32 => &["<i4"],
+        DType::I64 => &["<i8"],
+        DType::U8 => &["|u1"],
+        DType::U16 => &["<u2"],
+        DType::U32 => &["<u4"],
+        DType::U64 => &["<u8"],
+        DType::F16 => &["<f2"],
+        DType::F32 => &["<f4"],
+        DType::F64 => &["<f8"],
+        DType::C64 => &["<c8"],
+        DType::C128 => &["<c16"],
+        DType::BF16 => &["<V2", "<u2"],
+        dtype if dtype.bits().is_some_and(|bits| bits <= 8) => &["|u1", "|V1", "<V1"],
+        _ => &[],
+    }
 }
 
 fn bytes(spec: &TensorSpec, place: u64) -> anyhow::Result<Vec<u8>> {
@@ -161,6 +198,7 @@ mod tests {
             file
         };
         let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4), }  \n";
+        let [integers, halves, words] = [DType::I32, DType::BF16, DType::String].map(|dtype| spec(dtype, 16));
         let spec = spec(DType::F32, 16);
         let values: Vec<u8> = (0..16).collect();
         assert_eq!(array(&file(header, &values), &spec).unwrap(), values);
@@ -177,6 +215,23 @@ mod tests {
         ] {
             let error = array(&bad, &spec).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains("\"x\""), "{error}");
+        }
+        // as many bytes of another type
+        for (spec, words) in [
+            (&integers, "holds <f4; the model takes i32, written as <i4"),
+            (&halves, "written as <V2 or <u2"),
+            (&words, "which a file cannot give it"),
+        ] {
+            let error = array(&file(header, &values), spec).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("\"x\""), "{error}");
+        }
+        for kind in ["<V2", "<u2"] {
+            let bits = TensorSpec {
+                bytes: 8,
+                ..halves.clone()
+            };
+            let file = file(&header.replace("<f4", kind), &values[..8]);
+            assert_eq!(array(&file, &bits).unwrap(), &values[..8]);
         }
     }
 }
