@@ -210,6 +210,11 @@ fn environment(given: &BTreeMap<String, String>) -> Result<Vec<(String, String)>
                 Err(format!(
                     "environment: {name:?} is not a variable's name; use letters, digits and '_'"
                 ))
+            } else if name.starts_with("polychip_") {
+                // the script that sets the variables has some of its own
+                Err(format!(
+                    "environment: {name}: names that begin with \"polychip_\" are reserved"
+                ))
             } else if value.contains(['\n', '\r', '\0']) {
                 Err(format!("environment: the value of {name} has more than one line"))
             } else {
@@ -525,6 +530,10 @@ mod tests {
             (
                 board("transport = \"local\"\nenvironment = { \"A=B\" = \"c\" }"),
                 "\"A=B\" is not a variable's name",
+            ),
+            (
+                board("transport = \"local\"\nenvironment = { polychip_k_ = \"1\" }"),
+                "names that begin with \"polychip_\" are reserved",
             ),
             (
                 board("transport = \"local\"\nenvironment = { A = \"secret\\nexport B=c\" }"),

@@ -238,11 +238,11 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 /// The script that takes variables from the first lines of standard input, up to this word. Where the input ends
-/// before it, nothing is run.
+/// before it, nothing is run. The inventory refuses names like those of its own variables.
 fn read_environment(end: &str) -> String {
     format!(
-        "k=; while IFS= read -r l; do case $l in {end}) k=1; break;; *) export \"$l\";; esac; done; \
-         [ -n \"$k\" ] || exit 1; unset k l;"
+        "polychip_k_=; while IFS= read -r polychip_l_; do case $polychip_l_ in {end}) polychip_k_=1; break;; \
+         *) export \"$polychip_l_\";; esac; done; [ -n \"$polychip_k_\" ] || exit 1; unset polychip_k_ polychip_l_;"
     )
 }
 

@@ -37,15 +37,17 @@ fn arguments_lines_exit_codes_and_stderr_pass_through() {
     let mut command = Command::new([
         "sh",
         "-c",
-        r#"cat; printf '%s\n' "$0" "$X" "a'b"; printf end; echo no >&2; exit 255"#,
+        r#"cat; printf '%s\n' "$0" "$X" "$k$l" "a'b"; printf end; echo no >&2; exit 255"#,
     ]);
     command.words.push("it's $HOME".to_owned());
-    command.environment.push(("X".to_owned(), "1 2".to_owned()));
+    for (name, value) in [("X", "1 2"), ("k", "3"), ("l", "4")] {
+        command.environment.push((name.to_owned(), value.to_owned()));
+    }
     command.stdin = b"read\n".to_vec();
     let exit = Local
         .execute(&command, &mut |line| lines.push(line.to_owned()))
         .unwrap();
-    assert_eq!(lines, ["read", "it's $HOME", "1 2", "a'b", "end"]);
+    assert_eq!(lines, ["read", "it's $HOME", "1 2", "34", "a'b", "end"]);
     assert_eq!((exit.code, &*exit.stderr), (255, "no"));
 }
 
