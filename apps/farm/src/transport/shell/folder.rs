@@ -54,9 +54,10 @@ pub(super) fn script(folder: &str, android: bool) -> String {
         "links=$((links+1)); [ $links -lt 20 ] || no \"$f: too many symbolic links\"; ",
         "d=$(cd -P \"$p\" && pwd -P) || exit 1; rest=${d#/}/$rest; at=; continue;; ",
         "d*) ;; *) no \"$p is not a folder\";; esac; ",
-        // a user's private group, as Android's shell has it, is the user
+        // Android's system users are alone in the groups of their numbers; elsewhere equal numbers say nothing of a
+        // group's members
         "by=; case $m in ????????w*) by='every user';; ?????w*+) by=\"an access list\";; \
-         ?????w*) [ \"$g\" = \"$u\" ] || by=\"group $g\";; esac; ",
+         ?????w*) { [ $s -ne 0 ] && [ \"$g\" = \"$u\" ]; } || by=\"group $g\";; esac; ",
         "case $m in ?????????[tT]*) [ -z \"$rest\" ] || by=;; esac; ",
         "[ -z \"$by\" ] || no \"$p can be changed by $by\"; ",
         "at=$p; done; ",
