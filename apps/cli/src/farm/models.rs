@@ -91,6 +91,8 @@ impl Models {
                         printable(&chosen.model.name)
                     ));
                     used.fill(true);
+                    // a board that loads it needs them; which inputs it has is unknown here
+                    chosen.shapes = together(&chosen.listed.shapes, shapes);
                     continue;
                 }
             };
@@ -165,6 +167,16 @@ impl Models {
         }
         Ok(())
     }
+}
+
+/// Shapes of a list and of the command line, sorted; of the latter, those of inputs that the list leaves out.
+fn together(listed: &[String], given: &[String]) -> Vec<String> {
+    let input = |text: &String| shape(text).ok().map(|(name, _)| name);
+    let known: Vec<Option<String>> = listed.iter().map(input).collect();
+    let more = given.iter().filter(|text| !known.contains(&input(text)));
+    let mut all: Vec<String> = listed.iter().chain(more).cloned().collect();
+    all.sort();
+    all
 }
 
 impl Chosen {
