@@ -553,6 +553,7 @@ impl Arguments {
         }
         let path = self.out.as_ref().context("no --out folder")?;
         let mut last = Ok(());
+        let mut made = 0;
         for round in 1..=self.rounds {
             let mut sides = [("base", &base), ("new", &boards.to_vec())];
             if round % 2 == 0 {
@@ -579,6 +580,7 @@ impl Arguments {
                 }
                 // the other turns are made all the same
                 last = answer.verdict().and(last);
+                made += 1;
             }
         }
         if !self.json {
@@ -586,6 +588,13 @@ impl Arguments {
             out.text(&format!(
                 "compare with `polychip farm compare {shown}/base {shown}/new --fail-on slower`"
             ))?;
+        }
+        if made < 2 * self.rounds {
+            let words = format!(
+                "interrupted: {made} of {} turns of the two runners were made",
+                2 * self.rounds
+            );
+            return last.and(Err(failure(Code::DeviceFailed, words)));
         }
         last
     }
