@@ -432,18 +432,11 @@ fn unusable_bundle_is_an_error() {
         &["profile", "export", "-", "--profile", &torn],
         &["profile", "diff", &torn, &torn],
     ] {
-        fails(command, 2, &["phone.bundle is a bundle", "--trust KEY"]);
-        fails(
-            &[command, &["--trust", &key]].concat(),
-            3,
-            &["phone.bundle", "bundle"],
-        );
+        polychip(command).fails(2, &["phone.bundle is a bundle", "--trust KEY"]);
+        polychip(&[command, &["--trust", &key]].concat()).fails(3, &["phone.bundle", "bundle"]);
     }
-    fails(
-        &["profile", &shapes(), "--profile", &torn, "--trust", &key],
-        2,
-        &["phone.bundle is a bundle", "read only"],
-    );
+    polychip(&["profile", &shapes(), "--profile", &torn, "--trust", &key])
+        .fails(2, &["phone.bundle is a bundle", "read only"]);
     fails(&[&run[..], &["--trust", "nobody"]].concat(), 2, &["nobody"]);
 }
 
