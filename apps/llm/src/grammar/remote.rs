@@ -35,7 +35,7 @@ struct Answer {
     is_complete: Option<bool>,
     /// The tokens that may come next, or why none can.
     mask: Option<Result<Mask, String>>,
-    /// Whether nobody needs it, and it is kept for the replies that are still to come.
+    /// Whether it has ended and is kept only for the replies that are still to come.
     has_ended: bool,
 }
 
@@ -175,7 +175,7 @@ impl Sandbox {
         let Some((kind, id, rest)) = parts else {
             return Err(self.broken());
         };
-        // one that nobody waits for would be counted in place of one that is to come
+        // an unexpected one would be counted in place of one that is to come
         let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.is_awaited()) else {
             return Err(self.broken());
         };
