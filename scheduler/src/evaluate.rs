@@ -48,7 +48,7 @@ impl DeviceEvaluator {
         let mut end = 0u64;
         let mut offsets = Vec::with_capacity(ports.len());
         for port in ports {
-            end = end.checked_next_multiple_of(SCRATCH_ALIGN.max(u64::from(port.alignment)))?;
+            end = end.checked_next_multiple_of(SCRATCH_ALIGN.max(port.alignment))?;
             offsets.push(end);
             end = end.checked_add(port.bytes)?;
         }

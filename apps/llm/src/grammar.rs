@@ -53,6 +53,7 @@ use crate::{Error, LanguageModel, Result, TokenId};
 pub struct Grammar(Compiled);
 
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each grammar")]
 enum Compiled {
     Local(LocalGrammar, Mask),
     Remote(Arc<RemoteGrammar>),
@@ -191,6 +192,7 @@ impl fmt::Debug for Grammar {
 /// Matching state of an answer.
 pub(crate) struct GrammarState(State);
 
+#[expect(clippy::large_enum_variant, reason = "there is one for each answer")]
 enum State {
     /// With the mask of the next token, if it is known.
     Local(LocalState, Option<Mask>),
