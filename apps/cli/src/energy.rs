@@ -26,7 +26,9 @@ use candidates::{PlannedCandidate, nodes, ways};
 use measure::Bench;
 use output::{Best, Candidate, Choice, NotRun, SensorLine};
 
-pub(crate) use arguments::{Arguments, seconds};
+pub(crate) use arguments::Arguments;
+#[cfg(feature = "monitor")]
+pub(crate) use arguments::seconds;
 pub(crate) use output::EnergyOutput;
 
 /// Runs the command.

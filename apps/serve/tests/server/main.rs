@@ -283,7 +283,8 @@ fn request_timeout_is_enforced() {
     let (status, error) = server.post(TEXT, &greedy("hello", 500));
     assert_eq!((status, &error["error"]["code"]), (504, &json!("timeout")));
     let mut response = server.begin(TEXT, &with(&greedy("hello", 500), "stream", json!(true)));
-    assert_eq!(response.status(), 200);
+    // reading the request counts, so the stream may not even begin
+    assert!([200, 504].contains(&response.status().as_u16()));
     let text = response.body_mut().read_to_string().unwrap();
     assert!(
         text.contains("\"code\":\"timeout\"") && !text.contains("[DONE]"),
