@@ -60,7 +60,8 @@ pub fn median<T: Copy>(values: &mut [T], order: impl Fn(&T, &T) -> Ordering) -> 
 /// the least of all for 0, `None` for no values.
 ///
 /// ```
-/// let percentile = polychip_profile::percentile;
+/// use polychip_profile::percentile;
+///
 /// assert_eq!([0, 50, 51, 100].map(|percent| percentile(&[1, 2, 3, 4], percent)), [1, 2, 3, 4].map(Some));
 /// assert_eq!(percentile::<u64>(&[], 50), None);
 /// ```
