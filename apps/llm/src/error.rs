@@ -30,7 +30,7 @@ pub enum ErrorKind {
     Template,
     /// A grammar or schema is invalid or unsupported.
     Grammar,
-    /// Planning, compiling or running on devices failed, or memory or a thread was unavailable.
+    /// Planning, compiling or running on devices failed, or memory, a thread or a process was unavailable.
     Run,
     /// The caller cancelled.
     Cancelled,
@@ -50,6 +50,8 @@ enum Repr {
     Room { what: String, capacity: usize },
     #[error("{0}")]
     Tokenizer(String),
+    #[error("the process that reads chat templates and grammars cannot be started: {0}")]
+    Sandbox(std::io::Error),
     #[error("{0}")]
     Grammar(String),
     #[error("chat template: {message}")]
@@ -132,6 +134,10 @@ impl Error {
         Error::repr(Repr::Thread(source))
     }
 
+    pub(crate) fn sandbox(source: std::io::Error) -> Error {
+        Error::repr(Repr::Sandbox(source))
+    }
+
     pub(crate) fn cancelled() -> Error {
         Error::repr(Repr::Cancelled)
     }
@@ -144,7 +150,8 @@ impl Error {
     }
 
     /// The runtime's error, if planning, compiling or running failed. `None` for all other errors,
-    /// including those of kind [`ErrorKind::Run`] that concern KV cache memory or starting a thread.
+    /// including those of kind [`ErrorKind::Run`] that concern KV cache memory or starting a thread or a
+    /// process.
     #[must_use]
     pub fn of_run(&self) -> Option<&polychip::Error> {
         match &*self.0 {
@@ -165,7 +172,7 @@ impl Error {
             Repr::Tokenizer(_) => ErrorKind::Tokenizer,
             Repr::Grammar(_) => ErrorKind::Grammar,
             Repr::Template { .. } => ErrorKind::Template,
-            Repr::Run(_) | Repr::Memory(_) | Repr::Thread(_) => ErrorKind::Run,
+            Repr::Run(_) | Repr::Memory(_) | Repr::Thread(_) | Repr::Sandbox(_) => ErrorKind::Run,
             Repr::Cancelled => ErrorKind::Cancelled,
         }
     }

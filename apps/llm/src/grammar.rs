@@ -166,6 +166,7 @@ fn failed(what: &str, failure: Failure) -> Error {
     match failure {
         Failure::Cancelled => Error::cancelled(),
         Failure::Ended(words) => Error::grammar(format!("{what}: {words}")),
+        Failure::Unavailable(error) => Error::sandbox(error),
     }
 }
 

@@ -1,6 +1,5 @@
-//! Sandbox processes, which read text that a client or a model file wrote: chat templates, JSON schemas and grammars.
-//! Such a text can use up its
-//! reader's stack, memory or time.
+//! Sandbox processes, which read text that a client or a model file wrote: chat templates, JSON
+//! schemas and grammars. Such a text can use up its reader's stack, memory or time.
 //!
 //! Invariants:
 //! 1. A sandbox is limited in memory, stack and processor time by the system, and in time by its starter, which ends it.
@@ -8,8 +7,8 @@
 //! 2. A sandbox ends with the process that started it.
 //! 3. A sandbox opens no file but those of the system's time zones, and no connection. It loads no plugin.
 //!
-//! The program is found in this order: [`set_command`]; `polychip-llm-sandbox` beside the app's executable or in the
-//! folder above. Without it, templates and grammars are read in the app's process, within stricter limits of size and
+//! The program is found in this order: [`set_command`]; `polychip-llm-sandbox` beside the app's executable, for tests and
+//! examples also in the folder above. Without it, templates and grammars are read in the app's process, within stricter limits of size and
 //! depth, but without a limit of memory (`docs/language-models.md`).
 //!
 //! Start reading at [`serve`] (the sandbox) and `Process` (its starter).

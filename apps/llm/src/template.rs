@@ -177,6 +177,7 @@ impl ChatTemplate {
                 .map_err(|failure| match failure {
                     Failure::Cancelled => Error::cancelled(),
                     Failure::Ended(words) => Error::template(words),
+                    Failure::Unavailable(error) => Error::sandbox(error),
                 }),
             None => self.run_here(chat),
         }

@@ -138,6 +138,11 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, Some("too_many_bodies"), message)
     }
 
+    /// The server lacks something for the request, which may be there later.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, Some("unavailable"), message)
+    }
+
     pub(crate) fn shutting_down() -> Problem {
         let message = "the server is shutting down";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, Some("shutting_down"), message)

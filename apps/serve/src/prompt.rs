@@ -1,6 +1,6 @@
 //! Converts a client's request to a model task.
 
-use polychip_llm::{Generate, Grammar, LanguageModel, Specials, TokenId};
+use polychip_llm::{Error, ErrorKind, Generate, Grammar, LanguageModel, Specials, TokenId};
 use serde_json::json;
 
 use crate::job::{Owner, Task};
@@ -80,7 +80,15 @@ pub(crate) fn grammar(
             (&object, "response_format")
         }
     };
-    Grammar::json_schema_while(model, schema, go_on).map_err(|error| Problem::value(param, error.to_string()))
+    Grammar::json_schema_while(model, schema, go_on).map_err(|error| refused(param, &error))
+}
+
+/// What a client is told of text that was not read: its own fault, or the server's.
+fn refused(param: &'static str, error: &Error) -> Problem {
+    match error.kind() {
+        ErrorKind::Run => Problem::unavailable(error.to_string()),
+        _ => Problem::value(param, error.to_string()),
+    }
 }
 
 fn tokens(
@@ -109,7 +117,7 @@ fn tokens(
                 )
             })?;
             let text = template.render_while(&messages, true, go_on);
-            let text = text.map_err(|error| Problem::value("messages", error.to_string()))?;
+            let text = text.map_err(|error| refused("messages", &error))?;
             (text, Specials::Parse)
         }
     };

@@ -140,6 +140,7 @@ impl Sandbox {
         self.process = None;
         self.failure = match failure {
             Failure::Ended(words) => words,
+            Failure::Unavailable(error) => error.to_string(),
             Failure::Cancelled => "it was cancelled".to_owned(),
         };
         self.answers.retain(|_, answer| !answer.has_ended);

@@ -18,8 +18,10 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) enum Failure {
     /// The caller no longer waits.
     Cancelled,
-    /// The sandbox ended, was ended at a limit, or could not be started.
+    /// The sandbox ended, or was ended at a limit.
     Ended(String),
+    /// It could not be started: the text that it was to read has no part in that.
+    Unavailable(std::io::Error),
 }
 
 /// A sandbox process. It ends with this.
@@ -37,12 +39,7 @@ impl Process {
     /// Starts a sandbox; `None` where there is no program for it.
     pub(crate) fn start() -> Option<Result<Process, Failure>> {
         let command = command()?;
-        Some(Process::of(&command).map_err(|error| {
-            let program = command[0].display();
-            Failure::Ended(format!(
-                "{program}, which would read it, cannot be started: {error}"
-            ))
-        }))
+        Some(Process::of(&command).map_err(Failure::Unavailable))
     }
 
     fn of(command: &[std::ffi::OsString]) -> std::io::Result<Process> {

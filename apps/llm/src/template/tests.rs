@@ -24,14 +24,16 @@ fn render_here(source: &str) -> Result<String> {
     }))
 }
 
-/// By a sandbox, where there is one, and without. On a busy machine a sandbox may reach its limits of time first.
+/// By a sandbox, where there is one, and without.
 fn refused(source: &str, words: &str) {
-    let by_sandbox = render(source).unwrap_err();
-    let is_late = by_sandbox.to_string().contains("than the limit of");
-    let here = render_here(source).unwrap_err();
-    for (error, is_late) in [(by_sandbox, is_late), (here, false)] {
+    // a busy machine may end a sandbox at its limits of time, but not each time
+    let by_sandbox = (0..5)
+        .map(|_| render(source).unwrap_err())
+        .find(|error| !error.to_string().contains("than the limit of"));
+    let by_sandbox = by_sandbox.expect("five sandboxes reached their limits of time");
+    for error in [by_sandbox, render_here(source).unwrap_err()] {
         assert_eq!(
-            (error.kind(), is_late || error.to_string().contains(words)),
+            (error.kind(), error.to_string().contains(words)),
             (ErrorKind::Template, true),
             "{error}"
         );
