@@ -47,7 +47,9 @@ def chats(client, model):
     assert (usage.prompt_tokens, finish) == (whole.usage.prompt_tokens, whole.choices[0].finish_reason)
 
     # the answer goes back as the client gives it, and what was read is not read again
-    turn = [*MESSAGES, whole.choices[0].message, {"role": "user", "content": "And then?"}]
+    # (those above asked that nothing of them be kept)
+    kept = client.chat.completions.create(**{**asked, "extra_body": None})
+    turn = [*MESSAGES, kept.choices[0].message, {"role": "user", "content": "And then?"}]
     more = client.chat.completions.create(**{**asked, "messages": turn, "extra_body": None})
     assert more.usage.prompt_tokens_details.cached_tokens > 0, more
 
