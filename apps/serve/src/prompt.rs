@@ -83,7 +83,7 @@ pub(crate) fn grammar(
     Grammar::json_schema_while(model, schema, go_on).map_err(|error| refused(param, &error))
 }
 
-/// What a client is told of text that was not read: its own fault, or the server's.
+/// The answer for text that was not read: the fault is the client's, or the server's.
 fn refused(param: &'static str, error: &Error) -> Problem {
     match error.kind() {
         ErrorKind::Run => Problem::unavailable(error.to_string()),
