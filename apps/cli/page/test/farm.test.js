@@ -1,7 +1,7 @@
 // The page of a device farm in a real browser: three snapshots of two boards (FARM, made by `polychip farm report --html`).
 //
 // `cargo xtask page` runs this with what it needs: FARM, CHROMIUM (the browser's program) and OUT (a folder for
-// screenshots). The figures are made up; one model became slower on one board, one is refused by the other.
+// screenshots). The figures are made up; one model became slower on one board, one is unsupported on the other.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -51,7 +51,7 @@ test("the page is small and needs no script", async () => {
   await close();
 });
 
-test("models by boards, with what became slower, what is refused, and what is emulated", async () => {
+test("models by boards, with what became slower, what is unsupported, and what is emulated", async () => {
   const { page, close } = await open();
   const heads = await page.locator(".matrix thead th").allInnerTexts();
   assert.deepEqual(heads, ["item", "SM8650", "virt emulated"]);
@@ -65,7 +65,7 @@ test("models by boards, with what became slower, what is refused, and what is em
   assert.match(await emulated.innerText(), /emulated/);
   assert.doesNotMatch(await emulated.innerText(), /slower/);
   const nasty = await row("onerror").locator("td").nth(1).innerText();
-  assert.match(nasty, /refused/);
+  assert.match(nasty, /unsupported/);
   assert.match(nasty, /<b>nothing<\/b>/);
   assert.equal(await page.locator("img").count(), 0);
   assert.equal(await row("bench mobilenet_v2").locator("svg.history").count(), 2);
