@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use polychip_graph::{Graph, text};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Energy, Time, PLAN_VERSION, Plan, Provenance, Refusal, Report,
-    Request, Target, check, check_placement, explain, model_fingerprint, restate,
+    Cost, CostTable, Energy, Link, LinkTable, PLAN_VERSION, Plan, Provenance, Refusal, Report, Request,
+    Target, Time, check, check_placement, explain, model_fingerprint, restate,
 };
 
 /// A chain with a residual sum, on three devices, one of which refuses a node.

@@ -40,3 +40,15 @@ mod server;
 pub use error::{Error, ErrorKind};
 pub use options::Options;
 pub use server::{Handle, Server};
+
+/// Reads a body as a request for a chat and as one for a completion, for the fuzz target `request`.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub fn read_request(body: &[u8]) {
+    for asked in [request::chat(body), request::completion(body)] {
+        if let Err(problem) = asked {
+            let text = problem.json().to_string();
+            serde_json::from_str::<serde_json::Value>(&text).expect("a problem is JSON");
+        }
+    }
+}

@@ -48,3 +48,10 @@ pub use server::{greet_failure, restrict, serve};
 
 /// Name of the program that loads a plugin for another process.
 pub const PROGRAM: &str = "polychip-plugin-host";
+
+/// Reads bytes as each record that a plugin's process may send, for the fuzz target `record`.
+#[cfg(all(feature = "fuzzing", target_os = "linux"))]
+#[doc(hidden)]
+pub fn read_records(bytes: &[u8]) {
+    message::read_each(bytes);
+}

@@ -443,6 +443,24 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<T
     }
 }
 
+/// Reads bytes as each record that the host receives, and converts what is valid.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_each(bytes: &[u8]) {
+    let _greeting = decode::<Greeting>(bytes);
+    let _event = decode::<Event>(bytes);
+    let _service = decode::<Service>(bytes);
+    match decode::<Answer>(bytes) {
+        Ok(Err(failure)) => {
+            let _error = failure.error();
+        }
+        Ok(Ok(reply)) => {
+            let mut again = Vec::new();
+            encode(&Ok::<_, FailureRecord>(reply), &mut again).expect("what was read is written");
+        }
+        Err(_) => {}
+    }
+}
+
 impl FailureRecord {
     /// The failure as an error; `None` if it claims success.
     pub(crate) fn error(self) -> Option<Error> {
