@@ -73,7 +73,7 @@ test("models by boards, with what became slower, what is unsupported, and what i
   assert.match(changes, /slower\s+bench resnet50.*\+[78]\.\d % \[/s);
   const troubles = await page.locator("#snapshots ul").innerText();
   assert.match(troubles, /the last record was cut off/);
-  assert.match(troubles, /place cellar never answered/);
+  assert.match(troubles, /board cellar never answered/);
   await page.screenshot({ path: path.join(OUT, "farm.png"), fullPage: true });
   await close();
 });
