@@ -289,7 +289,8 @@ impl Api {
         })
     }
 
-    fn available(&self, model: &Model, operations: usize) -> Result<Vec<bool>> {
+    /// The runtime's verdicts on a model's operations; `None` if it gives none at all, as some chips' drivers do.
+    fn available(&self, model: &Model, operations: usize) -> Result<Option<Vec<bool>>> {
         let (mut answers, mut count) = (ptr::null(), 0);
         // SAFETY: a finished model; both places are ours, and the first holds null as the call asks.
         let code = unsafe {
@@ -301,6 +302,9 @@ impl Api {
             )
         };
         check(code, "OH_NNModel_GetAvailableOperations")?;
+        if count == 0 && operations > 0 {
+            return Ok(None);
+        }
         // as bytes: a truth value of another's may be any
         // SAFETY: the runtime's own list of so many.
         let answers = unsafe { copied(answers.cast::<u8>(), count) };
@@ -308,14 +312,14 @@ impl Api {
             let what = format!("the runtime answers {count} times about {operations} operations");
             return Err(Error::new(ErrorKind::Persistent, what));
         }
-        Ok(answers.into_iter().map(|answer| answer == 1).collect())
+        Ok(Some(answers.into_iter().map(|answer| answer == 1).collect()))
     }
 
-    /// The runtime's verdict on each operation of a program.
+    /// The runtime's verdict on each operation of a program; `None` if it gives none at all.
     ///
     /// # Errors
     /// It refuses even the query.
-    pub(crate) fn ask(&self, program: &Program) -> Result<Vec<bool>> {
+    pub(crate) fn ask(&self, program: &Program) -> Result<Option<Vec<bool>>> {
         self.available(&self.model(program)?, program.operations.len())
     }
 
@@ -359,7 +363,9 @@ impl Api {
     pub(crate) fn compile(&self, program: &Program) -> Result<Compilation> {
         let symbols = self.symbols();
         let model = self.model(program)?;
-        let answers = self.available(&model, program.operations.len())?;
+        let answers = self
+            .available(&model, program.operations.len())?
+            .unwrap_or_default();
         if let Some((operation, _)) = program.operations.iter().zip(&answers).find(|(_, yes)| !**yes) {
             let what = format!("the runtime says no to operation {} in this part", operation.code);
             let error = Error::unsupported(what);

@@ -1,4 +1,5 @@
-//! Supported nodes: our own rules first, then the runtime's verdict on each operation of a node.
+//! Supported nodes: our own rules first, then the runtime's verdict on each operation of a node. Where the runtime
+//! gives no verdicts, trial builds replace them.
 //!
 //! Invariant: a node is supported only if every operation of it was accepted, in each axis order that may be planned.
 //!
@@ -9,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use polychip_lowering::operands;
 use polychip_lowering::{Outcome, Part, Refusal};
-use polychip_sdk::{Reason, Support};
+use polychip_sdk::{Error, ErrorKind, Reason, Support};
 
 use crate::api::Api;
 use crate::lower;
@@ -83,18 +84,31 @@ impl SupportCache {
         }
         let said = |yes: bool| (!yes).then(|| "the runtime says no".to_owned());
         match api.ask(&all) {
-            Ok(answers) => known.extend(keys.into_iter().zip(answers.into_iter().map(said))),
-            Err(_) => {
-                for (operation, key) in all.operations.iter().zip(keys) {
-                    let mut alone = fresh();
-                    alone.ask(&all, operation);
-                    let answer = match api.ask(&alone) {
-                        Ok(answers) => said(answers == [true]),
-                        Err(error) => Some(error.to_string()),
-                    };
-                    known.insert(key, answer);
-                }
+            Ok(Some(answers)) => return known.extend(keys.into_iter().zip(answers.into_iter().map(said))),
+            Ok(None) if api.compile(&all).is_ok() => {
+                return known.extend(keys.into_iter().map(|key| (key, None)));
             }
+            Ok(None) | Err(_) => {}
+        }
+        for (operation, key) in all.operations.iter().zip(keys) {
+            let mut alone = fresh();
+            alone.ask(&all, operation);
+            let answer = match api.ask(&alone) {
+                Ok(Some(answers)) => said(answers == [true]),
+                Ok(None) => match api.compile(&alone) {
+                    Ok(_) => None,
+                    Err(error) if is_verdict(&error) => Some(format!("a trial build fails: {error}")),
+                    // unknown: a busy chip or too little memory says nothing about the operation
+                    Err(_) => continue,
+                },
+                Err(error) => Some(error.to_string()),
+            };
+            known.insert(key, answer);
         }
     }
+}
+
+/// Whether a failed build would fail again.
+fn is_verdict(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Persistent)
 }

@@ -192,6 +192,39 @@ fn refusal_of_the_runtime_is_reported_in_its_name() {
 }
 
 #[test]
+fn runtime_without_verdicts_is_probed_by_trial_builds() {
+    let runtime = Runtime::new();
+    let graph = relu_of_sum();
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let reasons = |faults: &str| {
+        runtime.faults(faults);
+        let (_host, device) = device(&[]);
+        let answers = device.query_support(&flat).unwrap();
+        runtime.faults("");
+        answers
+            .iter()
+            .map(|answer| (answer.reason, answer.detail.to_string()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        reasons("available:*=wrong"),
+        reasons(""),
+        "what builds is supported"
+    );
+
+    // the model of both operations does not build, nor does the sum alone
+    let refused = reasons("available:*=wrong;build:op=1=error:1");
+    assert_eq!((refused[0].0, refused[1].0), (13, 0), "{refused:?}");
+    assert!(refused[0].1.contains("a trial build fails"), "{refused:?}");
+
+    runtime.faults("available:*=wrong");
+    let (_host, device) = device(&[]);
+    let executable = load(&device, &graph);
+    assert_eq!(run(&device, &executable, [3.0; 4]).unwrap(), [4.0, 2.0, 3.5, 0.0]);
+    runtime.faults("");
+}
+
+#[test]
 fn library_faults_have_the_right_kind_and_leak_nothing() {
     let runtime = Runtime::new();
     let before = runtime.live();

@@ -6,7 +6,7 @@
 //!
 //! - `POLYCHIP_NNRT_FAULTS`: injected faults (`polychip_emulator_chip::fault`) at `model`,
 //!   `available`, `build`, `export`, `import`, `tensor` and `run`. `available:op=N=error:1` refuses
-//!   operation N.
+//!   operation N; `available:*=wrong` gives a count of 0 and no answers.
 //!
 //! Invariants:
 //! 1. Nothing here is shipped. The library has the symbol `polychip_emulates_nnrt`, which no

@@ -287,6 +287,11 @@ unsafe extern "C" fn OH_NNModel_GetAvailableOperations(
         if !finished.finished {
             return Err(Code::FORBIDDEN);
         }
+        if fault("available", &[])? {
+            // as a driver without support queries: success, and no answers
+            // SAFETY: the client's places or null.
+            return unsafe { give(count, 0).and_then(|()| give(available, std::ptr::null())) };
+        }
         let answers = finished.operations.iter().map(|operation| {
             // a fault at this call is a no to the operation that it names
             let denied = fault("available", &[operation.code]).is_err();
