@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::Counter;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// What a program reads.
 pub(crate) enum Stdin {
@@ -72,7 +72,7 @@ pub(crate) fn run(
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
-                if ended.is_none() && child.try_wait()?.is_some() {
+                if ended.is_none() && has_ended(&child)? {
                     ended = Some(Instant::now());
                 }
                 if ended.is_some_and(|ended| ended.elapsed() >= GRACE) {
@@ -90,7 +90,7 @@ pub(crate) fn run(
     }
     // a program that closed its output has a moment to end by itself
     let end = Instant::now() + GRACE;
-    while limit.is_none() && child.try_wait()?.is_none() && Instant::now() < end {
+    while limit.is_none() && !has_ended(&child)? && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(2));
     }
     end_group(&child);
@@ -102,7 +102,14 @@ pub(crate) fn run(
     })
 }
 
-/// Ends the program and all of its group.
+/// Whether the program has ended. It is not reaped: until then no other process or group gets its
+/// number.
+fn has_ended(child: &Child) -> io::Result<bool> {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(Pid::from_child(child)), look)?.is_some())
+}
+
+/// Ends the program and all of its group, before it is reaped.
 fn end_group(child: &Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         // the group may be empty already
@@ -221,6 +228,19 @@ mod tests {
             std::thread::sleep(LOOK);
         }
         assert!(rustix::process::test_kill_process_group(group).is_err());
+    }
+
+    #[test]
+    fn ended_program_keeps_its_number_until_its_group_is_ended() {
+        let mut child = Command::new("true").process_group(0).spawn().unwrap();
+        while !has_ended(&child).unwrap() {
+            std::thread::sleep(LOOK);
+        }
+        // once it is reaped, its group's number may be another one's
+        assert!(rustix::process::test_kill_process(Pid::from_child(&child)).is_ok());
+        end_group(&child);
+        assert!(child.wait().unwrap().success());
+        assert!(rustix::process::test_kill_process(Pid::from_child(&child)).is_err());
     }
 
     #[test]

@@ -98,14 +98,16 @@ impl Child<'_> {
                 self.name, self.remedy
             ))
         })?;
-        let mut child = Ended(child);
+        let mut child = Ended {
+            child,
+            is_reaped: false,
+        };
         let start = Instant::now();
         let mut look = LOOK.0;
         loop {
-            match child.0.try_wait() {
-                Ok(Some(status)) => return Ok(status),
-                Ok(None) => {}
-                Err(error) => return Err(passing(format!("{} is lost: {error}", self.name))),
+            let lost = |error: std::io::Error| passing(format!("{} is lost: {error}", self.name));
+            if child.is_over().map_err(lost)? {
+                return child.end().map_err(lost);
             }
             if start.elapsed() >= self.patience {
                 return Err(Error::unsupported(format!(
@@ -136,20 +138,47 @@ impl Child<'_> {
 }
 
 /// A program that is ended with all that it started when this is dropped.
-struct Ended(std::process::Child);
+struct Ended {
+    child: std::process::Child,
+    /// Its number, and its group's, may be another one's.
+    is_reaped: bool,
+}
+
+impl Ended {
+    /// Whether the program itself has ended. It is not reaped yet.
+    #[cfg(unix)]
+    fn is_over(&mut self) -> std::io::Result<bool> {
+        use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(Pid::from_child(&self.child)), look)?.is_some())
+    }
+
+    /// Whether the program itself has ended.
+    #[cfg(not(unix))]
+    fn is_over(&mut self) -> std::io::Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Ends it with all that it started, reaps it and returns its status.
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
+        if !self.is_reaped {
+            #[cfg(unix)]
+            {
+                // the group outlives its first process where that left others behind
+                let group = rustix::process::Pid::from_child(&self.child);
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            }
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait();
+        self.is_reaped = true;
+        status
+    }
+}
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        #[cfg(unix)]
-        {
-            let group = i32::try_from(self.0.id()).ok();
-            if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
-                // the group outlives its first process where that left others behind
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            }
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.end();
     }
 }
 
@@ -170,4 +199,28 @@ pub fn read(path: &Path, most: u64) -> std::result::Result<Vec<u8>, String> {
         return Err(format!("it is longer than {most} bytes"));
     }
     Ok(bytes)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, test_kill_process};
+    use std::os::unix::process::CommandExt as _;
+
+    #[test]
+    fn ended_program_keeps_its_number_until_its_group_is_ended() {
+        let child = Command::new("true").process_group(0).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let mut child = Ended {
+            child,
+            is_reaped: false,
+        };
+        while !child.is_over().unwrap() {
+            std::thread::sleep(LOOK.0);
+        }
+        // once it is reaped, its group's number may be another one's
+        assert!(test_kill_process(pid).is_ok());
+        assert!(child.end().unwrap().success());
+        assert!(test_kill_process(pid).is_err());
+    }
 }
