@@ -6,12 +6,15 @@
 
 #![no_main]
 
+mod patches;
+
 use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
+use patches::patched;
 use polychip_graph::text;
 use polychip_host::{CompileOptions, Device, Executable, FlatGraph, Host, Memory, Submission};
 use polychip_sdk::BlobReader;
@@ -36,15 +39,7 @@ fuzz_target!(|input: &[u8]| {
         let world = world.get_or_init(open);
         one(world, input);
         one(world, &repaired(input.to_vec()));
-        // the input as changes of single bytes: the place as u16, then the byte
-        let mut patched = world.blob.clone();
-        for patch in input.as_chunks::<3>().0 {
-            let place = usize::from(u16::from_le_bytes([patch[0], patch[1]]));
-            if let Some(byte) = patched.get_mut(place) {
-                *byte = patch[2];
-            }
-        }
-        one(world, &repaired(patched));
+        one(world, &repaired(patched(&world.blob, input)));
     });
 });
 

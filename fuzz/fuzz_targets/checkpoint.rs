@@ -6,14 +6,18 @@
 
 #![no_main]
 
+mod model_file;
+mod patches;
+
 use std::cell::OnceCell;
 use std::fs;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
+use patches::patched;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::{TinyModel, tokenizer_json};
-use polychip_llm::{Architecture, Config, Gguf, Specials, Tokenizer};
+use polychip_llm::{Architecture, Gguf};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::json;
 use tempfile::TempDir;
@@ -47,22 +51,13 @@ fuzz_target!(|input: &[u8]| {
     });
 });
 
-/// The part itself; if it is empty, the valid file; if it begins with `@`, the valid file with single bytes changed: the
-/// place as u16, then the byte.
+/// The part itself; if it is empty, the valid file; if it begins with `@`, the valid file with changes.
 fn changed(valid: &[u8], part: &[u8]) -> Vec<u8> {
-    let patches = match part {
-        [] => part,
-        [b'@', patches @ ..] => patches,
-        _ => return part.to_vec(),
-    };
-    let mut bytes = valid.to_vec();
-    for patch in patches.as_chunks::<3>().0 {
-        let place = usize::from(u16::from_le_bytes([patch[0], patch[1]]));
-        if let Some(byte) = bytes.get_mut(place) {
-            *byte = patch[2];
-        }
+    match part {
+        [] => valid.to_vec(),
+        [b'@', patches @ ..] => patched(valid, patches),
+        _ => part.to_vec(),
     }
-    bytes
 }
 
 /// A folder whose rows of queries and keys are stored as in GGUF files.
@@ -128,18 +123,7 @@ fn published(name: &str) -> String {
 }
 
 fn read(folder: &Path) {
-    let Ok(file) = Gguf::open(folder) else {
-        return;
-    };
-    let _settings = Config::read(&file);
-    for tensor in file.tensors() {
-        let mut block = vec![0.0; tensor.kind().block_len()];
-        let blocks = tensor.len() / block.len();
-        if blocks > 0 {
-            tensor.dequantize(blocks - 1, &mut block);
-        }
-    }
-    if let Ok(tokenizer) = Tokenizer::read(&file) {
-        let _ids = tokenizer.encode_prompt("hello  world 123 é漢😀\n", Specials::Parse);
+    if let Ok(file) = Gguf::open(folder) {
+        model_file::read(&file, "hello  world 123 é漢😀\n");
     }
 }

@@ -5,19 +5,21 @@
 
 #![no_main]
 
+mod model_file;
+
 use std::cell::OnceCell;
 
 use libfuzzer_sys::fuzz_target;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::{GgufWriter, TinyModel, mutant};
-use polychip_llm::{Architecture, Config, Detokenizer, Gguf, Specials, Tokenizer};
+use polychip_llm::{Architecture, Gguf};
 
 thread_local! {
     static MODELS: OnceCell<Vec<GgufWriter>> = const { OnceCell::new() };
 }
 
 fuzz_target!(|input: &[u8]| {
-    // nine bytes and more are a file or its text; fewer are the seed of a mutant
+    // eight bytes are the seed of a mutant, what follows them a text for it; a file begins with GGUF, or is too short
     match input.split_first_chunk::<8>() {
         Some((seed, [])) => read(mutated(u64::from_le_bytes(*seed)), "hello 123 é漢😀 <|start|>\n"),
         Some((seed, text)) if !input.starts_with(b"GGUF") => {
@@ -48,28 +50,7 @@ fn tiny() -> Vec<GgufWriter> {
 }
 
 fn read(bytes: Vec<u8>, text: &str) {
-    let Ok(file) = Gguf::read(bytes.into()) else {
-        return;
-    };
-    for tensor in file.tensors() {
-        let mut block = vec![0.0; tensor.kind().block_len()];
-        let blocks = tensor.len() / block.len();
-        if blocks > 0 {
-            tensor.dequantize(blocks - 1, &mut block);
-        }
-    }
-    let _settings = Config::read(&file);
-    let Ok(tokenizer) = Tokenizer::read(&file) else {
-        return;
-    };
-    for specials in [Specials::Parse, Specials::AsText] {
-        let Ok(ids) = tokenizer.encode_prompt(text, specials) else {
-            continue;
-        };
-        let mut stream = Detokenizer::new(&tokenizer);
-        for id in ids {
-            stream.push(id).expect("a token of the vocabulary has a text");
-        }
-        let _rest = stream.finish();
+    if let Ok(file) = Gguf::read(bytes.into()) {
+        model_file::read(&file, text);
     }
 }

@@ -5,10 +5,13 @@
 
 #![no_main]
 
+mod patches;
+
 use std::cell::OnceCell;
 use std::fs;
 
 use libfuzzer_sys::fuzz_target;
+use patches::patched;
 use polychip_profile::{Profile, ProfileFile};
 use tempfile::TempDir;
 
@@ -32,14 +35,7 @@ fuzz_target!(|input: &[u8]| {
     }
     WORLD.with(|world| {
         let world = world.get_or_init(world_of_seed);
-        // the input as changes of single bytes: the place as u16, then the byte
-        let mut bytes = world.database.clone();
-        for patch in input.as_chunks::<3>().0 {
-            let place = usize::from(u16::from_le_bytes([patch[0], patch[1]]));
-            if let Some(byte) = bytes.get_mut(place) {
-                *byte = patch[2];
-            }
-        }
+        let bytes = patched(&world.database, input);
         let path = world.folder.path().join("profile.db");
         for side in ["profile.db-wal", "profile.db-shm"] {
             let _absent = fs::remove_file(world.folder.path().join(side));
