@@ -7,7 +7,7 @@
 //! 1. A device used by one session has no queue here: it gets parts at once. Exceptions: runs of
 //!    that session in flight through devices that wait for each other here, because their order
 //!    decides whether these are busy; and parts of an admitted session, which always need grants.
-//! 2. No queue lock is held while a device is called. Once the maximum number of waiting parts was
+//! 2. No queue lock is held while a device is called, which debug builds check (`lock_order`). Once the maximum number of waiting parts was
 //!    reached, nothing is allocated.
 //! 3. A grant ends when its part has ended, failed or was abandoned, whichever thread sees that
 //!    first; then others continue.
@@ -20,13 +20,15 @@
 //!
 //! Not here: when a part is ready (`session/run_state`).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use polychip_device_queue::{Class, Entry, Queue, Settings, Ticket};
-use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
+use polychip_host::{CheckedMutex, Clock, Device, DeviceInfo, Fence, Signal};
+use smallvec::SmallVec;
 
+use crate::lock_order::{GRANT, MEMBERS, QUEUE};
 use crate::session::notifier::Waker;
 
 /// The queues of a runtime's devices.
@@ -37,9 +39,9 @@ pub(crate) struct DeviceQueues(Vec<(String, Arc<DeviceQueue>)>);
 pub(crate) struct DeviceQueue {
     clock: Clock,
     /// Sessions that use the device.
-    members: Mutex<Vec<Using>>,
+    members: CheckedMutex<Vec<Using>, MEMBERS>,
     is_shared: AtomicBool,
-    state: Mutex<State>,
+    state: CheckedMutex<State, QUEUE>,
 }
 
 struct State {
@@ -65,7 +67,7 @@ struct ActiveGrant {
 /// The state that a device queue shares with a part of a run.
 struct Waiter {
     waker: Waker,
-    grant: Mutex<GrantState>,
+    grant: CheckedMutex<GrantState, GRANT>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -108,9 +110,8 @@ pub(crate) struct QueueGrant {
     signal: Arc<Signal>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// Fences of ended grants: declared before the queue is locked, so that they are dropped after.
+type Fences = SmallVec<[Arc<Fence>; 16]>;
 
 impl DeviceQueues {
     /// Of these devices.
@@ -142,9 +143,9 @@ impl DeviceQueue {
         let settings = settings(device.info());
         DeviceQueue {
             clock: clock.clone(),
-            members: Mutex::default(),
+            members: CheckedMutex::default(),
             is_shared: AtomicBool::new(false),
-            state: Mutex::new(State {
+            state: CheckedMutex::new(State {
                 // on a preemptive device each class has its own depth
                 active: Vec::with_capacity(settings.in_flight * Class::COUNT),
                 ended: None,
@@ -158,7 +159,7 @@ impl DeviceQueue {
     /// through the plan at once over devices that do not wait for each other, or the session is
     /// admitted.
     pub(crate) fn join(self: &Arc<Self>, session: usize, needs_grants: bool) -> Member {
-        let mut members = lock(&self.members);
+        let mut members = self.members.lock();
         let at = members.iter().position(|using| using.session == session);
         let at = at.unwrap_or_else(|| {
             members.push(Using {
@@ -190,15 +191,16 @@ impl DeviceQueue {
     }
 
     fn end(&self, ticket: Ticket) {
-        let mut state = lock(&self.state);
-        state.end(ticket, self.clock.now_ns());
+        let mut fences = Fences::new();
+        let mut state = self.state.lock();
+        fences.extend(state.end(ticket, self.clock.now_ns()));
     }
 
     /// On virtual time: moves the clock by at most `step`, to the next end of a part on the device, and
     /// ends the grants of parts that have ended. False if the device has no part.
     pub(crate) fn look(&self, step: Duration) -> bool {
         let fence = {
-            let state = lock(&self.state);
+            let state = self.state.lock();
             let fence = |given: &ActiveGrant| given.fence.clone();
             match state.queue.settings().preemption_ns {
                 // the one before may have given way
@@ -212,24 +214,35 @@ impl DeviceQueue {
         // the waiter of the fence reports its outcome
         let _ = fence.poll(step);
         drop(fence);
-        let mut state = lock(&self.state);
+        // a poll calls the plugin, so the queue is not locked meanwhile
+        let mut looked_at: SmallVec<[(Ticket, Arc<Fence>); 16]> = {
+            let state = self.state.lock();
+            let given = |given: &ActiveGrant| Some((given.ticket, given.fence.clone()?));
+            state.active.iter().filter_map(given).collect()
+        };
+        looked_at.retain(|(_, fence)| fence.poll(Duration::ZERO).is_some());
+        let mut fences = Fences::new();
+        let mut state = self.state.lock();
         let now_ns = self.clock.now_ns();
-        while let Some(ended) = state.active.iter().find(|given| given.has_ended()) {
-            let ticket = ended.ticket;
-            state.end(ticket, now_ns);
+        for (ticket, _) in &looked_at {
+            // another thread may have seen its end first
+            if state.active.iter().any(|given| given.ticket == *ticket) {
+                fences.extend(state.end(*ticket, now_ns));
+            }
         }
         true
     }
 
     /// On virtual time: withdraws unused grants of other parts, which must request again.
     pub(crate) fn lapse(&self, own: &QueueGrant) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let now_ns = self.clock.now_ns();
         let unused = |given: &&ActiveGrant| given.fence.is_none() && !Arc::ptr_eq(&given.owner, &own.waiter);
         while let Some(given) = state.active.iter().find(unused) {
             let ticket = given.ticket;
-            *lock(&given.owner.grant) = GrantState::default();
-            state.end(ticket, now_ns);
+            *given.owner.grant.lock() = GrantState::default();
+            // it has no fence
+            drop(state.end(ticket, now_ns));
         }
     }
 
@@ -237,7 +250,7 @@ impl DeviceQueue {
     /// without another part ending.
     pub(crate) fn is_stuck(&self, patience: Duration) -> bool {
         let now_ns = self.clock.now_ns();
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let gives_way = state.queue.settings().preemption_ns.is_some();
         let ended = state.ended.filter(|_| gives_way);
         let mut issued = state.active.iter().filter_map(|given| given.issued);
@@ -258,33 +271,41 @@ impl DeviceQueue {
 
     /// Ends the grants of all parts on a lost device, so that other parts do not wait for them.
     pub(crate) fn forget_active(&self) {
-        let mut state = lock(&self.state);
+        let mut fences = Fences::new();
+        let mut state = self.state.lock();
         let now_ns = self.clock.now_ns();
         while let Some(given) = state.active.iter().find(|given| given.issued.is_some()) {
             let ticket = given.ticket;
-            state.end(ticket, now_ns);
+            fences.extend(state.end(ticket, now_ns));
         }
     }
 }
 
 impl State {
-    fn end(&mut self, ticket: Ticket, now_ns: u64) {
+    /// Ends a grant. The caller drops its fence once the queue is unlocked, because that calls the
+    /// plugin.
+    #[must_use]
+    fn end(&mut self, ticket: Ticket, now_ns: u64) -> Option<Arc<Fence>> {
         self.queue.ended(ticket, now_ns);
+        let mut fence = None;
         // in the order in which they were given: the last one runs where parts give way
-        if let Some(at) = self.active.iter().position(|given| given.ticket == ticket)
-            && let Some((waiter, asked)) = self.active.remove(at).then
-        {
-            self.ask(&waiter, &asked, now_ns);
+        if let Some(at) = self.active.iter().position(|given| given.ticket == ticket) {
+            let ended = self.active.remove(at);
+            fence = ended.fence;
+            if let Some((waiter, asked)) = ended.then {
+                self.ask(&waiter, &asked, now_ns);
+            }
         }
         if self.queue.settings().preemption_ns.is_some() {
             self.ended = Some((Instant::now(), now_ns));
         }
         self.go_on(now_ns);
+        fence
     }
 
     /// Queues a part that is not queued yet.
     fn ask(&mut self, waiter: &Arc<Waiter>, asked: &GrantRequest, now_ns: u64) {
-        let mut cell = lock(&waiter.grant);
+        let mut cell = waiter.grant.lock();
         if cell.ticket.is_none() {
             let entry = Entry {
                 class: asked.class,
@@ -301,7 +322,7 @@ impl State {
     fn go_on(&mut self, now_ns: u64) {
         while let Some((ticket, owner)) = self.queue.next(now_ns) {
             {
-                let mut cell = lock(&owner.grant);
+                let mut cell = owner.grant.lock();
                 if cell.ticket != Some(ticket) {
                     // the request was dropped, so nothing else ends this grant
                     self.queue.ended(ticket, now_ns);
@@ -321,16 +342,9 @@ impl State {
     }
 }
 
-impl ActiveGrant {
-    fn has_ended(&self) -> bool {
-        let fence = self.fence.as_ref();
-        fence.is_some_and(|fence| fence.poll(Duration::ZERO).is_some())
-    }
-}
-
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut members = lock(&self.device_queue.members);
+        let mut members = self.device_queue.members.lock();
         if let Some(at) = members.iter().position(|using| using.session == self.session) {
             members[at].plans -= 1;
             members[at].needs_grants -= usize::from(self.needs_grants);
@@ -347,12 +361,12 @@ impl QueueGrant {
     pub(crate) fn new(device_queue: &Arc<DeviceQueue>, waker: Waker) -> QueueGrant {
         let waiter = Arc::new(Waiter {
             waker,
-            grant: Mutex::default(),
+            grant: CheckedMutex::default(),
         });
         let (own, its_queue) = (Arc::clone(&waiter), Arc::clone(device_queue));
         let signal = Signal::new(move |_| {
             let ended = {
-                let mut cell = lock(&own.grant);
+                let mut cell = own.grant.lock();
                 if cell.is_issued {
                     std::mem::take(&mut *cell).ticket
                 } else {
@@ -377,26 +391,26 @@ impl QueueGrant {
 
     /// Requests the grant unless that was done. Whether the part has it.
     pub(crate) fn ask(&self, asked: &GrantRequest) -> bool {
-        let cell = *lock(&self.waiter.grant);
+        let cell = *self.waiter.grant.lock();
         if cell.ticket.is_some() {
             return cell.is_given;
         }
         let now_ns = self.device_queue.clock.now_ns();
-        let mut state = lock(&self.device_queue.state);
+        let mut state = self.device_queue.state.lock();
         state.ask(&self.waiter, asked, now_ns);
         state.go_on(now_ns);
         drop(state);
-        lock(&self.waiter.grant).is_given
+        self.waiter.grant.lock().is_given
     }
 
     /// Whether it was requested and is not over.
     pub(crate) fn is_asked(&self) -> bool {
-        lock(&self.waiter.grant).ticket.is_some()
+        self.waiter.grant.lock().ticket.is_some()
     }
 
     /// Whether it was requested and not granted yet.
     pub(crate) fn is_waiting(&self) -> bool {
-        let cell = lock(&self.waiter.grant);
+        let cell = self.waiter.grant.lock();
         cell.ticket.is_some() && !cell.is_given
     }
 
@@ -404,7 +418,7 @@ impl QueueGrant {
     /// fence has no notification.
     pub(crate) fn begun(&self, fence: &PartFence) -> bool {
         let ticket = {
-            let mut cell = lock(&self.waiter.grant);
+            let mut cell = self.waiter.grant.lock();
             cell.is_issued = true;
             cell.ticket
         };
@@ -412,7 +426,7 @@ impl QueueGrant {
             return true;
         };
         {
-            let mut state = lock(&self.device_queue.state);
+            let mut state = self.device_queue.state.lock();
             let now_ns = self.device_queue.clock.now_ns();
             if let Some(given) = state.active.iter_mut().find(|given| given.ticket == ticket) {
                 given.issued = Some((Instant::now(), now_ns));
@@ -425,10 +439,10 @@ impl QueueGrant {
 
     /// While the part is on its device: sets the part of its run that requests a grant when it ends.
     pub(crate) fn then(&self, next: Option<(&QueueGrant, GrantRequest)>) {
-        let Some(ticket) = lock(&self.waiter.grant).ticket else {
+        let Some(ticket) = self.waiter.grant.lock().ticket else {
             return;
         };
-        let mut state = lock(&self.device_queue.state);
+        let mut state = self.device_queue.state.lock();
         if let Some(given) = state.active.iter_mut().find(|given| given.ticket == ticket) {
             given.then = next.map(|(grant, asked)| (Arc::clone(&grant.waiter), asked));
         }
@@ -436,14 +450,15 @@ impl QueueGrant {
 
     /// Ends the grant, or withdraws the request.
     pub(crate) fn over(&self) {
-        let cell = std::mem::take(&mut *lock(&self.waiter.grant));
+        let cell = std::mem::take(&mut *self.waiter.grant.lock());
         let Some(ticket) = cell.ticket else {
             return;
         };
         let now_ns = self.device_queue.clock.now_ns();
-        let mut state = lock(&self.device_queue.state);
+        let mut fences = Fences::new();
+        let mut state = self.device_queue.state.lock();
         state.queue.withdraw(ticket, now_ns);
-        state.end(ticket, now_ns);
+        fences.extend(state.end(ticket, now_ns));
     }
 }
 

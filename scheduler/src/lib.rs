@@ -54,6 +54,7 @@ mod given;
 mod late_policy;
 mod link;
 mod loaded_part;
+mod lock_order;
 mod measure;
 mod model;
 mod model_format;

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 mod device_queue;
 #[path = "../benches/queue_grants/live.rs"]
 mod live;
+#[path = "../src/lock_order.rs"]
+mod lock_order;
 #[path = "../src/session/notifier.rs"]
 mod notifier;
 mod session {

@@ -270,7 +270,7 @@ impl Device {
     /// Whether the plugin can reset the device.
     #[must_use]
     pub fn offers_reset(&self) -> bool {
-        self.0.table().device_reset.is_some()
+        self.0.offers().device_reset.is_some()
     }
 
     /// Resets the device if it is lost or hung, and returns whether it was. Of several concurrent
@@ -322,7 +322,7 @@ impl Device {
     /// The plugin refused the graph as a whole.
     pub fn query_support(&self, graph: &FlatGraph) -> Result<Vec<Support>> {
         self.0.usable()?;
-        let (known, needed) = (self.0.table().abi_minor, graph.least_minor());
+        let (known, needed) = (self.0.offers().abi_minor, graph.least_minor());
         if known < needed {
             let refused = Support {
                 reason: abi::POLYCHIP_SUPPORT_ENCODING,
@@ -388,7 +388,7 @@ impl Device {
             ends.push(nodes.len() as u64);
         }
         // an old plugin runs no node of a graph that it cannot read
-        let readable = self.0.table().abi_minor >= graph.least_minor();
+        let readable = self.0.offers().abi_minor >= graph.least_minor();
         let Some(call) = self.0.table().estimate.filter(|_| readable && !ends.is_empty()) else {
             return Ok(vec![None; ends.len()]);
         };

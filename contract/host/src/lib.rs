@@ -16,6 +16,7 @@
 mod access;
 mod blob;
 mod buffer;
+mod checked_lock;
 mod clock;
 mod device;
 mod device_info;
@@ -47,6 +48,7 @@ mod thermal;
 pub use access::{Access, AccessGuard};
 pub use blob::{Blob, CompileOptions};
 pub use buffer::Buffer;
+pub use checked_lock::{CheckedGuard, CheckedMutex, assert_none_held};
 pub use clock::Clock;
 pub use device::{Cost, Device, OperatingPoint, Support, Telemetry};
 pub use device_info::{DeviceInfo, DeviceKind, Preemption};

@@ -51,7 +51,15 @@ impl Drop for Open {
 }
 
 impl Open {
+    /// The table, for a call that follows.
+    #[track_caller]
     pub(crate) fn table(&self) -> &abi::polychip_plugin_table {
+        crate::checked_lock::assert_none_held("a plugin");
+        &self.instance.table
+    }
+
+    /// The table, to see what the plugin offers.
+    pub(crate) fn offers(&self) -> &abi::polychip_plugin_table {
         &self.instance.table
     }
 

@@ -14,6 +14,8 @@
 #[path = "../../src/device_queue.rs"]
 mod device_queue;
 mod live;
+#[path = "../../src/lock_order.rs"]
+mod lock_order;
 #[allow(unused_imports, reason = "its tests run in the crate")]
 #[path = "../../src/session/notifier.rs"]
 mod notifier;

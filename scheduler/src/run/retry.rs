@@ -1,10 +1,13 @@
 //! What a task that awaits a run and the thread that retries it share.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Condvar;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use polychip_host::{CheckedGuard, CheckedMutex, assert_none_held};
+
 use crate::error::Result;
+use crate::lock_order::RETRY;
 
 /// What can be cancelled while it runs.
 pub(super) trait Cancel {
@@ -14,7 +17,7 @@ pub(super) trait Cancel {
 
 /// A failed run that a thread retries.
 pub(super) struct Retry<R> {
-    step: Mutex<Step<R>>,
+    step: CheckedMutex<Step<R>, RETRY>,
     ended: Condvar,
 }
 
@@ -28,7 +31,7 @@ struct Step<R> {
 impl<R> Default for Retry<R> {
     fn default() -> Self {
         Self {
-            step: Mutex::new(Step {
+            step: CheckedMutex::new(Step {
                 result: None,
                 waker: None,
                 is_cancelled: false,
@@ -39,8 +42,8 @@ impl<R> Default for Retry<R> {
 }
 
 impl<R: Cancel> Retry<R> {
-    fn lock(&self) -> MutexGuard<'_, Step<R>> {
-        self.step.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> CheckedGuard<'_, Step<R>, RETRY> {
+        self.step.lock()
     }
 
     pub(super) fn end(&self, result: Result<R>) {
@@ -48,23 +51,30 @@ impl<R: Cancel> Retry<R> {
         if let Ok(run) = &result
             && step.is_cancelled
         {
+            // devices are called; that it was cancelled does not change any more
+            drop(step);
             run.cancel();
+            step = self.lock();
         }
         step.result = Some(result);
         let waker = step.waker.take();
         drop(step);
         self.ended.notify_all();
         if let Some(waker) = waker {
+            assert_none_held("a task's waker");
             waker.wake();
         }
     }
 
     pub(super) fn poll(&self, waker: &Waker) -> Option<Result<R>> {
+        // the executor's code clones and drops a waker, so no lock is held
+        let mut waker = Some(waker.clone());
         let mut step = self.lock();
         let result = step.result.take();
         if result.is_none() {
-            step.waker = Some(waker.clone());
+            std::mem::swap(&mut step.waker, &mut waker);
         }
+        drop(step);
         result
     }
 
@@ -82,8 +92,7 @@ impl<R: Cancel> Retry<R> {
             if left.is_zero() {
                 return None;
             }
-            let waited = self.ended.wait_timeout(step, left);
-            step = waited.unwrap_or_else(PoisonError::into_inner).0;
+            step = step.wait_timeout(&self.ended, left);
         }
     }
 
@@ -91,8 +100,41 @@ impl<R: Cancel> Retry<R> {
     pub(super) fn cancel(&self) {
         let mut step = self.lock();
         step.is_cancelled = true;
-        if let Some(Ok(run)) = &step.result {
+        // its run takes the result with exclusive access only, so it misses nothing meanwhile
+        let Some(result) = step.result.take() else {
+            return;
+        };
+        drop(step);
+        if let Ok(run) = &result {
             run.cancel();
         }
+        self.lock().result = Some(result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run whose cancellation calls devices.
+    struct OnDevice;
+
+    impl Cancel for OnDevice {
+        fn cancel(&self) {
+            assert_none_held("a plugin");
+        }
+    }
+
+    #[test]
+    fn no_lock_is_held_while_a_run_is_cancelled() {
+        let after = Retry::default();
+        after.end(Ok(OnDevice));
+        after.cancel();
+        assert!(after.poll(Waker::noop()).is_some_and(|run| run.is_ok()));
+        let before = Retry::default();
+        before.cancel();
+        before.end(Ok(OnDevice));
+        assert!(before.wait(Duration::ZERO).is_some_and(|run| run.is_ok()));
+        assert!(before.wait(Duration::ZERO).is_none());
     }
 }

@@ -8,15 +8,16 @@
 //! Not here: replacing a plan (`recover`), retrying a run (`run`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
-use polychip_host::Clock;
+use polychip_host::{CheckedGuard, CheckedMutex, Clock};
 
 use crate::device_queue::Member;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loaded_part::LoadedPart;
+use crate::lock_order::SLOTS;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
 use crate::session::compile::Loaded;
@@ -52,7 +53,7 @@ pub(crate) struct LoadedPlan {
     /// All replicas, and the index of this one; `None` if it is the only one.
     copies: Option<(Arc<Replicas>, usize)>,
     pub(crate) footprint: Footprint,
-    slots: Mutex<Slots>,
+    slots: CheckedMutex<Slots, SLOTS>,
     /// One per run state. Made with it if parts wait for each other across plugins, otherwise when
     /// parts first wait for queue grants.
     run_drivers: Vec<OnceLock<RunDriver>>,
@@ -188,7 +189,7 @@ impl LoadedPlan {
             wiring,
             parts,
             footprint: Footprint::default(),
-            slots: Mutex::new(slots),
+            slots: CheckedMutex::new(slots),
             run_drivers,
             priority: policy.urgency(),
             failed,
@@ -367,8 +368,8 @@ impl LoadedPlan {
         loaded
     }
 
-    fn lock(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> CheckedGuard<'_, Slots, SLOTS> {
+        self.slots.lock()
     }
 
     /// A free run state, or a new one if the app keeps the outputs of all.
@@ -600,12 +601,15 @@ impl LoadedPlan {
     }
 
     fn cancel_abandoned(&self) {
-        for (index, slot) in &self.lock().abandoned {
+        // devices are called, so the run states are taken out meanwhile
+        let mut abandoned = std::mem::take(&mut self.lock().abandoned);
+        for (index, slot) in &abandoned {
             match slot {
                 Some(slot) => slot.cancel(),
                 None => self.cancel_driven(*index),
             }
         }
+        self.lock().abandoned.append(&mut abandoned);
     }
 
     /// Takes back the run states of given-up runs that end within `timeout`.

@@ -8,20 +8,22 @@
 //!
 //! Not here: the awaited parts (`run_state`).
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar};
+use std::time::{Duration, Instant};
 
-use polychip_host::{Fence, Signal};
+use polychip_host::{CheckedMutex, Fence, Signal};
+
+use crate::lock_order::NOTIFICATIONS;
 
 #[derive(Default)]
 struct State {
-    count: Mutex<u64>,
+    count: CheckedMutex<u64, NOTIFICATIONS>,
     changed: Condvar,
 }
 
 impl State {
     fn notify(&self) {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.count.lock() += 1;
         self.changed.notify_all();
     }
 }
@@ -63,17 +65,20 @@ impl Notifier {
 
     /// Rings so far.
     pub(crate) fn count(&self) -> u64 {
-        *self.state.count.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.state.count.lock()
     }
 
     /// Waits for a notification after the first `seen`, at most `timeout`.
     pub(crate) fn wait(&self, seen: u64, timeout: Duration) {
-        let count = self.state.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .state
-            .changed
-            .wait_timeout_while(count, timeout, |count| *count == seen);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let start = Instant::now();
+        let mut count = self.state.count.lock();
+        while *count == seen {
+            let left = timeout.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            count = count.wait_timeout(&self.state.changed, left);
+        }
     }
 }
 
@@ -85,7 +90,7 @@ mod tests {
     fn notification_before_the_wait_is_not_missed() {
         let notifier = Notifier::new();
         let seen = notifier.count();
-        *notifier.state.count.lock().unwrap() += 1;
+        *notifier.state.count.lock() += 1;
         notifier.wait(seen, Duration::from_secs(3600));
         assert_eq!(notifier.count(), seen + 1);
         notifier.wait(seen + 1, Duration::from_millis(1));

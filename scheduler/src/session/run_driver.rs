@@ -7,14 +7,15 @@
 //! 3. A waker is woken once, after the slot is available, and with no lock held.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use polychip_host::Clock;
+use polychip_host::{CheckedGuard, CheckedMutex, Clock, assert_none_held};
 
 use crate::error::Result;
+use crate::lock_order::{AWAITS, MAIL};
 use crate::session::run_state::{Progress, RunState};
 use crate::session::wiring::Wiring;
 
@@ -30,9 +31,9 @@ enum Mail {
 }
 
 struct Post {
-    mail: Mutex<Mail>,
+    mail: CheckedMutex<Mail, MAIL>,
     /// The task that awaits the run. Locked after `mail`.
-    awaits: Mutex<Option<Waker>>,
+    awaits: CheckedMutex<Option<Waker>, AWAITS>,
     changed: Condvar,
     cancelled: AtomicBool,
 }
@@ -46,8 +47,8 @@ pub(crate) struct RunDriver {
 impl RunDriver {
     pub(crate) fn new(wiring: Arc<Wiring>, clock: Clock, patience: Duration) -> std::io::Result<RunDriver> {
         let post = Arc::new(Post {
-            mail: Mutex::new(Mail::Idle),
-            awaits: Mutex::new(None),
+            mail: CheckedMutex::new(Mail::Idle),
+            awaits: CheckedMutex::new(None),
             changed: Condvar::new(),
             cancelled: AtomicBool::new(false),
         });
@@ -70,12 +71,7 @@ impl RunDriver {
     pub(crate) fn start(&self, slot: Box<RunState>) {
         self.post.cancelled.store(false, Ordering::Release);
         // who awaited the run before it does so no more
-        let before = self
-            .post
-            .awaits
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let before = self.post.awaits.lock().take();
         drop(before);
         *self.lock() = Mail::Start(slot);
         self.post.changed.notify_all();
@@ -98,17 +94,14 @@ impl RunDriver {
             if left.is_zero() {
                 return None;
             }
-            mail = self
-                .post
-                .changed
-                .wait_timeout(mail, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            mail = mail.wait_timeout(&self.post.changed, left);
         }
     }
 
     /// The slot back, where the run has ended; else the waker is woken when it has.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
+        // the executor's code clones and drops a waker, so no lock is held
+        let mut waker = Some(waker.clone());
         let mut mail = self.lock();
         if let Mail::Done(..) = *mail {
             let Mail::Done(slot, result) = std::mem::replace(&mut *mail, Mail::Idle) else {
@@ -116,16 +109,13 @@ impl RunDriver {
             };
             return Some((slot, result));
         }
-        let mut awaits = self.post.awaits.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *awaits {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        std::mem::swap(&mut *self.post.awaits.lock(), &mut waker);
+        drop(mail);
         None
     }
 
-    fn lock(&self) -> MutexGuard<'_, Mail> {
-        self.post.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> CheckedGuard<'_, Mail, MAIL> {
+        self.post.mail.lock()
     }
 }
 
@@ -145,7 +135,7 @@ impl Drop for RunDriver {
 }
 
 fn drive_runs(post: &Post, wiring: &Wiring, clock: &Clock, patience: Duration) {
-    let lock = || post.mail.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || post.mail.lock();
     let mut mail = lock();
     loop {
         match std::mem::replace(&mut *mail, Mail::Running) {
@@ -158,12 +148,18 @@ fn drive_runs(post: &Post, wiring: &Wiring, clock: &Clock, patience: Duration) {
                     slot.give_up(wiring, patience);
                 }
                 mail = lock();
-                if !matches!(*mail, Mail::Stop) {
+                if matches!(*mail, Mail::Stop) {
+                    // devices are called where the slot is dropped
+                    drop(mail);
+                    drop(slot);
+                    mail = lock();
+                } else {
                     *mail = Mail::Done(slot, result);
                     post.changed.notify_all();
-                    let awaits = post.awaits.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let awaits = post.awaits.lock().take();
                     if let Some(waker) = awaits {
                         drop(mail);
+                        assert_none_held("a task's waker");
                         waker.wake();
                         mail = lock();
                     }
@@ -172,7 +168,7 @@ fn drive_runs(post: &Post, wiring: &Wiring, clock: &Clock, patience: Duration) {
             Mail::Stop => return,
             other => {
                 *mail = other;
-                mail = post.changed.wait(mail).unwrap_or_else(PoisonError::into_inner);
+                mail = mail.wait(&post.changed);
             }
         }
     }
