@@ -59,6 +59,7 @@ pub struct Builder {
     configuration: Vec<(String, String, String)>,
     measures_rates: bool,
     isolate: Isolate,
+    sandbox: bool,
     usual_places: bool,
     sensors: Option<Sensors>,
 }
@@ -78,6 +79,7 @@ impl Runtime {
             configuration: Vec::new(),
             measures_rates: false,
             isolate: Isolate::default(),
+            sandbox: true,
             usual_places: true,
             sensors: None,
         }
@@ -431,6 +433,16 @@ impl Builder {
         self
     }
 
+    /// Sets whether the kernel confines the processes of [`Builder::isolate`] with Landlock and
+    /// seccomp. Their drivers may then write only to devices, temporary files and caches, and reach
+    /// no network. The default is yes. [`PluginInfo::confinement`](crate::PluginInfo) lists what
+    /// holds.
+    #[must_use]
+    pub fn sandbox(mut self, confines: bool) -> Self {
+        self.sandbox = confines;
+        self
+    }
+
     /// Uses virtual time for emulated devices, instead of the machine's clock.
     #[must_use]
     pub fn virtual_time(mut self) -> Self {
@@ -478,7 +490,8 @@ impl Builder {
         let mut host = Host::builder()
             .clock(self.clock.clone())
             .store(store)
-            .isolate(self.isolate);
+            .isolate(self.isolate)
+            .sandbox(self.sandbox);
         #[cfg(feature = "cpu")]
         {
             host = host.linked(polychip_cpu::query);

@@ -227,6 +227,10 @@ const OF_BUILDER: &[Setting<Builder>] = &[
         set: |builder, value| path(value).map(|file| builder.profiles(file)),
     },
     Setting {
+        name: "sandbox",
+        set: |builder, value| flag(value).map(|confines| builder.sandbox(confines)),
+    },
+    Setting {
         name: "set",
         set: |builder, value| {
             plugin_setting(value).map(|(plugin, key, value)| builder.configure(&plugin, &key, value))

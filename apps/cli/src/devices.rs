@@ -173,6 +173,30 @@ struct PluginLine {
     build_id: String,
     /// The library; none for a plugin that is linked in.
     path: Option<String>,
+    /// Its process (`--isolate`); null for a plugin in the program's own process.
+    process: Option<ProcessLine>,
+}
+
+/// How the kernel confines a plugin's process.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ProcessLine {
+    /// Mechanisms of the kernel that hold.
+    confined_by: Vec<String>,
+    /// Mechanisms that the kernel lacks, with the reason.
+    not_confined_by: Vec<String>,
+}
+
+impl ProcessLine {
+    fn words(&self) -> String {
+        let mut words = match self.confined_by.as_slice() {
+            [] => "not confined".to_owned(),
+            held => format!("confined by {}", held.join(", ")),
+        };
+        if !self.not_confined_by.is_empty() {
+            words = format!("{words}; missing: {}", self.not_confined_by.join(", "));
+        }
+        words
+    }
 }
 
 /// A setting of clocks.
@@ -294,6 +318,10 @@ impl DeviceLine {
                 version: plugin.version.clone(),
                 build_id: plugin.build_id.clone(),
                 path: plugin.path.as_ref().map(|path| path.display().to_string()),
+                process: plugin.confinement.as_ref().map(|confinement| ProcessLine {
+                    confined_by: confinement.held.clone(),
+                    not_confined_by: confinement.missing.clone(),
+                }),
             },
             memory_bytes: info.memory_bytes,
             peak_macs_per_s: info.peak_macs_per_s,
@@ -395,6 +423,9 @@ impl std::fmt::Display for DevicesOutput {
             let plugin = &device.plugin;
             let place = plugin.path.as_deref().unwrap_or("linked in");
             writeln!(text, "  plugin {} {} ({place})", plugin.name, plugin.version)?;
+            if let Some(process) = &plugin.process {
+                writeln!(text, "  in a process of its own, {}", process.words())?;
+            }
             let mut facts = Vec::new();
             for (word, value) in [
                 ("", &device.vendor),

@@ -33,6 +33,11 @@ pub(crate) struct RuntimeArguments {
     /// (`all`); Linux only (docs/isolation.md)
     #[arg(long, value_name = "none|vendors|all", default_value = "none")]
     pub(crate) isolate: Isolate,
+    /// Let the kernel confine the processes of `--isolate`: their drivers write only to devices,
+    /// temporary files and caches, and reach no network
+    #[arg(long, value_name = "yes|no", default_value = "yes", action = clap::ArgAction::Set,
+          value_parser = yes_or_no)]
+    pub(crate) sandbox: bool,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
@@ -235,6 +240,14 @@ fn setting(text: &str) -> Result<Setting, String> {
     Ok(Setting { plugin, key, value })
 }
 
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("expected yes or no".to_owned()),
+    }
+}
+
 /// Loads the plugins. An unusable named bundle is an error here, not a warning.
 fn made(builder: polychip::Builder) -> anyhow::Result<Runtime> {
     let runtime = vendor_output::withheld(
@@ -287,7 +300,7 @@ impl RuntimeArguments {
     }
 
     fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
-        let mut builder = Runtime::builder().isolate(self.isolate);
+        let mut builder = Runtime::builder().isolate(self.isolate).sandbox(self.sandbox);
         for folder in &self.plugins {
             if !folder.is_dir() {
                 return Err(usage(format!(

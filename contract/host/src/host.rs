@@ -12,9 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polychip_abi as abi;
+use polychip_isolation::Confinement;
 
 use crate::clock::Clock;
 use crate::device::Device;
+use crate::instance::PluginInfo;
 use crate::isolate::{self, Isolate};
 use crate::plugin::Plugin;
 use crate::services::Store;
@@ -56,6 +58,7 @@ pub struct Builder {
     files: Vec<PathBuf>,
     folders: Vec<PathBuf>,
     isolate: Isolate,
+    sandbox: bool,
     clock: Clock,
     store: Option<Arc<dyn Store>>,
     configuration: BTreeMap<String, BTreeMap<String, String>>,
@@ -81,6 +84,7 @@ impl Host {
             files: Vec::new(),
             folders: Vec::new(),
             isolate: Isolate::default(),
+            sandbox: true,
             clock: Clock::real(),
             store: None,
             configuration: BTreeMap::new(),
@@ -142,6 +146,13 @@ impl Builder {
         self
     }
 
+    /// Sets whether the kernel confines the processes of plugins. The default is yes.
+    #[must_use]
+    pub fn sandbox(mut self, confines: bool) -> Self {
+        self.sandbox = confines;
+        self
+    }
+
     /// Replaces the machine's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -184,7 +195,7 @@ impl Builder {
         };
         for query in &self.linked {
             match read_linked(*query) {
-                Ok(found) => self.add(&mut host, found, None),
+                Ok(found) => self.add(&mut host, found, None, None),
                 Err(reason) => host.refusals.push(Refusal::of("linked plugin".into(), reason)),
             }
         }
@@ -214,25 +225,32 @@ impl Builder {
 
     fn add_file(&self, host: &mut Host, path: PathBuf) {
         let found = if self.isolate.includes(&path) {
-            isolate::query(&path).and_then(read_linked)
+            isolate::query(&path, self.sandbox)
+                .and_then(|(query, confinement)| Ok((read_linked(query)?, Some(confinement))))
         } else {
-            library::open(&path)
+            library::open(&path).map(|table| (table, None))
         };
         match found {
-            Ok(found) => self.add(host, found, Some(path)),
+            Ok((found, confinement)) => self.add(host, found, Some(path), confinement),
             Err(reason) => host
                 .refusals
                 .push(Refusal::of(path.display().to_string(), reason)),
         }
     }
 
-    fn add(&self, host: &mut Host, found: abi::polychip_plugin_table, path: Option<PathBuf>) {
+    fn add(
+        &self,
+        host: &mut Host,
+        found: abi::polychip_plugin_table,
+        path: Option<PathBuf>,
+        confinement: Option<Confinement>,
+    ) {
         let subject = path
             .as_ref()
             .map_or_else(|| "linked plugin".to_owned(), |path| path.display().to_string());
         let mut refuse = |subject: String, reason: String| host.refusals.push(Refusal::of(subject, reason));
         let info = match Plugin::identify(&found, path) {
-            Ok(info) => info,
+            Ok(info) => PluginInfo { confinement, ..info },
             Err(error) => return refuse(subject, error.message().to_owned()),
         };
         if let Some(other) = host.plugins.iter().find(|plugin| plugin.info().name == info.name) {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use polychip_abi as abi;
+use polychip_isolation::Confinement;
 
 use crate::services::Services;
 
@@ -23,6 +24,8 @@ pub struct PluginInfo {
     pub build_id: String,
     /// Path of the library, or `None` for a linked plugin.
     pub path: Option<PathBuf>,
+    /// How the kernel confines the plugin's process; `None` for a plugin in the app's process.
+    pub confinement: Option<Confinement>,
 }
 
 /// The instance behind all objects of a plugin.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use polychip_isolation::Isolated;
+use polychip_isolation::{Confinement, Isolated};
 
 /// Which plugin libraries run in processes of their own. A crash or a hang there ends that process
 /// and loses the device, not the app. The CPU plugin and linked plugins always run in the app's
@@ -48,10 +48,17 @@ impl FromStr for Isolate {
     }
 }
 
-/// The query function of a proxy for the library.
-pub(crate) fn query(path: &Path) -> Result<polychip_abi::polychip_plugin_query_fn, String> {
+/// The query function of a proxy for the library, and how the library's process is confined.
+pub(crate) fn query(
+    path: &Path,
+    is_confined: bool,
+) -> Result<(polychip_abi::polychip_plugin_query_fn, Confinement), String> {
     let program = Isolated::find_program(path)?;
-    Isolated::new(program, path).query()
+    let isolated = Isolated {
+        is_confined,
+        ..Isolated::new(program, path)
+    };
+    isolated.query()
 }
 
 #[cfg(test)]

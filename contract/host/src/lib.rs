@@ -62,6 +62,7 @@ pub use isolate::Isolate;
 pub use library::open as open_library;
 pub use mapped_file::{MappedFile, ModelFolder};
 pub use memory::Memory;
+pub use polychip_isolation::Confinement;
 pub use polychip_isolation::trusted_variable;
 /// Major and minor version of the contract that this host implements.
 pub const CONTRACT: [u32; 2] = [polychip_abi::POLYCHIP_ABI_MAJOR, polychip_abi::POLYCHIP_ABI_MINOR];

@@ -53,6 +53,7 @@ impl Plugin {
             version,
             build_id,
             path,
+            confinement: None,
         })
     }
 

@@ -35,6 +35,9 @@ pub struct Isolated {
     pub library: PathBuf,
     /// Limits on its process.
     pub limits: Limits,
+    /// Whether the kernel confines the process: it may then write only to devices, temporary files and caches, and
+    /// reaches no network.
+    pub is_confined: bool,
 }
 
 impl Isolated {
@@ -45,6 +48,7 @@ impl Isolated {
             program: program.into(),
             library: library.into(),
             limits: Limits::default(),
+            is_confined: true,
         }
     }
 
@@ -100,7 +104,7 @@ impl Isolated {
     ///
     /// # Errors
     /// Always.
-    pub fn query(&self) -> Result<polychip_abi::polychip_plugin_query_fn, String> {
+    pub fn query(&self) -> Result<(polychip_abi::polychip_plugin_query_fn, crate::Confinement), String> {
         Err("plugins in a process of their own are not supported on this system; only on Linux".to_owned())
     }
 }

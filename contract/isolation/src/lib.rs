@@ -38,9 +38,11 @@ mod server;
 #[cfg(target_os = "linux")]
 mod shared_file;
 
+mod confinement;
 mod environment;
 mod isolated;
 
+pub use confinement::{Confinement, NO_SANDBOX};
 pub use environment::trusted_variable;
 pub use isolated::{Isolated, Limits};
 #[cfg(target_os = "linux")]

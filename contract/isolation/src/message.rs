@@ -8,10 +8,11 @@
 use polychip_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::confinement::Confinement;
 use crate::graph_record::{EncodingRecord, GraphRecord};
 
 /// Version of these records. Both programs are built from one tree; a difference is refused.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A record that one process receives from the other.
 pub(crate) trait Received: DeserializeOwned {
@@ -87,6 +88,7 @@ pub(crate) struct Hello {
     pub abi_minor: u32,
     /// Bit `i` is call `i` of [`OPTIONAL`].
     pub offers: u32,
+    pub confinement: Confinement,
 }
 
 /// The first message: a plugin, or why its library cannot be used.

@@ -25,6 +25,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use polychip_abi as abi;
 use polychip_sdk::{HostServices, Plugin, PluginInfo, Result, plugin_table};
 
+use crate::confinement::Confinement;
 use crate::isolated::Isolated;
 use crate::message::VERSION;
 use device::ProxyDevice;
@@ -98,23 +99,23 @@ const FUNCTIONS: [Functions; MOST_ENTRIES] = functions!(0 1 2 3 4 5 6 7 8 9 10 1
 
 impl Isolated {
     /// The query function of a proxy for the plugin. Starts the program once, to ask the plugin for
-    /// its identity; each instance then has a process of its own. The same library, program and
-    /// limits give the same function.
+    /// its identity; each instance then has a process of its own. The same library, program, limits
+    /// and confinement give the same function. Also says how the process is confined.
     ///
     /// # Errors
     /// The reason why the plugin cannot be used, as text.
-    pub fn query(&self) -> std::result::Result<abi::polychip_plugin_query_fn, String> {
+    pub fn query(&self) -> std::result::Result<(abi::polychip_plugin_query_fn, Confinement), String> {
         query(self)
     }
 }
 
 /// The query function of the library's entry, which is made on the first call.
-fn query(isolated: &Isolated) -> std::result::Result<abi::polychip_plugin_query_fn, String> {
+fn query(isolated: &Isolated) -> std::result::Result<(abi::polychip_plugin_query_fn, Confinement), String> {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     for (number, (query, table)) in FUNCTIONS.iter().enumerate() {
         if let Some(entry) = ENTRIES[number].get() {
             if entry.isolated == *isolated {
-                return Ok(*query);
+                return Ok((*query, entry.confinement().clone()));
             }
             continue;
         }
@@ -126,8 +127,9 @@ fn query(isolated: &Isolated) -> std::result::Result<abi::polychip_plugin_query_
                 hello.version
             ));
         }
+        let confinement = hello.confinement.clone();
         let _ = ENTRIES[number].set(Entry::new(isolated, hello, *table()));
-        return Ok(*query);
+        return Ok((*query, confinement));
     }
     Err(format!(
         "{MOST_ENTRIES} plugins run in processes of their own already, which is the limit"

@@ -21,6 +21,7 @@ use std::sync::Mutex;
 
 use polychip_abi as abi;
 
+use crate::confinement::Confinement;
 use crate::fence_slots::FenceSlots;
 use crate::frame::{Broken, Channel};
 use crate::message::{Answer, Control, Event, Greeting, Hello, OPTIONAL, Request, VERSION};
@@ -60,15 +61,16 @@ pub fn greet_failure(reason: &str) -> Result<(), String> {
     control()?.send(&refused, &[]).map_err(|error| error.to_string())
 }
 
-/// Serves the plugin of `table` to the process that started this one. Returns when that process
+/// Serves the plugin of `table` to the process that started this one, and tells it how this process is confined.
+/// Returns when that process
 /// closes the control socket. The caller must then end this process at once.
 ///
 /// # Errors
 /// There is no host, or it breaks the protocol.
-pub fn serve(table: &abi::polychip_plugin_table) -> Result<(), String> {
+pub fn serve(table: &abi::polychip_plugin_table, confinement: Confinement) -> Result<(), String> {
     let mut control = control()?;
     let words = |error: polychip_sdk::Error| error.to_string();
-    let greeting: Greeting = greeting(table);
+    let greeting: Greeting = greeting(table, confinement);
     control.send(&greeting, &[]).map_err(words)?;
     let (setup, descriptors) = match control.receive::<Control>(3, None, None) {
         Ok(received) => received,
@@ -150,7 +152,7 @@ fn answer(server: &'static Server, mut connection: Channel) {
 
 /// What the plugin is.
 #[allow(unsafe_code, reason = "the plugin's table is called here")]
-fn greeting(table: &abi::polychip_plugin_table) -> Greeting {
+fn greeting(table: &abi::polychip_plugin_table, confinement: Confinement) -> Greeting {
     let mut info = <abi::polychip_plugin_info as abi::Sized>::sized();
     let call = table.plugin_info.ok_or("the table lacks plugin_info")?;
     // SAFETY: `info` is a whole record of this build.
@@ -187,6 +189,7 @@ fn greeting(table: &abi::polychip_plugin_table) -> Greeting {
             .enumerate()
             .map(|(bit, present)| u32::from(*present) << bit)
             .sum(),
+        confinement,
     })
 }
 

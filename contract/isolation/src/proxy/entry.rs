@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use polychip_abi as abi;
 use polychip_sdk::PluginInfo;
 
+use crate::confinement::Confinement;
 use crate::isolated::Isolated;
 use crate::message::{Hello, OPTIONAL};
 
@@ -86,6 +87,11 @@ impl Entry {
             self.hello.plugin_version,
             self.hello.build_id
         ))
+    }
+
+    /// How its processes are confined.
+    pub(super) fn confinement(&self) -> &Confinement {
+        &self.hello.confinement
     }
 
     /// Deaths of its processes so far, and starts that failed.

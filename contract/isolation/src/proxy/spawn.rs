@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::process::KILL_LIMIT;
+use crate::confinement::NO_SANDBOX;
 use crate::frame::{self, Broken, Channel};
 use crate::isolated::Isolated;
 use crate::message::{Greeting, Hello};
@@ -134,6 +135,7 @@ pub(super) fn spawn(isolated: &Isolated) -> Result<Spawned> {
     let second = write.try_clone().map_err(|error| failed(error.to_string()))?;
     let mut child = Command::new(&isolated.program)
         .arg(&isolated.library)
+        .args((!isolated.is_confined).then_some(NO_SANDBOX))
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::from(write))
         .stderr(Stdio::from(second))
