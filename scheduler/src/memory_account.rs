@@ -1,7 +1,7 @@
 //! The account of the memory that a runtime's sessions hold: each byte has one owner.
 //!
 //! Invariants:
-//! 1. A charge is released when what it stands for is freed, so the sum is that of the loaded plans.
+//! 1. A charge is released when its memory is freed, so the sum is that of the loaded plans.
 //! 2. The sum never exceeds the limit: a charge that does not fit parks idle sessions, waits for
 //!    sessions in use, or is refused.
 //! 3. Loads that wait for memory get it in order of arrival.

@@ -25,7 +25,7 @@ impl MemoryLimit {
     pub(crate) fn bytes(&self) -> Option<u64> {
         match self {
             MemoryLimit::Unknown => None,
-            // the largest number stands for no limit
+            // the largest number means no limit
             MemoryLimit::Set(bytes) => Some(*bytes).filter(|bytes| *bytes < u64::MAX),
             MemoryLimit::ControlGroup(bytes, _) => Some(*bytes),
         }

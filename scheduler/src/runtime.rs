@@ -467,15 +467,16 @@ impl Builder {
         self
     }
 
-    /// Limits the memory that all sessions of the runtime hold together, in bytes: weights and code of loaded parts,
-    /// buffers, and graphs. Tensors that the app makes, model files, and the memory of devices that have their own do not
-    /// count. A session that would exceed the limit first parks idle sessions ([`Session::park`]): those that were idle for
-    /// long and load fast come first. It waits for sessions in use, at most [`Policy::hang_timeout`]; if its plan still does
-    /// not fit, the call fails with [`ErrorKind::OutOfMemory`].
+    /// Limits the memory that all sessions of the runtime hold together, in bytes: weights and code of loaded
+    /// parts, buffers, and graphs. Tensors that the app makes, model files, and the memory of devices that have
+    /// their own do not count. A session that would exceed the limit first parks idle sessions
+    /// ([`Session::park`]): those that were idle for long and load fast come first. It waits for sessions in
+    /// use, at most [`Policy::hang_timeout`]; if its plan still does not fit, the call fails with
+    /// [`ErrorKind::OutOfMemory`].
     ///
     /// The default is the limit of the process's control group (Linux and Android: `memory.max`, or
-    /// `memory.limit_in_bytes`), if there is one. `u64::MAX` removes the limit. [`Runtime::memory`] reports the limit and
-    /// what is held.
+    /// `memory.limit_in_bytes`), if there is one. `u64::MAX` removes the limit. [`Runtime::memory`] reports the
+    /// limit and what is held.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);

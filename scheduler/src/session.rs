@@ -43,7 +43,7 @@ use learn::Learning;
 use learn::drive::LearningEnd;
 use loaded::LoadedPlan;
 use pace::Pace;
-use park::Parking;
+use parking::Parking;
 use queue_grants::Terms;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
 use specializations::{SessionResources, Shapes, Specialization};
@@ -66,11 +66,13 @@ pub(crate) mod in_flight_limit;
 mod io_specs;
 pub(crate) mod learn;
 pub(crate) mod loaded;
+mod loaded_memory;
 pub(crate) mod memory;
 pub(crate) mod notifier;
 pub(crate) mod pace;
 pub(crate) mod padding;
-pub(crate) mod park;
+mod park;
+pub(crate) mod parking;
 pub(crate) mod portfolio;
 pub(crate) mod queue_grants;
 mod recover;
@@ -540,9 +542,9 @@ impl Session {
         self.0.states.load(index, self.0.input_spec(index), shape, bytes)
     }
 
-    /// Starts a run on these inputs, in any order, and does not wait for its end. In two cases the
-    /// call first plans and compiles, which may take seconds: for new sizes of a model with open
-    /// sizes, and after a device was lost, became too hot or has cooled. [`Session::prepare`] plans
+    /// Starts a run on these inputs, in any order, and does not wait for its end. In three cases the
+    /// call first plans or compiles, which may take seconds: for new sizes of a model with open
+    /// sizes, after a device was lost, became too hot or has cooled, and if the session is parked. [`Session::prepare`] plans
     /// for sizes in advance. If another thread already plans for these sizes, the call waits for
     /// it. The call also copies inputs for devices that cannot import their memory.
     ///

@@ -512,7 +512,7 @@ pub fn watts(text: &str) -> Read<Milliwatts> {
 }
 
 /// Reads a size of memory in bytes: `800000000`, `800MB` or `1.5GiB`; `none` gives the largest number, which
-/// stands for no limit.
+/// means no limit.
 ///
 /// # Errors
 /// A message with the valid form, if the text is not a size.

@@ -33,8 +33,8 @@ pub(crate) struct RuntimeArguments {
     /// (`all`); Linux only (docs/isolation.md)
     #[arg(long, value_name = "none|vendors|all", default_value = "none")]
     pub(crate) isolate: Isolate,
-    /// Limit the memory of loaded plans, such as `512MiB`, `800MB` or `none`: idle sessions are unloaded first; default: the
-    /// limit of the process's control group
+    /// Limit the memory of loaded plans, such as `512MiB`, `800MB` or `none`: idle sessions are unloaded first;
+    /// default: the limit of the process's control group
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing

@@ -1,3 +1,5 @@
+//! The account: charges, reservations, the order of parking and of waiting, refusals.
+
 use std::sync::atomic::AtomicBool;
 
 use super::*;
@@ -73,7 +75,7 @@ fn block(account: &Arc<MemoryAccount>, session: usize, bytes: u64, rebuild_ns: u
 }
 
 #[test]
-fn charges_are_released_with_what_they_stand_for() {
+fn charges_are_released_with_their_memory() {
     let account = MemoryAccount::new(MemoryLimit::Unknown);
     let amounts = [(Purpose::Parts, 100), (Purpose::Buffers, 0)];
     let granted = account.charge(&holder(1), &amounts, None, Room::Free);

@@ -230,8 +230,8 @@ impl Learning {
         ask(&state.arms.iter().map(|arm| &arm.plan).collect::<Vec<_>>())
     }
 
-    /// Lets go of the plans on trial, which are made anew later, with the plan that `take` gives; none if it gives none, or
-    /// a job is under way.
+    /// Lets go of the plans on trial, which are made anew later, with the plan that `take` gives; none if it
+    /// gives none, or a job is under way.
     pub(crate) fn take_plans(
         &self,
         take: impl FnOnce(&[&Arc<LoadedPlan>]) -> Option<Arc<LoadedPlan>>,

@@ -9,56 +9,18 @@
 //!
 //! Not here: which sessions are parked when memory is short (`memory_account`), loading again (`recover`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::specializations::Shapes;
-use super::{Session, charges};
+use super::{Session, charges, loaded_memory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind};
-use crate::memory_account::{Charge, Parkable, Reservation, mebibytes};
+use crate::memory_account::{Parkable, Reservation, mebibytes};
 use crate::planned::Planned;
 use crate::policy::Settings;
 use crate::session::loaded::LoadedPlan;
 use crate::session::specialization_state::Inner;
-
-/// What parking a session needs to know.
-#[derive(Debug)]
-pub(crate) struct Parking {
-    /// Bytes that were freed when it was parked; 0 if it is not parked.
-    freed: AtomicU64,
-    /// Time of its last load in nanoseconds; 0 if it was not loaded again so far.
-    rebuild_ns: AtomicU64,
-    used_ns: AtomicU64,
-    /// Of its graph and costs, which stay when it is parked.
-    graph: Mutex<Option<Charge>>,
-}
-
-impl Parking {
-    pub(super) fn new(now_ns: u64) -> Parking {
-        Parking {
-            freed: AtomicU64::new(0),
-            rebuild_ns: AtomicU64::new(0),
-            used_ns: AtomicU64::new(now_ns),
-            graph: Mutex::default(),
-        }
-    }
-
-    /// Keeps the charge of the session's graph.
-    pub(super) fn keep(&self, graph: Option<Charge>) {
-        *self.graph.lock().unwrap_or_else(PoisonError::into_inner) = graph;
-    }
-
-    /// A run begins.
-    pub(super) fn is_used(&self, now_ns: u64) {
-        self.used_ns.store(now_ns, Ordering::Relaxed);
-    }
-
-    fn is_parked(&self) -> bool {
-        self.freed.load(Ordering::Acquire) > 0
-    }
-}
 
 /// Why a session is not parked.
 enum NotParked {
@@ -125,18 +87,19 @@ impl Inner {
         drop(plans);
         let freed = before.saturating_sub(memory.held_by(self.id));
         // a session that shares all parts is parked, too
-        self.parking.freed.store(freed.max(1), Ordering::Release);
+        self.parking.set_freed(freed.max(1));
         memory.count_parked();
         let words = format!("{why}; {} freed", mebibytes(freed));
         self.tell(Event::new(EventKind::Parked, "", 0, words));
         Ok(freed)
     }
 
-    /// Gives the memory up for a load that waits for it, unless a run is in flight. Costs one atomic load if none waits.
+    /// Gives the memory up for a load that waits for it, unless a run is in flight. Costs one atomic load if
+    /// none waits.
     pub(super) fn yield_memory(&self) {
         let memory = &self.shared.memory;
         if memory.is_short() && memory.lacks_room() {
-            // it goes on with its plan if that is in use
+            // it keeps its plan if that is in use
             let _ = self.park("another session waits for memory", true);
         }
     }
@@ -146,7 +109,7 @@ impl Inner {
     /// # Errors
     /// It does not fit the memory limit.
     pub(super) fn reserve(&self, planned: &Planned, settings: Settings) -> Result<Option<Reservation>> {
-        let freed = self.parking.freed.load(Ordering::Acquire);
+        let freed = self.parking.freed();
         if freed == 0 {
             return Ok(None);
         }
@@ -156,9 +119,7 @@ impl Inner {
 
     /// The plan is loaded again.
     pub(super) fn resumed(&self, took: Duration) {
-        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.parking.rebuild_ns.store(took_ns, Ordering::Relaxed);
-        if self.parking.freed.swap(0, Ordering::AcqRel) > 0 {
+        if self.parking.resumed(took) {
             let words = format!("loaded in {:.1} ms", took.as_secs_f64() * 1e3);
             self.tell(Event::new(EventKind::Resumed, "", 0, words));
         }
@@ -189,19 +150,16 @@ impl Parkable for Inner {
         if self.must_stay().is_some() {
             return 0;
         }
-        self.with_plans(charges::freed_with).unwrap_or(0)
+        self.with_plans(loaded_memory::freed_with).unwrap_or(0)
     }
 
     fn rebuild_ns(&self) -> u64 {
-        match self.parking.rebuild_ns.load(Ordering::Relaxed) {
-            // about as long as it takes to read and pack its weights
-            0 => self.freeable(),
-            known => known,
-        }
+        // about as long as it takes to read and pack its weights
+        self.parking.rebuild_ns().unwrap_or_else(|| self.freeable())
     }
 
     fn used_ns(&self) -> u64 {
-        self.parking.used_ns.load(Ordering::Relaxed)
+        self.parking.used_ns()
     }
 
     fn is_idle(&self) -> bool {
@@ -226,9 +184,9 @@ impl Shapes {
 }
 
 impl Session {
-    /// Frees the loaded plans of an idle session: weights, code and buffers. Returns the number of bytes that no other
-    /// session uses. The next run, or [`Session::resume`], loads them again. Inputs, outputs and states stay valid; what
-    /// the session learned about other plans is lost.
+    /// Frees the loaded plans of an idle session: weights, code and buffers. Returns the number of bytes that no
+    /// other session uses. The next run, or [`Session::resume`], loads them again. Inputs, outputs and states
+    /// stay valid; what the session learned about other plans is lost.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -243,8 +201,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// A run is in flight or the app keeps its outputs ([`ErrorKind::InFlight`]), or the session is governed or admitted
-    /// and keeps its plans ready ([`ErrorKind::BadInput`]).
+    /// A run is in flight or the app keeps its outputs ([`ErrorKind::InFlight`]), or the session is governed or
+    /// admitted and keeps its plans ready ([`ErrorKind::BadInput`]).
     pub fn park(&self) -> Result<u64> {
         let mut freed = 0;
         for inner in self.0.with_variants() {
@@ -286,9 +244,9 @@ impl Session {
         self.0.latest().is_some_and(|inner| inner.parking.is_parked())
     }
 
-    /// The memory that the session holds, in bytes: loaded parts, buffers, and graphs (an estimate), as its report lists
-    /// it. Tensors that the app made, and the memory of devices that have their own, are not included. A part that
-    /// sessions share counts for the one that loaded it.
+    /// The memory that the session holds, in bytes: loaded parts, buffers, and graphs (an estimate), as its
+    /// report lists it. Tensors that the app made, and the memory of devices that have their own, are not
+    /// included. A part that sessions share counts for the one that loaded it.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let memory = &self.0.shared().memory;

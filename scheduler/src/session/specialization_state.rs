@@ -21,7 +21,7 @@ use crate::session::govern::state::Governing;
 use crate::session::learn::Learning;
 use crate::session::loaded::LoadedPlan;
 use crate::session::pace::Pace;
-use crate::session::park::Parking;
+use crate::session::parking::Parking;
 use crate::session::run_input::run_input;
 use crate::session::standby_plan::StandbyPlan;
 use crate::session::state::States;

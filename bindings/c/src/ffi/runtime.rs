@@ -228,9 +228,10 @@ pub unsafe extern "C" fn polychip_runtime_memory(
     unsafe { entry(failure, call) }
 }
 
-/// Frees memory when the system is short of it; call it from the app's own warning, such as Android's `onTrimMemory`. `pressure`
-/// is `moderate` (sessions drop their cached specializations except the last used ones) or `critical` (all idle sessions are
-/// parked, too). `out_bytes`, which may be null, receives the number of bytes that were freed. Thread-safe.
+/// Frees memory when the system is short of it; call it from the app's own warning, such as Android's
+/// `onTrimMemory`. `pressure` is `moderate` (sessions drop their cached specializations except the last used
+/// ones) or `critical` (all idle sessions are parked, too). `out_bytes`, which may be null, receives the number
+/// of bytes that were freed. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_trim_memory(
     runtime: polychip_runtime_t,

@@ -291,8 +291,9 @@ pub unsafe extern "C" fn polychip_session_close(
     unsafe { entry(failure, call) }
 }
 
-/// Frees the loaded plans of an idle session: weights, code and buffers. `out_bytes`, which may be null, receives the number
-/// of bytes that no other session uses. The next run, or polychip_session_resume, loads them again. Thread-safe.
+/// Frees the loaded plans of an idle session: weights, code and buffers. `out_bytes`, which may be null,
+/// receives the number of bytes that no other session uses. The next run, or polychip_session_resume, loads
+/// them again. Thread-safe.
 ///
 /// Fails with POLYCHIP_ERROR_IN_FLIGHT if a run is in flight or a run handle keeps its outputs, and with
 /// POLYCHIP_ERROR_BAD_INPUT for a governed or admitted session, which keeps its plans ready.
@@ -315,8 +316,8 @@ pub unsafe extern "C" fn polychip_session_park(
     unsafe { entry(failure, call) }
 }
 
-/// Loads the plans of a parked session again, so that the next run does not wait for that. Does nothing if the session is not
-/// parked. Thread-safe. Blocks, possibly for seconds.
+/// Loads the plans of a parked session again, so that the next run does not wait for that. Does nothing if the
+/// session is not parked. Thread-safe. Blocks, possibly for seconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_resume(
     session: polychip_session_t,
@@ -327,8 +328,8 @@ pub unsafe extern "C" fn polychip_session_resume(
     unsafe { entry(failure, call) }
 }
 
-/// Returns the memory that a session holds, in bytes: loaded parts, buffers, and graphs (an estimate). Tensors, and the memory
-/// of devices that have their own, are not included. Thread-safe.
+/// Returns the memory that a session holds, in bytes: loaded parts, buffers, and graphs (an estimate). Tensors,
+/// and the memory of devices that have their own, are not included. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_resident_bytes(
     session: polychip_session_t,
