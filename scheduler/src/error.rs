@@ -26,6 +26,9 @@ pub enum ErrorKind {
     DeviceLost,
     /// A run in flight uses the memory, or as many runs are in flight as the policy allows.
     InFlight,
+    /// A plan does not fit the memory limit ([`Builder::memory_limit`](crate::Builder::memory_limit)),
+    /// though idle sessions were parked.
+    OutOfMemory,
     /// The session was closed ([`Session::close`](crate::Session::close)).
     Closed,
     /// The wait timed out; the run continues.

@@ -64,11 +64,15 @@ pub enum EventKind {
     ReplicaRests,
     /// An idle replica gets runs again.
     ReplicaReturns,
+    /// The session's plan was freed, because memory is short or the app asked for it.
+    Parked,
+    /// A parked plan was loaded again.
+    Resumed,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 22] = [
+    pub const ALL: [EventKind; 24] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -91,6 +95,8 @@ impl EventKind {
         EventKind::Reopened,
         EventKind::ReplicaRests,
         EventKind::ReplicaReturns,
+        EventKind::Parked,
+        EventKind::Resumed,
     ];
 }
 
@@ -151,6 +157,8 @@ impl fmt::Display for Event {
             EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
             EventKind::ReplicaRests => write!(f, "replica rests: {device}: {words}"),
             EventKind::ReplicaReturns => write!(f, "replica returns: {device}: {words}"),
+            EventKind::Parked => write!(f, "parked: {words}"),
+            EventKind::Resumed => write!(f, "resumed: {words}"),
             EventKind::Dropped => write!(f, "dropped: {words}"),
             EventKind::Adopted => write!(f, "adopted: the plan on {device}: {words}"),
             EventKind::RolledBack => write!(f, "rolled back to the plan on {device}: {words}"),
@@ -177,7 +185,11 @@ impl EventLog {
     /// Adds an event. Events that differ only in the numbers of their message count as the same.
     pub(crate) fn add(&mut self, event: Event) {
         match event.kind {
-            EventKind::Switched | EventKind::TookOver | EventKind::LetIn => tracing::info!("{event}"),
+            EventKind::Switched
+            | EventKind::TookOver
+            | EventKind::LetIn
+            | EventKind::Parked
+            | EventKind::Resumed => tracing::info!("{event}"),
             // said when it happened
             EventKind::DeadlineMissed => {}
             _ => tracing::warn!("{event}"),

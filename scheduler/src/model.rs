@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use polychip_graph::fingerprint::{self, ConstantHashes};
@@ -19,7 +19,7 @@ use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::loaded_part::LoadedPart;
+use crate::loaded_part::{LoadedPart, PartMemory, WeightGroup};
 use crate::model_format;
 use crate::policy::Settings;
 
@@ -40,6 +40,8 @@ struct Inner {
     /// The canonical graphs where sizes are open still, which those with sizes are made of: with weights of 16 bits widened, and as they are.
     canonical: [OnceLock<Graph>; 2],
     loaded: Mutex<Vec<SharedPart>>,
+    /// Shared by the models that have the same constants.
+    weights: Arc<WeightGroup>,
 }
 
 impl Inner {
@@ -52,6 +54,7 @@ impl Inner {
             hashes: Arc::default(),
             canonical: Default::default(),
             loaded: Mutex::default(),
+            weights: Arc::default(),
         }
     }
 }
@@ -66,6 +69,7 @@ struct SharedPart {
     executable: WeakExecutable,
     structure: [u8; 32],
     cached: bool,
+    memory: Weak<PartMemory>,
 }
 
 impl Model {
@@ -123,6 +127,7 @@ impl Model {
         let graph = onnx::import(files.bytes(), &*files, &options).map_err(|error| self.bad(error))?;
         let inner = Inner::new(self.0.path.clone(), graph, Some(files));
         Ok(Model(Arc::new(Inner {
+            weights: Arc::clone(&self.0.weights),
             source: Some(options),
             ..inner
         })))
@@ -134,6 +139,7 @@ impl Model {
         Model(Arc::new(Inner {
             source: self.0.source.clone(),
             hashes: Arc::clone(&self.0.hashes),
+            weights: Arc::clone(&self.0.weights),
             ..inner
         }))
     }
@@ -166,11 +172,11 @@ impl Model {
 
     /// A graph that was cut out of this model, as a model of its own; its constants stay where they are.
     pub(crate) fn part(&self, name: &str, graph: Graph) -> Model {
-        Model(Arc::new(Inner::new(
-            PathBuf::from(name),
-            graph,
-            self.0.files.clone(),
-        )))
+        let inner = Inner::new(PathBuf::from(name), graph, self.0.files.clone());
+        Model(Arc::new(Inner {
+            weights: Arc::clone(&self.0.weights),
+            ..inner
+        }))
     }
 
     /// The file that the model was read from, or the name it was given.
@@ -268,6 +274,7 @@ impl Model {
         let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
         Ok(Model(Arc::new(Inner {
             hashes: Arc::clone(&self.0.hashes),
+            weights: Arc::clone(&self.0.weights),
             ..inner
         })))
     }
@@ -295,6 +302,11 @@ impl Model {
         Ok(graph)
     }
 
+    /// The loaded parts that may share weights with this model's.
+    pub(crate) fn weights(&self) -> &Arc<WeightGroup> {
+        &self.0.weights
+    }
+
     /// Descriptors of the model's files, for devices that map them.
     pub(crate) fn descriptors(&self, graph: &Graph) -> Vec<i64> {
         let files = self.0.files.as_ref();
@@ -318,12 +330,14 @@ impl Model {
             let executable = executable.as_ref()?;
             let part = kept.of == of && kept.nodes == part.nodes;
             let same = part && kept.settings == settings && executable.is_of(device);
-            (same && !executable.is_void()).then(|| LoadedPart {
+            let memory = kept.memory.upgrade().filter(|_| same && !executable.is_void())?;
+            Some(LoadedPart {
                 device: index,
                 executable: executable.clone(),
                 structure: kept.structure,
                 cached: kept.cached,
                 blob: None,
+                memory,
             })
         });
         loaded.retain(|_| alive.next().unwrap_or(false));
@@ -343,6 +357,7 @@ impl Model {
             executable: loaded.executable.downgrade(),
             structure: loaded.structure,
             cached: loaded.cached,
+            memory: Arc::downgrade(&loaded.memory),
         };
         let mut all = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(kept);

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cost_model::part_graph;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loaded_part::LoadedPart;
+use crate::loaded_part::{LoadedPart, PartMemory};
 use crate::model::Model;
 use crate::planned::{self, Planned};
 use crate::policy::{Policy, Precision, Settings};
@@ -343,6 +343,14 @@ impl Precompiled {
                     )?,
                 };
                 Ok(LoadedPart {
+                    // the blob is the app's
+                    memory: PartMemory::new(
+                        sized.weights(),
+                        device,
+                        &executable,
+                        graph.constant_bytes(),
+                        None,
+                    ),
                     device: part.device,
                     executable,
                     structure,

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::event::{Event, EventKind};
+use crate::memory_account::{MemoryReport, mebibytes};
 use crate::model::Model;
 use crate::planned::Planned;
 use crate::session::deadline_miss::{LatencyReport, LatenessReport};
@@ -80,6 +81,12 @@ pub struct Report {
     /// including those that crossed a link to a device's own memory. A plugin that does not report
     /// them counts as 0.
     pub device_copied_bytes: u64,
+    /// What the session holds ([`Session::resident_bytes`](crate::Session::resident_bytes)), in bytes.
+    pub resident_bytes: u64,
+    /// Whether the session is parked: its next run loads the plan again.
+    pub parked: bool,
+    /// What all sessions of the runtime hold, and the limit.
+    pub memory: MemoryReport,
     /// The parts in order.
     pub parts: Vec<PartReport>,
     /// Tensors that cross between devices or parts.
@@ -323,6 +330,9 @@ impl Report {
             copies,
             copied_bytes,
             device_copied_bytes,
+            resident_bytes: 0,
+            parked: false,
+            memory: MemoryReport::default(),
             parts: plan.parts.iter().enumerate().map(part).collect(),
             crossings: plan
                 .crossings
@@ -386,6 +396,9 @@ impl Report {
             copies: 0,
             copied_bytes: 0,
             device_copied_bytes: 0,
+            resident_bytes: 0,
+            parked: false,
+            memory: MemoryReport::default(),
             parts: Vec::new(),
             crossings: Vec::new(),
             events: Vec::new(),
@@ -400,6 +413,17 @@ impl Report {
 }
 
 impl Report {
+    /// Writes what the session and all sessions hold.
+    fn fmt_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parked = if self.parked { ", parked" } else { "" };
+        let own = mebibytes(self.resident_bytes);
+        writeln!(
+            f,
+            "memory: {own} in this session{parked}; all sessions: {}",
+            self.memory
+        )
+    }
+
     /// Writes latency percentiles and the number of late runs.
     fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(latency) = &self.latency {
@@ -549,6 +573,7 @@ impl fmt::Display for Report {
                 )?;
             }
         }
+        self.fmt_memory(f)?;
         self.fmt_latency(f)?;
         if let Some(learning) = &self.learning {
             writeln!(f, "learning: {}", learning.words)?;

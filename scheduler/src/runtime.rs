@@ -20,6 +20,8 @@ use crate::bundles::{self, LoadedBundle};
 use crate::device_queue::DeviceQueues;
 use crate::durable::Durable;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory_account::{MemoryAccount, MemoryReport};
+use crate::memory_limit::MemoryLimit;
 use crate::model::Model;
 use crate::planned::{Planned, PlanningStep};
 use crate::policy::Policy;
@@ -62,6 +64,33 @@ pub struct Builder {
     sandbox: bool,
     usual_places: bool,
     sensors: Option<Sensors>,
+    memory_limit: Option<u64>,
+}
+
+/// How short of memory the system is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MemoryPressure {
+    /// Memory is becoming scarce.
+    Moderate,
+    /// The system is about to end processes.
+    Critical,
+}
+
+impl std::str::FromStr for MemoryPressure {
+    type Err = Error;
+
+    /// Reads `moderate` or `critical`.
+    fn from_str(text: &str) -> Result<MemoryPressure> {
+        match text {
+            "moderate" => Ok(MemoryPressure::Moderate),
+            "critical" => Ok(MemoryPressure::Critical),
+            _ => {
+                let words = format!("memory pressure {text:?} is not one of moderate, critical");
+                Err(Error::new(ErrorKind::BadInput, words))
+            }
+        }
+    }
 }
 
 impl Runtime {
@@ -82,6 +111,7 @@ impl Runtime {
             sandbox: true,
             usual_places: true,
             sensors: None,
+            memory_limit: None,
         }
     }
 
@@ -125,6 +155,22 @@ impl Runtime {
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.0.profile
+    }
+
+    /// The memory that sessions hold, and its limit ([`Builder::memory_limit`]).
+    #[must_use]
+    pub fn memory(&self) -> MemoryReport {
+        self.0.memory.report()
+    }
+
+    /// Frees memory when the system is short of it; call it from the app's own warning, such as Android's
+    /// `onTrimMemory`. Sessions drop their cached specializations except the last used ones
+    /// ([`Policy::specialization_cache_bytes`]). At [`MemoryPressure::Critical`], all idle sessions are parked, too
+    /// ([`Session::park`]); the next run of each loads it again. Returns the number of bytes that were freed.
+    pub fn trim_memory(&self, pressure: MemoryPressure) -> u64 {
+        let before = self.0.memory.held();
+        self.0.memory.trim(pressure == MemoryPressure::Critical);
+        before.saturating_sub(self.0.memory.held())
     }
 
     /// The given bundles in order, each loaded or refused with the reason.
@@ -423,6 +469,22 @@ impl Builder {
         self
     }
 
+    /// Limits the memory that all sessions of the runtime hold together, in bytes: weights and code of loaded
+    /// parts, buffers, and graphs. Tensors that the app makes, model files, and the memory of devices that have
+    /// their own do not count. A session that would exceed the limit first parks idle sessions
+    /// ([`Session::park`]): those that were idle for long and load fast come first. It waits for sessions in
+    /// use, at most [`Policy::hang_timeout`]; if its plan still does not fit, the call fails with
+    /// [`ErrorKind::OutOfMemory`].
+    ///
+    /// The default is the limit of the process's control group (Linux and Android: `memory.max`, or
+    /// `memory.limit_in_bytes`), if there is one. `u64::MAX` removes the limit. [`Runtime::memory`] reports the
+    /// limit and what is held.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
     /// Runs plugin libraries in processes of their own, so that a driver's crash loses its device and
     /// not the app. The default is [`Isolate::None`]. Needs the program `polychip-plugin-host`
     /// beside the app or the plugin, or in `POLYCHIP_PLUGIN_HOST`; a plugin that cannot be isolated
@@ -511,6 +573,10 @@ impl Builder {
         let host = host.build();
         let shared = Shared {
             durable: Durable::default(),
+            memory: MemoryAccount::new(
+                self.memory_limit
+                    .map_or_else(MemoryLimit::of_system, MemoryLimit::Set),
+            ),
             device_queues: DeviceQueues::new(host.devices(), host.clock()),
             host,
             profile,

@@ -21,6 +21,7 @@ use crate::durable::Figures;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventLog;
 use crate::loaded_part::LoadedPart;
+use crate::memory_account::Reservation;
 use crate::model::Model;
 use crate::planned::Planned;
 use crate::policy::Policy;
@@ -32,6 +33,7 @@ use crate::shared::Shared;
 use crate::tensor::{Input, Output, Owner, TensorMemory, TensorSpec};
 use crate::trace::{TracedRun, Tracer};
 use bindings::{give, give_run};
+use charges::Need;
 use compile::Loaded;
 use deadline_miss::{Lateness, Submitted, whole_ns};
 use govern::state::Governing;
@@ -41,6 +43,7 @@ use learn::Learning;
 use learn::drive::LearningEnd;
 use loaded::LoadedPlan;
 use pace::Pace;
+use parking::Parking;
 use queue_grants::Terms;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
 use specializations::{SessionResources, Shapes, Specialization};
@@ -53,6 +56,7 @@ mod background;
 mod bindings;
 mod booking;
 pub(crate) mod buckets;
+pub(crate) mod charges;
 pub(crate) mod compile;
 pub(crate) mod copy;
 pub(crate) mod deadline_miss;
@@ -62,10 +66,13 @@ pub(crate) mod in_flight_limit;
 mod io_specs;
 pub(crate) mod learn;
 pub(crate) mod loaded;
+mod loaded_memory;
 pub(crate) mod memory;
 pub(crate) mod notifier;
 pub(crate) mod pace;
 pub(crate) mod padding;
+mod park;
+pub(crate) mod parking;
 pub(crate) mod portfolio;
 pub(crate) mod queue_grants;
 mod recover;
@@ -91,8 +98,9 @@ pub struct Session(pub(crate) Arc<Shapes>);
 impl Specialization {
     /// A plan compiled and loaded.
     fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy) -> Result<Specialization> {
+        let reserved = charges::reserve(shared, id, &planned, policy.settings(), None)?;
         let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;
-        Specialization::loaded(id, shared, loaded, policy)
+        Specialization::loaded(id, shared, loaded, policy, reserved)
     }
 
     /// A plan with its loaded parts.
@@ -101,9 +109,10 @@ impl Specialization {
         shared: &Arc<Shared>,
         (planned, parts): (Planned, Vec<LoadedPart>),
         policy: Policy,
+        reserved: Option<Reservation>,
     ) -> Result<Specialization> {
-        let first = next_plans();
-        let plan = Arc::new(LoadedPlan::new(shared, first, id, planned, parts, &policy)?);
+        let (first, need) = (next_plans(), Need::First(reserved));
+        let plan = Arc::new(LoadedPlan::new(shared, first, id, planned, parts, &policy, need)?);
         Specialization::of(id, shared, plan, Vec::new(), policy, first)
     }
 
@@ -149,7 +158,7 @@ impl Specialization {
             outputs: wiring.outputs.iter().map(|output| output.spec.clone()).collect(),
             current: Mutex::new(Current {
                 planned: Arc::clone(&plan.planned),
-                plan: Some(plan),
+                plan: Some(Arc::clone(&plan)),
                 policy: Arc::new(policy.clone()),
                 number,
                 losses: vec![LossCount::default(); devices],
@@ -168,9 +177,13 @@ impl Specialization {
             lateness: Lateness::new(devices, policy.frame_deadline(), policy.temperature_limit()),
             events: Mutex::new(events),
             tracer: Tracer::default(),
+            parking: Parking::new(now_ns),
             shared: Arc::clone(shared),
             policy,
         });
+        inner.parking.keep(plan.settle());
+        let parkable: Weak<Inner> = Arc::downgrade(&inner);
+        shared.memory.add_parkable(parkable);
         if shared.profile.path().is_some() && !shared.host.clock().is_virtual() {
             let session: Arc<dyn Figures> = Arc::<Inner>::clone(&inner);
             shared.durable.add(Arc::downgrade(&session));
@@ -256,7 +269,7 @@ impl Session {
         };
         let (id, run_limit) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
         let loaded = made.loaded(&shared, model, &policy)?;
-        let special = Specialization::loaded(id, &shared, loaded, policy.clone())?;
+        let special = Specialization::loaded(id, &shared, loaded, policy.clone(), None)?;
         Ok(Session(Arc::new(Shapes::known(
             id, policy, run_limit, special, None,
         ))))
@@ -529,9 +542,9 @@ impl Session {
         self.0.states.load(index, self.0.input_spec(index), shape, bytes)
     }
 
-    /// Starts a run on these inputs, in any order, and does not wait for its end. In two cases the
-    /// call first plans and compiles, which may take seconds: for new sizes of a model with open
-    /// sizes, and after a device was lost, became too hot or has cooled. [`Session::prepare`] plans
+    /// Starts a run on these inputs, in any order, and does not wait for its end. In three cases the
+    /// call first plans or compiles, which may take seconds: for new sizes of a model with open
+    /// sizes, after a device was lost, became too hot or has cooled, and if the session is parked. [`Session::prepare`] plans
     /// for sizes in advance. If another thread already plans for these sizes, the call waits for
     /// it. The call also copies inputs for devices that cannot import their memory.
     ///
@@ -648,6 +661,7 @@ impl Session {
         };
         let permit = permit.ok_or_else(|| run_limit.refusal(stateful))?;
         let run = permit.run();
+        inner.parking.is_used(submitted.at_ns());
         inner.mind_heat(submitted.at_ns());
         let is_alone = run_limit.is_only(run);
         submitted.is_alone(is_alone);
@@ -711,6 +725,9 @@ impl Session {
         };
         Report {
             shapes: self.0.report(),
+            resident_bytes: self.resident_bytes(),
+            parked: self.is_parked(),
+            memory: self.0.shared().memory.report(),
             ..report
         }
     }

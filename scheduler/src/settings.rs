@@ -215,6 +215,10 @@ const OF_BUILDER: &[Setting<Builder>] = &[
         set: |builder, value| flag(value).map(|on| if on { builder.measure_rates() } else { builder }),
     },
     Setting {
+        name: "memory-limit",
+        set: |builder, value| bytes(value).map(|bytes| builder.memory_limit(bytes)),
+    },
+    Setting {
         name: "only-given-folders",
         set: |builder, value| flag(value).map(|on| if on { builder.only_given_folders() } else { builder }),
     },
@@ -401,6 +405,7 @@ impl Builder {
     /// | `installation` | a random name that the app keeps ([`Builder::installation`]) |
     /// | `allow-rollback` | `yes`, `no` |
     /// | `isolate` | `none`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
+    /// | `memory-limit` | bytes: `800000000`, `800MB` or `1.5GiB`; `none` ([`Builder::memory_limit`]) |
     /// | `measure-rates`, `only-given-folders`, `virtual-time` | `yes`, `no` |
     ///
     /// ```
@@ -507,6 +512,40 @@ pub fn watts(text: &str) -> Read<Milliwatts> {
         _ => Err(format!(
             "invalid power {text:?}; expected watts above 0, e.g. 300 or 300W"
         )),
+    }
+}
+
+/// Reads a size of memory in bytes: `800000000`, `800MB` or `1.5GiB`; `none` gives the largest number, which
+/// means no limit.
+///
+/// # Errors
+/// A message with the valid form, if the text is not a size.
+pub fn bytes(text: &str) -> Read<u64> {
+    /// Units, of which those with a common end are listed first.
+    const UNITS: [(&str, u64); 8] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+    if text == "none" {
+        return Ok(u64::MAX);
+    }
+    let bad = || format!("invalid size {text:?}; expected bytes, e.g. 800000000, 800MB or 1.5GiB, or none");
+    let unit = UNITS
+        .iter()
+        .find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)));
+    match unit {
+        None => text.parse().map_err(|_| bad()),
+        Some((number, unit)) => match number.trim().parse::<f64>() {
+            // `as` is exact enough for a size that was given in units
+            Ok(number) if (0.0..=1e9).contains(&number) => Ok((number * unit as f64).round() as u64),
+            _ => Err(bad()),
+        },
     }
 }
 

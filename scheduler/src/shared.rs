@@ -13,6 +13,7 @@ use polychip_profile::Profile;
 use crate::bundles::LoadedBundle;
 use crate::device_queue::DeviceQueues;
 use crate::durable::Durable;
+use crate::memory_account::MemoryAccount;
 use crate::policy::Settings;
 use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     /// Ends before what it writes to.
     pub(crate) durable: Durable,
     pub(crate) host: Host,
+    /// What sessions hold, and the limit.
+    pub(crate) memory: Arc<MemoryAccount>,
     /// The queue of each device.
     pub(crate) device_queues: DeviceQueues,
     pub(crate) profile: Arc<Profile>,

@@ -125,6 +125,10 @@ fn of_kind(kind: ErrorKind) -> (Code, Option<&'static str>) {
             Code::DeviceFailed,
             Some("reset the device, or choose others with `--devices LIST`"),
         ),
+        ErrorKind::OutOfMemory => (
+            Code::DeviceFailed,
+            Some("raise the limit with `--memory-limit BYTES`, or free memory"),
+        ),
         ErrorKind::InFlight | ErrorKind::Cancelled | ErrorKind::Dropped => (Code::DeviceFailed, None),
         ErrorKind::BadPlan => (
             Code::BadInput,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use polychip::bundle::PublicKey;
-use polychip::settings::{buckets, celsius, milliseconds, period, pin, plugin_setting};
+use polychip::settings::{buckets, bytes, celsius, milliseconds, period, pin, plugin_setting};
 use polychip::telemetry::Sensors;
 use polychip::{Isolate, Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
@@ -38,6 +38,10 @@ pub(crate) struct RuntimeArguments {
     #[arg(long, value_name = "yes|no", default_value = "yes", action = clap::ArgAction::Set,
           value_parser = yes_or_no)]
     pub(crate) sandbox: bool,
+    /// Limit the memory of loaded plans, such as `512MiB`, `800MB` or `none`: idle sessions are unloaded first;
+    /// default: the limit of the process's control group
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) memory_limit: Option<u64>,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
@@ -301,6 +305,9 @@ impl RuntimeArguments {
 
     fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
         let mut builder = Runtime::builder().isolate(self.isolate).sandbox(self.sandbox);
+        if let Some(limit) = self.memory_limit {
+            builder = builder.memory_limit(limit);
+        }
         for folder in &self.plugins {
             if !folder.is_dir() {
                 return Err(usage(format!(

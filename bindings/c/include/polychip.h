@@ -299,6 +299,9 @@ typedef uint32_t (*polychip_progress_callback_t)(void *user, uint64_t done, uint
 // The session is closed and starts no more runs.
 #define POLYCHIP_ERROR_CLOSED 19
 
+// A plan does not fit the memory limit (setting `memory-limit`), though idle sessions were parked.
+#define POLYCHIP_ERROR_OUT_OF_MEMORY 20
+
 // Text for people.
 #define POLYCHIP_FORMAT_TEXT 0
 
@@ -805,6 +808,24 @@ polychip_status_t polychip_runtime_bundles(polychip_runtime_t runtime,
                                            polychip_text_t *out_text,
                                            struct polychip_failure *failure);
 
+// Reports the memory that all sessions hold, and its limit (setting `memory-limit`), in the format POLYCHIP_FORMAT_*.
+// Thread-safe.
+//
+// The JSON equals the field `memory` of a session's report.
+polychip_status_t polychip_runtime_memory(polychip_runtime_t runtime,
+                                          uint32_t format,
+                                          polychip_text_t *out_text,
+                                          struct polychip_failure *failure);
+
+// Frees memory when the system is short of it; call it from the app's own warning, such as Android's
+// `onTrimMemory`. `pressure` is `moderate` (sessions drop their cached specializations except the last used
+// ones) or `critical` (all idle sessions are parked, too). `out_bytes`, which may be null, receives the number
+// of bytes that were freed. Thread-safe.
+polychip_status_t polychip_runtime_trim_memory(polychip_runtime_t runtime,
+                                               const char *pressure,
+                                               uint64_t *out_bytes,
+                                               struct polychip_failure *failure);
+
 // Plans, compiles and loads a model for the devices of a runtime. Policy 0: the shortest run time.
 // Thread-safe. Blocks, possibly for seconds.
 polychip_status_t polychip_session_create(polychip_runtime_t runtime,
@@ -880,6 +901,26 @@ polychip_status_t polychip_session_set_state(polychip_session_t session,
 // Closes a session to new runs. Later submits fail, also those that wait for another run to end;
 // runs in flight continue to their end. Thread-safe.
 polychip_status_t polychip_session_close(polychip_session_t session, struct polychip_failure *failure);
+
+// Frees the loaded plans of an idle session: weights, code and buffers. `out_bytes`, which may be null,
+// receives the number of bytes that no other session uses. The next run, or polychip_session_resume, loads
+// them again. Thread-safe.
+//
+// Fails with POLYCHIP_ERROR_IN_FLIGHT if a run is in flight or a run handle keeps its outputs, and with
+// POLYCHIP_ERROR_BAD_INPUT for a governed or admitted session, which keeps its plans ready.
+polychip_status_t polychip_session_park(polychip_session_t session,
+                                        uint64_t *out_bytes,
+                                        struct polychip_failure *failure);
+
+// Loads the plans of a parked session again, so that the next run does not wait for that. Does nothing if the
+// session is not parked. Thread-safe. Blocks, possibly for seconds.
+polychip_status_t polychip_session_resume(polychip_session_t session, struct polychip_failure *failure);
+
+// Returns the memory that a session holds, in bytes: loaded parts, buffers, and graphs (an estimate). Tensors,
+// and the memory of devices that have their own, are not included. Thread-safe.
+polychip_status_t polychip_session_resident_bytes(polychip_session_t session,
+                                                  uint64_t *out_bytes,
+                                                  struct polychip_failure *failure);
 
 // Reports which nodes run on which device, with predicted and measured costs, in the format
 // POLYCHIP_FORMAT_*. Thread-safe.

@@ -55,6 +55,8 @@ pub const POLYCHIP_ERROR_INTERNAL: u32 = 18;
 
 /// The session is closed and starts no more runs.
 pub const POLYCHIP_ERROR_CLOSED: u32 = 19;
+/// A plan does not fit the memory limit (setting `memory-limit`), though idle sessions were parked.
+pub const POLYCHIP_ERROR_OUT_OF_MEMORY: u32 = 20;
 
 /// The status of a kind of error.
 pub(crate) fn of(kind: ErrorKind) -> polychip_status_t {
@@ -74,6 +76,7 @@ pub(crate) fn of(kind: ErrorKind) -> polychip_status_t {
         ErrorKind::BadProfile => POLYCHIP_ERROR_BAD_PROFILE,
         ErrorKind::Io => POLYCHIP_ERROR_IO,
         ErrorKind::Closed => POLYCHIP_ERROR_CLOSED,
+        ErrorKind::OutOfMemory => POLYCHIP_ERROR_OUT_OF_MEMORY,
         // a kind that this library does not know yet
         _ => POLYCHIP_ERROR_INTERNAL,
     }
@@ -102,6 +105,7 @@ pub(crate) fn words(status: polychip_status_t) -> &'static CStr {
         POLYCHIP_ERROR_FORKED => c"forked",
         POLYCHIP_ERROR_INTERNAL => c"internal fault",
         POLYCHIP_ERROR_CLOSED => c"closed",
+        POLYCHIP_ERROR_OUT_OF_MEMORY => c"out of memory",
         _ => c"unknown status",
     }
 }
@@ -112,11 +116,11 @@ mod tests {
 
     #[test]
     fn every_status_has_its_own_name() {
-        let all: Vec<&CStr> = (POLYCHIP_OK..=POLYCHIP_ERROR_CLOSED).map(words).collect();
+        let all: Vec<&CStr> = (POLYCHIP_OK..=POLYCHIP_ERROR_OUT_OF_MEMORY).map(words).collect();
         for (index, one) in all.iter().enumerate() {
             assert_ne!(*one, c"unknown status", "{index}");
             assert!(!all[..index].contains(one), "{one:?}");
         }
-        assert_eq!(words(POLYCHIP_ERROR_CLOSED + 1), c"unknown status");
+        assert_eq!(words(POLYCHIP_ERROR_OUT_OF_MEMORY + 1), c"unknown status");
     }
 }

@@ -324,6 +324,8 @@ mod tests {
         assert_eq!(options.context.sizes, [named(1), named(4)]);
         assert!(options.context.replans && !options.context.is_made);
         assert!(words(&[("deadline", "soon")]).contains("deadline"));
+        let limited = read(&[("memory-limit", "512MiB"), ("only-given-folders", "yes")]).unwrap();
+        assert_eq!(limited.runtime.memory().limit_bytes, Some(512 << 20));
         assert!(words(&[("plugins", " ; "), ("set", "x")]).contains("set"));
         let device = words(&[("devices", "npu:7"), ("only-given-folders", "yes")]);
         assert!(device.contains("there is no device npu:7"), "{device}");

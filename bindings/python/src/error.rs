@@ -43,6 +43,7 @@ exceptions! {
     DeviceError [DeviceFailed, DeviceLost] "A device failed or was lost.";
     InFlightError [InFlight] "Memory is in use by a run in flight, or the limit of runs in flight is reached.";
     TimedOutError [Timeout] "The wait timed out; the run continues.";
+    OutOfMemoryError [OutOfMemory] "A plan does not fit the memory limit, though idle sessions were parked.";
     CancelledError [Cancelled] "The run was cancelled.";
     DroppedError [Dropped] "The run was dropped because it was late.";
     NotAdmittedError [NotAdmitted] "Admission refused the sessions; `refusal` states the reason.";

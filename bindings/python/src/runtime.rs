@@ -137,6 +137,19 @@ impl Runtime {
             .collect()
     }
 
+    /// The memory that all sessions hold, by purpose and by session, and its limit.
+    #[getter]
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        loaded(py, &json(serde_json::to_string(&self.0.runtime.memory()))?)
+    }
+
+    /// Frees memory: cached specializations except the last used ones (`moderate`), and all idle
+    /// sessions' plans (`critical`). Returns the number of bytes.
+    fn trim_memory(&self, py: Python<'_>, pressure: &str) -> PyResult<u64> {
+        let pressure = pressure.parse().map_err(error::of)?;
+        Ok(py.detach(|| self.0.runtime.trim_memory(pressure)))
+    }
+
     /// Bundles passed as profiles: family and version, or the reason why one is not used.
     #[getter]
     fn bundles(&self) -> Vec<String> {

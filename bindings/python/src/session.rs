@@ -466,6 +466,30 @@ impl Session {
         self.session.close();
     }
 
+    /// Frees the loaded plans until the next run or `resume`; returns the number of bytes that no other
+    /// session uses.
+    fn park(&self, py: Python<'_>) -> PyResult<u64> {
+        py.detach(|| self.session.park()).map_err(error::of)
+    }
+
+    /// Loads the plans of a parked session again.
+    fn resume(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.session.resume()).map_err(error::of)
+    }
+
+    /// Whether the next run loads the plan again.
+    #[getter]
+    fn parked(&self) -> bool {
+        self.session.is_parked()
+    }
+
+    /// Bytes of loaded parts, buffers, and graphs (an estimate); without tensors and the memory of
+    /// devices that have their own.
+    #[getter]
+    fn resident_bytes(&self) -> u64 {
+        self.session.resident_bytes()
+    }
+
     /// Writes the measurements to the profile database.
     fn record(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.session.record()).map_err(error::of)

@@ -178,3 +178,33 @@ def test_state_is_saved_and_restored(runtime):
     session.close()
     with pytest.raises(polychip.Error, match="closed"):
         session.run({"x": numpy.array([1, 2], numpy.float32)})
+
+
+def test_sessions_are_parked_and_resumed(scripted):
+    session = scripted.load(abs_of_neg()).session(latency())
+    drive(session, 1)
+    loaded = session.resident_bytes
+    freed = session.park()
+    assert freed > 0 and session.parked
+    assert session.resident_bytes == loaded - freed
+    assert session.report().to_dict()["parked"]
+    drive(session, 1)
+    assert not session.parked and session.resident_bytes == loaded
+    assert scripted.trim_memory("moderate") == 0
+    assert scripted.trim_memory("critical") == freed and session.parked
+    session.resume()
+    assert not session.parked
+    memory = scripted.memory
+    assert memory["held_bytes"] == loaded and memory["parked"] == 2
+    assert session.report().to_dict()["memory"] == memory
+    with pytest.raises(polychip.BadInputError, match="moderate, critical"):
+        scripted.trim_memory("severe")
+
+
+def test_plan_above_the_memory_limit_is_refused():
+    runtime = polychip.Runtime(only_given_folders=True, memory_limit="1kB")
+    assert runtime.memory["limit_bytes"] == 1000
+    with pytest.raises(polychip.OutOfMemoryError, match="raise the limit"):
+        runtime.load(abs_of_neg()).session()
+    with pytest.raises(polychip.BadInputError, match="GiB"):
+        polychip.Runtime(memory_limit="little")

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use polychip_graph::{Graph, TensorId, fingerprint};
-use polychip_host::{CompileOptions, Device, FlatGraph, MappedFile};
+use polychip_host::{CompileOptions, Device, Executable, FlatGraph, MappedFile};
 use polychip_partitioner::{DeviceIndex, Part};
 
 use crate::cost_model::part_graph;
-use crate::loaded_part::LoadedPart;
+use crate::loaded_part::{LoadedPart, PartMemory};
 use crate::planned::Planned;
 use crate::policy::{Precision, Settings};
 
@@ -199,24 +199,7 @@ pub(crate) fn one(
     settings: Settings,
     source: Source<'_>,
 ) -> DeviceResult<LoadedPart> {
-    load(
-        device,
-        &planned.devices()[device.index()],
-        graph,
-        descriptors,
-        settings,
-        source,
-    )
-}
-
-fn load(
-    index: DeviceIndex,
-    device: &Device,
-    graph: &Graph,
-    descriptors: &[i64],
-    settings: Settings,
-    source: Source<'_>,
-) -> DeviceResult<LoadedPart> {
+    let (index, device) = (device, &planned.devices()[device.index()]);
     // a device that can be reset may need the blob once more
     let keep = source.keep && device.offers_reset();
     let structure = source.structure.unwrap_or_else(|| fingerprint::structure(graph));
@@ -227,7 +210,15 @@ fn load(
         NO_FINGERPRINT
     };
     let flat = FlatGraph::new(graph, descriptors)?.with_fingerprints(structure, content);
-    let made = |executable, cached, blob| LoadedPart {
+    let made = |executable: Executable, cached: bool, blob: Option<Bytes>| LoadedPart {
+        memory: PartMemory::new(
+            planned.model().weights(),
+            device,
+            &executable,
+            graph.constant_bytes(),
+            // a cached blob is a mapping of its file
+            blob.as_ref().filter(|_| !cached),
+        ),
         device: index,
         executable,
         structure,

@@ -224,6 +224,32 @@ impl Learning {
         }
     }
 
+    /// Asks about the plans on trial.
+    pub(crate) fn with_plans<T>(&self, ask: impl FnOnce(&[&Arc<LoadedPlan>]) -> T) -> T {
+        let state = self.lock();
+        ask(&state.arms.iter().map(|arm| &arm.plan).collect::<Vec<_>>())
+    }
+
+    /// Lets go of the plans on trial, which are made anew later, with the plan that `take` gives; none if it
+    /// gives none, or a job is under way.
+    pub(crate) fn take_plans(
+        &self,
+        take: impl FnOnce(&[&Arc<LoadedPlan>]) -> Option<Arc<LoadedPlan>>,
+    ) -> Option<Vec<Arc<LoadedPlan>>> {
+        let mut state = self.lock();
+        if state.is_busy {
+            return None;
+        }
+        let plan = take(&state.arms.iter().map(|arm| &arm.plan).collect::<Vec<_>>())?;
+        let mut plans: Vec<Arc<LoadedPlan>> = state.arms.drain(..).map(|arm| arm.plan).collect();
+        let (settled, is_watching) = (state.settled, !state.tries());
+        state.begin_anew(&plan);
+        (state.settled, state.is_prepared) = (settled, is_watching);
+        state.sample = None;
+        plans.push(plan);
+        Some(plans)
+    }
+
     /// Ends the thread; waits for the job that it is at.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Release);

@@ -20,6 +20,7 @@ use crate::loaded_part::LoadedPart;
 use crate::lock_order::SLOTS;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
+use crate::session::charges::{Need, PlanCharges};
 use crate::session::compile::Loaded;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
@@ -53,6 +54,7 @@ pub(crate) struct LoadedPlan {
     /// All replicas, and the index of this one; `None` if it is the only one.
     copies: Option<(Arc<Replicas>, usize)>,
     pub(crate) footprint: Footprint,
+    pub(super) charges: PlanCharges,
     slots: CheckedMutex<Slots, SLOTS>,
     /// One per run state. Made with it if parts wait for each other across plugins, otherwise when
     /// parts first wait for queue grants.
@@ -92,12 +94,29 @@ impl LoadedPlan {
         planned: Planned,
         parts: Vec<LoadedPart>,
         policy: &Policy,
+        need: Need,
     ) -> Result<LoadedPlan> {
-        LoadedPlan::counted(shared, number, session, planned, parts, policy, None)
+        LoadedPlan::counted(shared, number, session, planned, parts, policy, None, need)
     }
 
     /// Loads a plan of an admitted session; `times_ns` are the part times of the admission test.
+    #[allow(clippy::too_many_arguments)] // what a plan is made of
     pub(crate) fn counted(
+        shared: &Arc<Shared>,
+        number: u64,
+        session: usize,
+        planned: Planned,
+        parts: Vec<LoadedPart>,
+        policy: &Policy,
+        times_ns: Option<&[u64]>,
+        need: Need,
+    ) -> Result<LoadedPlan> {
+        let plan = LoadedPlan::uncharged(shared, number, session, planned, parts, policy, times_ns)?;
+        plan.charge(need, policy.longest_run())?;
+        Ok(plan)
+    }
+
+    fn uncharged(
         shared: &Arc<Shared>,
         number: u64,
         session: usize,
@@ -189,6 +208,7 @@ impl LoadedPlan {
             wiring,
             parts,
             footprint: Footprint::default(),
+            charges: PlanCharges::default(),
             slots: CheckedMutex::new(slots),
             run_drivers,
             priority: policy.urgency(),
@@ -220,7 +240,10 @@ impl LoadedPlan {
             slots.count += 1;
             slots.count - 1
         };
-        let made = self.make_slot(index);
+        let made = self.make_slot(index).and_then(|(slot, footprint)| {
+            self.charges.grow(footprint.bytes())?;
+            Ok((slot, footprint))
+        });
         if made.is_err() {
             self.lock().count -= 1;
         }
@@ -423,6 +446,8 @@ impl LoadedPlan {
 
     /// Replaces the memory of an output that was too small with this many bytes.
     pub(crate) fn grow(&self, slot: &mut RunState, output: usize, bytes: u64) -> Result<()> {
+        let before = slot.outputs[output].as_ref().map_or(0, |memory| memory.bytes);
+        self.charges.grow(bytes.saturating_sub(before))?;
         // the bindings to the memory are dropped first
         slot.reset(self.clock());
         memory::grow_output(
@@ -441,6 +466,14 @@ impl LoadedPlan {
         let mut slots = self.lock();
         slots.kept[index] = 0;
         slots.free.push((index, slot));
+        drop(slots);
+        self.shared.memory.notify();
+    }
+
+    /// Whether no run uses a run state of this replica.
+    pub(super) fn is_free(&self) -> bool {
+        let slots = self.lock();
+        slots.free.len() == slots.count
     }
 
     /// Returns the run state of a failed run once all of its parts have ended.

@@ -10,15 +10,17 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polychip_partitioner::DeviceIndex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind};
+use crate::memory_account::Reservation;
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
+use crate::session::charges::Need;
 use crate::session::compile::Loaded;
 use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
@@ -52,8 +54,9 @@ impl Owner for Inner {
 }
 
 impl Inner {
-    /// The plan that the next run executes, made anew where the last one failed.
+    /// The plan that the next run executes, made anew where the last one failed or was parked.
     pub(crate) fn ready(&self) -> Result<Arc<LoadedPlan>> {
+        self.yield_memory();
         match self.usable() {
             Some(plan) => Ok(plan),
             None => self.recover(),
@@ -157,6 +160,12 @@ impl Inner {
         {
             return Ok(plan);
         }
+        let start = Instant::now();
+        let (planned, policy) = {
+            let current = self.current();
+            (Arc::clone(&current.planned), Arc::clone(&current.policy))
+        };
+        let reserved = self.reserve(&planned, policy.settings())?;
         let (planned, policy, old, number) = {
             let mut current = self.current();
             current.number += 1;
@@ -170,12 +179,14 @@ impl Inner {
             self.keep_track(&old);
             drop(old);
         }
-        let plan = Arc::new(self.remake(&planned, &policy, have, number)?);
+        let plan = Arc::new(self.remake(&planned, &policy, have, number, reserved)?);
         {
             let mut current = self.current();
             current.planned = Arc::clone(&plan.planned);
             current.plan = Some(Arc::clone(&plan));
         }
+        plan.settle();
+        self.resumed(start.elapsed());
         self.keep_instead(&plan);
         if let Some(governing) = &self.governing {
             governing.recovered(self, &failed, &plan);
@@ -189,6 +200,7 @@ impl Inner {
         policy: &Policy,
         mut have: Loaded,
         number: u64,
+        mut reserved: Option<Reservation>,
     ) -> Result<LoadedPlan> {
         let mut planned = self.cooler(planned, policy);
         let mut attempt = 0;
@@ -202,8 +214,8 @@ impl Inner {
                     let events = next.events()[before..].to_vec();
                     let times_ns = self.counted_times(next.plan());
                     let times_ns = times_ns.as_deref();
-                    let (shared, id) = (&self.shared, self.id);
-                    let plan = LoadedPlan::counted(shared, number, id, next, parts, policy, times_ns)?;
+                    let (shared, id, need) = (&self.shared, self.id, Need::Again(reserved.take()));
+                    let plan = LoadedPlan::counted(shared, number, id, next, parts, policy, times_ns, need)?;
                     Ok((plan, events))
                 },
             );

@@ -21,6 +21,7 @@ use crate::session::govern::state::Governing;
 use crate::session::learn::Learning;
 use crate::session::loaded::LoadedPlan;
 use crate::session::pace::Pace;
+use crate::session::parking::Parking;
 use crate::session::run_input::run_input;
 use crate::session::standby_plan::StandbyPlan;
 use crate::session::state::States;
@@ -61,12 +62,13 @@ pub(crate) struct Inner {
     pub(crate) standby: Mutex<Vec<StandbyPlan>>,
     pub(crate) events: Mutex<EventLog>,
     pub(crate) tracer: Tracer,
+    pub(crate) parking: Parking,
 }
 
 /// The plan of the next run.
 pub(crate) struct Current {
     pub(crate) planned: Arc<Planned>,
-    /// None while another is made, and where none could be.
+    /// None while another is made, where none could be, and while the session is parked.
     pub(crate) plan: Option<Arc<LoadedPlan>>,
     /// What it was made for: the session's policy, but for the precision of a governed session's plans.
     pub(crate) policy: Arc<Policy>,

@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use polychip_host::{Device, DeviceKind};
@@ -28,6 +28,7 @@ use crate::policy::Policy;
 use crate::precompiled::Precompiled;
 use crate::session::background::Background;
 use crate::session::buckets::{Buckets, Padding, Sizes};
+use crate::session::charges::NODE_BYTES;
 use crate::session::in_flight_limit::InFlightLimit;
 use crate::session::io_specs::{open_spec, sizes_of_strings, sizes_spec};
 use crate::session::run_input::run_input;
@@ -39,6 +40,7 @@ use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
 
 mod answers;
+mod eviction;
 mod made;
 mod making;
 mod sizes;
@@ -53,10 +55,6 @@ use answers::Answers;
 use made::Made;
 pub(crate) use specialization::Specialization;
 use variant_table::Variants;
-
-/// Estimated bytes per node of a specialisation's graph, costs and steps, without tensors and
-/// constants.
-const NODE_BYTES: u64 = 4 << 10;
 
 /// Resources that are freed with the last clone of a session.
 pub(crate) type SessionResources = Box<dyn std::fmt::Debug + Send + Sync>;
@@ -252,6 +250,8 @@ impl Shapes {
             took_over: AtomicU64::new(0),
             changes: Mutex::default(),
         });
+        let cache: Weak<Open> = Arc::downgrade(&open);
+        open.shared.memory.add_cache(cache);
         let background = open.stand_in.is_some().then(|| {
             let (planning, failing) = (Arc::clone(&open), Arc::clone(&open));
             Background::start(
@@ -520,6 +520,14 @@ impl Shapes {
         }
     }
 
+    /// The runtime's state.
+    pub(crate) fn shared(&self) -> &Shared {
+        match &self.kind {
+            Kind::Known(special) => &special.inner.shared,
+            Kind::Open(open) => &open.shared,
+        }
+    }
+
     /// The model, if it has open sizes.
     pub(crate) fn model(&self) -> Option<&Model> {
         match &self.kind {
@@ -632,7 +640,7 @@ impl Open {
             }
             let inner = Arc::clone(&made.special.inner);
             self.enter(&mut kept, sizes, made, background.is_some());
-            dropped = self.shrink(&mut kept);
+            dropped = self.shrink(&mut kept, self.policy.most_kept_bytes());
             inner
         });
         drop(kept);
@@ -657,8 +665,8 @@ impl Open {
     }
 
     /// Removes the least recently used specialisations above the limit, and what was kept of their planning.
-    fn shrink(&self, kept: &mut SpecializationTable) -> Vec<Specialised> {
-        let dropped = kept.shrink(self.policy.most_kept_bytes());
+    fn shrink(&self, kept: &mut SpecializationTable, limit: u64) -> Vec<Specialised> {
+        let dropped = kept.shrink(limit);
         if !dropped.is_empty() {
             let is_cached = |sizes: &Sizes| kept.all.iter().any(|one| one.sizes == *sizes);
             self.answers.keep_cached(is_cached);
@@ -673,11 +681,11 @@ impl Open {
         let start = Instant::now();
         let loaded = made.loaded(&self.shared, &self.model, &self.policy)?;
         let policy = self.policy.clone();
-        let special = Specialization::loaded(self.id, &self.shared, loaded, policy)?;
+        let special = Specialization::loaded(self.id, &self.shared, loaded, policy, None)?;
         let made = self.made(special, start, PlanningPhases::default(), None);
         let mut kept = self.lock();
         self.enter(&mut kept, &sizes, made, false);
-        let dropped = self.shrink(&mut kept);
+        let dropped = self.shrink(&mut kept, self.policy.most_kept_bytes());
         drop(kept);
         // without the lock: what is let go of waits for its last runs
         drop(dropped);

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use polychip_partitioner::Plan;
 
 use crate::error::Result;
+use crate::memory_account::Charge;
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
+use crate::session::charges::Need;
 use crate::session::compile::Loaded;
 use crate::session::loaded::LoadedPlan;
 use crate::shared::Shared;
@@ -21,6 +23,8 @@ pub(crate) struct StandbyPlan {
     pub(crate) plan: Arc<LoadedPlan>,
     /// By part, its time in the admission test, in nanoseconds.
     pub(crate) times_ns: Vec<u64>,
+    /// Of its graph.
+    _memory: Option<Charge>,
 }
 
 /// An admitted plan before it is compiled.
@@ -43,8 +47,10 @@ impl UnloadedStandbyPlan<'_> {
         let as_it_is = policy.clone().replan(false);
         let (planned, parts) = replan::compile(shared, self.planned.clone(), &as_it_is, Loaded::default())?;
         let times_ns = Some(self.times_ns);
-        let plan = LoadedPlan::counted(shared, number, session, planned, parts, policy, times_ns)?;
+        let need = Need::First(None);
+        let plan = LoadedPlan::counted(shared, number, session, planned, parts, policy, times_ns, need)?;
         Ok(StandbyPlan {
+            _memory: plan.settle(),
             plan: Arc::new(plan),
             times_ns: self.times_ns.to_vec(),
         })

@@ -13,6 +13,7 @@ use std::sync::{Arc, TryLockError};
 
 use crate::error::Result;
 use crate::replan;
+use crate::session::charges::Need;
 use crate::session::loaded::LoadedPlan;
 use crate::session::specialization_state::Inner;
 
@@ -43,7 +44,8 @@ impl Inner {
         let before = planned.events().len();
         let made = next.and_then(|next| -> Result<LoadedPlan> {
             let (next, parts) = replan::compile(&self.shared, next, &policy, plan.reusable())?;
-            LoadedPlan::new(&self.shared, self.next_number(), self.id, next, parts, &policy)
+            let (number, need) = (self.next_number(), Need::Replacement);
+            LoadedPlan::new(&self.shared, number, self.id, next, parts, &policy, need)
         });
         match made {
             Ok(plan) => {

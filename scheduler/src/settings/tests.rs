@@ -23,6 +23,17 @@ fn limits_are_numbers_with_or_without_their_unit() {
 }
 
 #[test]
+fn memory_sizes_have_binary_and_decimal_units() {
+    assert_eq!(bytes("800000000"), Ok(800_000_000));
+    assert_eq!((bytes("800MB"), bytes("1.5GiB")), (Ok(800_000_000), Ok(3 << 29)));
+    assert_eq!((bytes("0"), bytes("none")), (Ok(0), Ok(u64::MAX)));
+    for bad in ["", "-1", "1.5", "MiB", "1e30GiB", "12 apples", "unlimited"] {
+        assert!(bytes(bad).is_err(), "{bad}");
+    }
+    assert!(Builder::with_setting(crate::Runtime::builder(), "memory-limit", "512MiB").is_ok());
+}
+
+#[test]
 fn text_settings_equal_policy_calls() {
     let words = [
         ("policy", "balanced"),

@@ -27,6 +27,7 @@ mod given;
 mod governed;
 mod keys;
 mod learning;
+mod memory;
 mod mixed_plans;
 mod random;
 mod recovery;

@@ -10,7 +10,7 @@ use crate::handle::Object;
 use crate::read::{Out, text};
 use crate::runtime::{Builder, RuntimeObject};
 use crate::status::polychip_status_t;
-use crate::text::Text;
+use crate::text::{Text, formatted};
 
 use super::text::polychip_text_t;
 
@@ -200,6 +200,54 @@ pub unsafe extern "C" fn polychip_runtime_bundles(
         let place = unsafe { Out::new(out_text, "out_text") }?;
         let bundles = RuntimeObject::of(runtime)?.bundles();
         place.put(Text::new(&bundles).into_handle()?);
+        Ok(())
+    };
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
+/// Reports the memory that all sessions hold, and its limit (setting `memory-limit`), in the format POLYCHIP_FORMAT_*.
+/// Thread-safe.
+///
+/// The JSON equals the field `memory` of a session's report.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_runtime_memory(
+    runtime: polychip_runtime_t,
+    format: u32,
+    out_text: *mut polychip_text_t,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || {
+        // SAFETY: the caller's promise, rules 3 and 4 of the header.
+        let place = unsafe { Out::new(out_text, "out_text") }?;
+        let memory = RuntimeObject::of(runtime)?.runtime.memory();
+        place.put(formatted(format, &memory, serde_json::to_string)?.into_handle()?);
+        Ok(())
+    };
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
+/// Frees memory when the system is short of it; call it from the app's own warning, such as Android's
+/// `onTrimMemory`. `pressure` is `moderate` (sessions drop their cached specializations except the last used
+/// ones) or `critical` (all idle sessions are parked, too). `out_bytes`, which may be null, receives the number
+/// of bytes that were freed. Thread-safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_runtime_trim_memory(
+    runtime: polychip_runtime_t,
+    pressure: *const c_char,
+    out_bytes: *mut u64,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || {
+        // SAFETY: the caller's promise, rule 3 of the header.
+        let pressure = unsafe { text(pressure, "pressure") }?;
+        // SAFETY: the caller's promise, rules 3 and 4 of the header.
+        let place = unsafe { Out::optional(out_bytes, "out_bytes") }?;
+        let freed = RuntimeObject::of(runtime)?.runtime.trim_memory(pressure.parse()?);
+        if let Some(place) = place {
+            place.put(freed);
+        }
         Ok(())
     };
     // SAFETY: the caller's promise, rule 2 of the header.

@@ -291,6 +291,61 @@ pub unsafe extern "C" fn polychip_session_close(
     unsafe { entry(failure, call) }
 }
 
+/// Frees the loaded plans of an idle session: weights, code and buffers. `out_bytes`, which may be null,
+/// receives the number of bytes that no other session uses. The next run, or polychip_session_resume, loads
+/// them again. Thread-safe.
+///
+/// Fails with POLYCHIP_ERROR_IN_FLIGHT if a run is in flight or a run handle keeps its outputs, and with
+/// POLYCHIP_ERROR_BAD_INPUT for a governed or admitted session, which keeps its plans ready.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_session_park(
+    session: polychip_session_t,
+    out_bytes: *mut u64,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || {
+        // SAFETY: the caller's promise, rules 3 and 4 of the header.
+        let place = unsafe { Out::optional(out_bytes, "out_bytes") }?;
+        let freed = SessionObject::of(session)?.session.park()?;
+        if let Some(place) = place {
+            place.put(freed);
+        }
+        Ok(())
+    };
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
+/// Loads the plans of a parked session again, so that the next run does not wait for that. Does nothing if the
+/// session is not parked. Thread-safe. Blocks, possibly for seconds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_session_resume(
+    session: polychip_session_t,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || Ok(SessionObject::of(session)?.session.resume()?);
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
+/// Returns the memory that a session holds, in bytes: loaded parts, buffers, and graphs (an estimate). Tensors,
+/// and the memory of devices that have their own, are not included. Thread-safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_session_resident_bytes(
+    session: polychip_session_t,
+    out_bytes: *mut u64,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || {
+        // SAFETY: the caller's promise, rules 3 and 4 of the header.
+        let place = unsafe { Out::new(out_bytes, "out_bytes") }?;
+        place.put(SessionObject::of(session)?.session.resident_bytes());
+        Ok(())
+    };
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
 /// Reports which nodes run on which device, with predicted and measured costs, in the format
 /// POLYCHIP_FORMAT_*. Thread-safe.
 ///

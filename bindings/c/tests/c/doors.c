@@ -281,6 +281,55 @@ static void bundles_are_listed(const char *folder)
     OK(polychip_runtime_destroy(runtime, &failure));
 }
 
+static void sessions_are_parked_and_limited(polychip_runtime_t runtime, polychip_model_t model, const char *folder)
+{
+    polychip_policy_t policy = policy_of(NULL);
+    polychip_session_t session;
+    polychip_text_t text;
+    uint64_t loaded, parked, freed;
+    OK(polychip_session_create(runtime, model, policy, &session, &failure));
+    drive(session, 1);
+    OK(polychip_session_resident_bytes(session, &loaded, &failure));
+    OK(polychip_session_park(session, &freed, &failure));
+    OK(polychip_session_resident_bytes(session, &parked, &failure));
+    CHECK(freed > 0 && parked == loaded - freed && reports(session, "\"parked\":true"));
+    drive(session, 1);
+    CHECK(reports(session, "\"parked\":false"));
+    OK(polychip_session_park(session, NULL, &failure));
+    OK(polychip_session_resume(session, &failure));
+    OK(polychip_session_resident_bytes(session, &parked, &failure));
+    CHECK(parked == loaded);
+
+    OK(polychip_runtime_trim_memory(runtime, "moderate", NULL, &failure));
+    CHECK(reports(session, "\"parked\":false"));
+    OK(polychip_runtime_trim_memory(runtime, "critical", &freed, &failure));
+    CHECK(freed > 0 && reports(session, "\"parked\":true"));
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "moderate, critical", polychip_runtime_trim_memory(runtime, "15", NULL, &failure));
+    FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "out_bytes", polychip_session_resident_bytes(session, NULL, &failure));
+    OK(polychip_runtime_memory(runtime, POLYCHIP_FORMAT_JSON, &text, &failure));
+    CHECK(holds(text, "\"parts_bytes\":0,"));
+    OK(polychip_session_destroy(session, &failure));
+
+    char plugins[4096];
+    polychip_builder_t builder;
+    polychip_runtime_t limited;
+    snprintf(plugins, sizeof plugins, "%s/plugins", folder);
+    OK(polychip_builder_create(&builder, &failure));
+    OK(polychip_builder_set(builder, "only-given-folders", "yes", &failure));
+    OK(polychip_builder_set(builder, "plugins", plugins, &failure));
+    OK(polychip_builder_set(builder, "set", SCRIPT, &failure));
+    OK(polychip_builder_set(builder, "memory-limit", "1kB", &failure));
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "1.5GiB", polychip_builder_set(builder, "memory-limit", "little", &failure));
+    OK(polychip_runtime_create(builder, &limited, &failure));
+    OK(polychip_runtime_memory(limited, POLYCHIP_FORMAT_TEXT, &text, &failure));
+    CHECK(holds(text, "limit 0.0 MiB (memory-limit)"));
+    FAILS(POLYCHIP_ERROR_OUT_OF_MEMORY, "raise the limit",
+          polychip_session_create(limited, model, policy, &session, &failure));
+    OK(polychip_builder_destroy(builder, &failure));
+    OK(polychip_runtime_destroy(limited, &failure));
+    OK(polychip_policy_destroy(policy, &failure));
+}
+
 int main(int count, char **arguments)
 {
     CHECK(count == 3);
@@ -290,6 +339,7 @@ int main(int count, char **arguments)
     session_learns_until_stopped(runtime, model);
     governed_session_accepts_hints(runtime, model);
     sessions_are_admitted_or_refused(runtime, model);
+    sessions_are_parked_and_limited(runtime, model, arguments[1]);
     OK(polychip_model_destroy(model, &failure));
     OK(polychip_runtime_destroy(runtime, &failure));
     measurements_determine_the_next_plan(arguments[1]);

@@ -11,6 +11,7 @@ use polychip_governor::Candidate;
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::replan;
+use crate::session::charges::Need;
 use crate::session::compile::Loaded;
 use crate::session::loaded::LoadedPlan;
 use crate::session::portfolio::Variant;
@@ -89,5 +90,6 @@ fn load_one(
         planned,
         parts,
         &variant.policy,
+        Need::Spare,
     )?))
 }

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::replan;
+use crate::session::charges::Need;
 use crate::session::loaded::LoadedPlan;
 use crate::session::specialization_state::Inner;
 
@@ -102,7 +103,8 @@ impl Governing {
             let planned: Planned = (*old.planned).clone();
             let (planned, parts) = replan::compile(&inner.shared, planned, &strict, old.reusable())?;
             let number = inner.next_number();
-            let plan = LoadedPlan::new(&inner.shared, number, inner.id, planned, parts, &policy)?;
+            let (shared, need) = (&inner.shared, Need::Replacement);
+            let plan = LoadedPlan::new(shared, number, inner.id, planned, parts, &policy, need)?;
             let device = plan
                 .wiring
                 .parts

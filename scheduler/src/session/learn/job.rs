@@ -14,6 +14,7 @@ use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
+use crate::session::charges::Need;
 use crate::session::loaded::LoadedPlan;
 use crate::session::specialization_state::Inner;
 
@@ -175,5 +176,6 @@ fn load(inner: &Arc<Inner>, planned: Planned, policy: &Policy, incumbent: &Loade
         planned,
         parts,
         policy,
+        Need::Spare,
     )
 }

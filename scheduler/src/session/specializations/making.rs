@@ -14,6 +14,7 @@ use crate::planned::{self, Planned, PlanningStep};
 use crate::policy::Policy;
 use crate::replan;
 use crate::session::buckets::Sizes;
+use crate::session::charges;
 use crate::session::compile::Loaded;
 use crate::session::specialization_report::PlanningPhases;
 
@@ -63,10 +64,14 @@ impl Open {
             phases.set(so_far);
             Ok(planned)
         };
-        let compiled = |planned: Planned| replan::compile(&self.shared, planned, policy, Loaded::default());
+        let compiled = |planned: Planned| -> Result<_> {
+            let reserved = charges::reserve(&self.shared, self.id, &planned, policy.settings(), None)?;
+            let loaded = replan::compile(&self.shared, planned, policy, Loaded::default())?;
+            Ok((loaded, reserved))
+        };
         let first = planned(known.as_ref().map(|(_, planned)| &**planned))?;
         let costs_of = known.map(|(sizes, _)| sizes).filter(|_| first.is_resized());
-        let loaded = match compiled(first) {
+        let (loaded, reserved) = match compiled(first) {
             Err(error) if costs_of.is_some() && error.kind() != ErrorKind::DeviceLost => {
                 // the only device; what it says about these sizes may name the node
                 planned(None)?;
@@ -76,7 +81,7 @@ impl Open {
         };
         let mut phases = phases.get();
         phases.compile_ns = clock.lap();
-        let special = Specialization::loaded(self.id, &self.shared, loaded, policy.clone())?;
+        let special = Specialization::loaded(self.id, &self.shared, loaded, policy.clone(), reserved)?;
         phases.connect_ns = clock.lap();
         if costs_of.is_none() {
             answers.keep(sizes, &special.inner.current().planned);

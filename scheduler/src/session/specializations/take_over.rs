@@ -38,7 +38,7 @@ impl Open {
             (last.used, last.runs_before) = (used, runs);
         }
         self.took_over.fetch_add(1, Ordering::Relaxed);
-        let dropped = self.shrink(&mut kept);
+        let dropped = self.shrink(&mut kept, self.policy.most_kept_bytes());
         drop(kept);
         self.made.notify_all();
         // without the lock: what is let go of waits for its last runs

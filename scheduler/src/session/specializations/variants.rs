@@ -102,7 +102,7 @@ impl Shapes {
     }
 
     /// The variants that are made; without those that are being made.
-    pub(super) fn made_variants(&self) -> Vec<Arc<Shapes>> {
+    pub(crate) fn made_variants(&self) -> Vec<Arc<Shapes>> {
         let Some(variants) = &self.variants else {
             return Vec::new();
         };
