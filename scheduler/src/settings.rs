@@ -215,6 +215,10 @@ const OF_BUILDER: &[Setting<Builder>] = &[
         set: |builder, value| flag(value).map(|on| if on { builder.measure_rates() } else { builder }),
     },
     Setting {
+        name: "model-files",
+        set: |builder, value| value.parse().map(|files| builder.model_files(files)),
+    },
+    Setting {
         name: "only-given-folders",
         set: |builder, value| flag(value).map(|on| if on { builder.only_given_folders() } else { builder }),
     },
@@ -397,6 +401,7 @@ impl Builder {
     /// | `installation` | a random name that the app keeps ([`Builder::installation`]) |
     /// | `allow-rollback` | `yes`, `no` |
     /// | `isolate` | `none`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
+    /// | `model-files` | `guard`, `copy`, `map`: how model files are held in memory ([`Builder::model_files`]) |
     /// | `measure-rates`, `only-given-folders`, `virtual-time` | `yes`, `no` |
     ///
     /// ```

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use polychip::bundle::PublicKey;
 use polychip::settings::{buckets, celsius, milliseconds, period, pin, plugin_setting};
 use polychip::telemetry::Sensors;
-use polychip::{Isolate, Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
+use polychip::{
+    Isolate, Learn, MilliCelsius, Model, ModelFiles, Planned, PlanningStep, Policy, Runtime, Session,
+};
 
 use crate::exit::{bad_input, usage, warn};
 use crate::input::InputData;
@@ -33,6 +35,10 @@ pub(crate) struct RuntimeArguments {
     /// (`all`); Linux only (docs/isolation.md)
     #[arg(long, value_name = "none|vendors|all", default_value = "none")]
     pub(crate) isolate: Isolate,
+    /// Hold model files in memory mapped with a guard against truncation by other processes
+    /// (`guard`), copied (`copy`), or mapped without a guard (`map`)
+    #[arg(long, value_name = "guard|copy|map", default_value = "guard")]
+    pub(crate) model_files: ModelFiles,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
@@ -287,7 +293,9 @@ impl RuntimeArguments {
     }
 
     fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
-        let mut builder = Runtime::builder().isolate(self.isolate);
+        let mut builder = Runtime::builder()
+            .isolate(self.isolate)
+            .model_files(self.model_files);
         for folder in &self.plugins {
             if !folder.is_dir() {
                 return Err(usage(format!(

@@ -35,6 +35,7 @@ mod library;
 mod mapped_file;
 mod memory;
 mod open_device;
+mod open_file;
 mod plugin;
 mod port;
 mod retained_memory;
@@ -44,6 +45,11 @@ mod storage;
 mod submission;
 mod table;
 mod thermal;
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+mod truncation_guard;
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+#[path = "no_truncation_guard.rs"]
+mod truncation_guard;
 
 pub use access::{Access, AccessGuard};
 pub use blob::{Blob, CompileOptions};
@@ -60,8 +66,9 @@ pub use flat::FlatGraph;
 pub use host::{Builder, Host, Query, Refusal};
 pub use isolate::Isolate;
 pub use library::open as open_library;
-pub use mapped_file::{MappedFile, ModelFolder};
+pub use mapped_file::{MappedFile, ModelFiles, ModelFolder, set_model_files};
 pub use memory::Memory;
+pub use open_file::{open_regular, read_regular};
 pub use polychip_isolation::trusted_variable;
 /// Major and minor version of the contract that this host implements.
 pub const CONTRACT: [u32; 2] = [polychip_abi::POLYCHIP_ABI_MAJOR, polychip_abi::POLYCHIP_ABI_MINOR];
