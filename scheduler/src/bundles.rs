@@ -3,7 +3,6 @@
 //! Invariant: a bundle is loaded whole or not at all, with the reason; an app runs without it.
 
 use std::fmt;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +23,8 @@ pub(crate) fn is_one(path: &Path) -> bool {
         return true;
     }
     let mut first = Vec::with_capacity(MAGIC.len());
-    let read = File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first));
+    let read = polychip_host::open_regular(path)
+        .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first));
     read.is_ok() && !first.is_empty() && MAGIC.starts_with(&first)
 }
 
@@ -88,7 +88,8 @@ impl fmt::Display for LoadedBundle {
 fn read(path: &Path) -> Result<Vec<u8>, BundleError> {
     let mut bytes = Vec::new();
     // a longer one is refused for its length, which takes one byte more
-    let file = File::open(path).and_then(|file| file.take(Bundle::LONGEST + 1).read_to_end(&mut bytes));
+    let file = polychip_host::open_regular(path)
+        .and_then(|file| file.take(Bundle::LONGEST + 1).read_to_end(&mut bytes));
     file.map(|_| bytes)
         .map_err(|error| BundleError::unreadable(path, &error))
 }

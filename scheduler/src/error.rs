@@ -44,7 +44,7 @@ pub enum ErrorKind {
     /// The profile database was not written by Polychip, is corrupt, has another version, or cannot
     /// be written.
     BadProfile,
-    /// A file cannot be read or written.
+    /// A file cannot be read or written, or another process truncated it while it was in use.
     Io,
 }
 
@@ -218,6 +218,7 @@ pub(crate) fn kind_of_host(kind: polychip_host::ErrorKind) -> ErrorKind {
         polychip_host::ErrorKind::Cancelled => ErrorKind::Cancelled,
         polychip_host::ErrorKind::Timeout => ErrorKind::Timeout,
         polychip_host::ErrorKind::InUse => ErrorKind::InFlight,
+        polychip_host::ErrorKind::System => ErrorKind::Io,
         _ => ErrorKind::DeviceFailed,
     }
 }

@@ -98,13 +98,16 @@ impl Model {
 
     fn read(path: &Path, files: ModelFolder) -> Result<Model> {
         let options = onnx::Options::default();
-        let graph =
-            onnx::import(files.bytes(), &files, &options).map_err(|error| {
-                match model_format::of(path, &files.bytes()) {
-                    Some(words) => Error::new(ErrorKind::BadModel, words),
-                    None => bad_model(path, error),
-                }
-            })?;
+        let graph = onnx::import(files.bytes(), &files, &options).map_err(|error| {
+            if let Err(truncated) = files.check() {
+                return Error::new(ErrorKind::Io, truncated);
+            }
+            match model_format::of(path, &files.bytes()) {
+                Some(words) => Error::new(ErrorKind::BadModel, words),
+                None => bad_model(path, error),
+            }
+        })?;
+        files.check().map_err(|error| Error::new(ErrorKind::Io, error))?;
         for warning in &graph.warnings {
             tracing::warn!("{}: {warning}", path.display());
         }
@@ -305,6 +308,13 @@ impl Model {
     /// The loaded parts that may share weights with this model's.
     pub(crate) fn weights(&self) -> &Arc<WeightGroup> {
         &self.0.weights
+    }
+
+    /// Refuses a model if another process truncated its mapped files.
+    pub(crate) fn check_files(&self) -> Result<()> {
+        let files = self.0.files.as_ref();
+        let checked = files.map_or(Ok(()), |files| files.check());
+        checked.map_err(|error| Error::new(ErrorKind::Io, error))
     }
 
     /// Descriptors of the model's files, for devices that map them.

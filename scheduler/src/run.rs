@@ -269,7 +269,8 @@ impl Run {
             learning.sample(&self.plan, &slot.given);
         }
         let taken = slot.given.taken.take();
-        if let Err(error) = self.plan.complete(&mut slot) {
+        let intact = self.plan.check_files();
+        if let Err(error) = intact.and_then(|()| self.plan.complete(&mut slot)) {
             self.plan.put_back(self.index, slot);
             return Err(error);
         }

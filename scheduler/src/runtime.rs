@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use polychip_host::{Clock, Device, Host, Isolate, Query, Refusal, Store, trusted_variable};
+use polychip_host::{Clock, Device, Host, Isolate, ModelFiles, Query, Refusal, Store, trusted_variable};
 use polychip_profile::Profile;
 use polychip_profile::bundle::{PublicKey, Trust};
 
@@ -62,6 +62,7 @@ pub struct Builder {
     measures_rates: bool,
     isolate: Isolate,
     sandbox: bool,
+    model_files: Option<ModelFiles>,
     usual_places: bool,
     sensors: Option<Sensors>,
     memory_limit: Option<u64>,
@@ -109,6 +110,7 @@ impl Runtime {
             measures_rates: false,
             isolate: Isolate::default(),
             sandbox: true,
+            model_files: None,
             usual_places: true,
             sensors: None,
             memory_limit: None,
@@ -180,7 +182,7 @@ impl Runtime {
     }
 
     /// Reads an ONNX model, converts it to one opset and infers shapes. Weights stay in the mapped
-    /// file.
+    /// file ([`Builder::model_files`]).
     ///
     /// # Errors
     /// The file cannot be read, or is not a model that this build supports.
@@ -505,6 +507,15 @@ impl Builder {
         self
     }
 
+    /// Sets how model files and cached parts are held in memory. The default is [`ModelFiles::Guard`].
+    /// A signal handler holds for the whole process, and so does this setting: it applies to all
+    /// files that the process opens from [`Builder::build`] on.
+    #[must_use]
+    pub fn model_files(mut self, files: ModelFiles) -> Self {
+        self.model_files = Some(files);
+        self
+    }
+
     /// Uses virtual time for emulated devices, instead of the machine's clock.
     #[must_use]
     pub fn virtual_time(mut self) -> Self {
@@ -535,6 +546,9 @@ impl Builder {
     /// The profile cannot be opened. Plugins and bundles that cannot be loaded are not errors:
     /// [`Runtime::refusals`] and [`Runtime::bundles`] list them with the reasons.
     pub fn build(self) -> Result<Runtime> {
+        if let Some(files) = self.model_files {
+            polychip_host::set_model_files(files);
+        }
         let (bundles, databases): (Vec<&PathBuf>, Vec<&PathBuf>) =
             self.profiles.iter().partition(|path| bundles::is_one(path));
         let profile = match databases.last() {

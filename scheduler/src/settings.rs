@@ -219,6 +219,10 @@ const OF_BUILDER: &[Setting<Builder>] = &[
         set: |builder, value| bytes(value).map(|bytes| builder.memory_limit(bytes)),
     },
     Setting {
+        name: "model-files",
+        set: |builder, value| value.parse().map(|files| builder.model_files(files)),
+    },
+    Setting {
         name: "only-given-folders",
         set: |builder, value| flag(value).map(|on| if on { builder.only_given_folders() } else { builder }),
     },
@@ -406,7 +410,8 @@ impl Builder {
     /// | `allow-rollback` | `yes`, `no` |
     /// | `isolate` | `none`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
     /// | `memory-limit` | bytes: `800000000`, `800MB` or `1.5GiB`; `none` ([`Builder::memory_limit`]) |
-    /// | `measure-rates`, `only-given-folders`, `virtual-time` | `yes`, `no` |
+    /// | `model-files` | `guard`, `copy`, `map`: how model files are held in memory ([`Builder::model_files`]) |
+    /// | `measure-rates`, `only-given-folders`, `sandbox`, `virtual-time` | `yes`, `no` |
     ///
     /// ```
     /// # fn main() -> Result<(), polychip::Error> {

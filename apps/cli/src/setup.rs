@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use polychip::bundle::PublicKey;
 use polychip::settings::{buckets, bytes, celsius, milliseconds, period, pin, plugin_setting};
 use polychip::telemetry::Sensors;
-use polychip::{Isolate, Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
+use polychip::{
+    Isolate, Learn, MilliCelsius, Model, ModelFiles, Planned, PlanningStep, Policy, Runtime, Session,
+};
 
 use crate::exit::{bad_input, usage, warn};
 use crate::input::InputData;
@@ -42,6 +44,10 @@ pub(crate) struct RuntimeArguments {
     /// default: the limit of the process's control group
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
+    /// Hold model files in memory mapped with a guard against truncation by other processes
+    /// (`guard`), copied (`copy`), or mapped without a guard (`map`)
+    #[arg(long, value_name = "guard|copy|map", default_value = "guard")]
+    pub(crate) model_files: ModelFiles,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
@@ -304,7 +310,10 @@ impl RuntimeArguments {
     }
 
     fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
-        let mut builder = Runtime::builder().isolate(self.isolate).sandbox(self.sandbox);
+        let mut builder = Runtime::builder()
+            .isolate(self.isolate)
+            .sandbox(self.sandbox)
+            .model_files(self.model_files);
         if let Some(limit) = self.memory_limit {
             builder = builder.memory_limit(limit);
         }

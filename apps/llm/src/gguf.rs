@@ -64,6 +64,12 @@ pub struct Gguf {
     is_checkpoint: bool,
 }
 
+/// Refuses files that another process truncated while they were read.
+fn intact(folder: &ModelFolder) -> Result<()> {
+    let truncated = |source| Error::file(Path::new("model files"), source);
+    folder.check().map_err(truncated)
+}
+
 /// A tensor in another file than the keys.
 pub(crate) struct External {
     pub(crate) name: String,
@@ -76,7 +82,7 @@ pub(crate) struct External {
 }
 
 impl Gguf {
-    /// Maps a file and validates it. The file must not change while it is in use. For a split model
+    /// Opens a file and validates it. The file must not change while it is in use. For a split model
     /// (`NAME-00001-of-00003.gguf`), `path` names the first file, and all files are mapped.
     ///
     /// # Errors
@@ -98,10 +104,11 @@ impl Gguf {
 
     fn of(folder: ModelFolder, path: Option<&Path>) -> Result<Gguf> {
         let bytes = folder.bytes();
-        let mut contents = read::read(&bytes)?;
+        let mut contents = read::read(&bytes).or_else(|error| intact(&folder).and(Err(error)))?;
         let name = Some(String::new());
         let mut pieces = vec![Piece { name, bytes }];
         split::add(&folder, path, &mut contents, &mut pieces)?;
+        intact(&folder)?;
         Ok(Gguf {
             pieces: pieces.into(),
             folder: Arc::new(folder),
@@ -132,6 +139,7 @@ impl Gguf {
                 )));
             }
         }
+        intact(&folder)?;
         let first = Piece {
             name: None,
             bytes: header,

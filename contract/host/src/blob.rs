@@ -9,6 +9,7 @@ use polychip_abi::Sized;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::flat::FlatGraph;
+use crate::mapped_file::Mapping;
 use crate::open_device::Open;
 use crate::port::Layout;
 
@@ -86,7 +87,12 @@ impl Blob {
                 "compile returned no blob",
             ));
         }
-        Ok(Blob { device, raw })
+        let blob = Blob { device, raw };
+        // a blob of constants that were not there would be cached for those that were
+        let files = Mapping::of(graph.constants());
+        let damaged = |error| Error::new(ErrorKind::System, &blob.device.name, error);
+        files.iter().try_for_each(|file| file.check()).map_err(damaged)?;
+        Ok(blob)
     }
 
     /// Returns the bytes of the blob, for a cache.

@@ -17,6 +17,7 @@ use polychip_ops::DType;
 use crate::blob::Blob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flat::FlatGraph;
+use crate::mapped_file::Mapping;
 use crate::open_device::Open;
 use crate::port::{Layout, Port};
 
@@ -47,6 +48,8 @@ pub(crate) struct Loaded {
     /// Constants that the blob may point to.
     _constants: Vec<Bytes>,
     _blob: Option<Bytes>,
+    /// The files that constants and blob are mapped from.
+    files: Vec<Arc<Mapping>>,
 }
 
 // SAFETY: the contract states `execute`, `executable_info` and `port_info` thread-safe; nothing else
@@ -150,11 +153,24 @@ impl Executable {
             raw,
             info,
             ports: Vec::new(),
+            files: Mapping::of(graph.constants().iter().chain(&bytes)),
             _constants: graph.constants().to_vec(),
             _blob: bytes,
         };
         loaded.describe(graph)?;
-        Ok(Executable(Arc::new(loaded)))
+        let executable = Executable(Arc::new(loaded));
+        let damaged = |error| Error::new(ErrorKind::System, &executable.0.device.name, error);
+        executable.check_files().map_err(damaged)?;
+        Ok(executable)
+    }
+
+    /// Checks that everything that the device has read so far from mapped files (a model's weights, a
+    /// cached part) came from them. Call it before a run's outputs are used.
+    ///
+    /// # Errors
+    /// Another process has truncated one of the files. The message names it.
+    pub fn check_files(&self) -> std::io::Result<()> {
+        self.0.files.iter().try_for_each(|file| file.check())
     }
 
     /// Description of the executable.

@@ -36,6 +36,7 @@ mod library;
 mod mapped_file;
 mod memory;
 mod open_device;
+mod open_file;
 mod plugin;
 mod port;
 mod retained_memory;
@@ -45,6 +46,11 @@ mod storage;
 mod submission;
 mod table;
 mod thermal;
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+mod truncation_guard;
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+#[path = "no_truncation_guard.rs"]
+mod truncation_guard;
 
 pub use access::{Access, AccessGuard};
 pub use blob::{Blob, CompileOptions};
@@ -62,8 +68,9 @@ pub use heap::trim_heap;
 pub use host::{Builder, Host, Query, Refusal};
 pub use isolate::Isolate;
 pub use library::open as open_library;
-pub use mapped_file::{MappedFile, ModelFolder};
+pub use mapped_file::{MappedFile, ModelFiles, ModelFolder, set_model_files};
 pub use memory::Memory;
+pub use open_file::{open_regular, read_regular};
 pub use polychip_isolation::Confinement;
 pub use polychip_isolation::trusted_variable;
 /// Major and minor version of the contract that this host implements.

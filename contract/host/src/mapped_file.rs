@@ -1,15 +1,15 @@
-//! Model files mapped into memory, and access to weight files beside a model.
+//! Model files in memory, and access to weight files beside a model.
 //!
 //! Invariants:
-//! 1. Returned bytes keep their mapping, or their owner, alive. Nothing is read or copied before it
-//!    is accessed.
+//! 1. Returned bytes keep their mapping, or their owner, alive. Nothing of a mapped file is read or
+//!    copied before it is accessed.
 //! 2. External data is opened only inside the model's folder or, if the model is a link, inside the
 //!    folder of its target, as in a download cache. Links are resolved before this check. A model
 //!    without a folder has no external data.
-//! 3. A pipe or device is read to its end, once; it has no descriptor to map.
-//!
-//! A mapped file must not be truncated while it is in use: the system would end the process. Models
-//! are files that an app ships or a user names; they are not written while they run.
+//! 3. If another process truncates a mapped file, the process does not die: reads past the file's
+//!    end give zeros (`truncation_guard`), and [`MappedFile::check`] then fails. A caller that
+//!    computes with a file's bytes calls it before using the results.
+//! 4. Only regular files are opened (`open_file`).
 
 #![allow(unsafe_code)]
 
@@ -17,48 +17,243 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut, MmapOptions};
 use polychip_graph::onnx::ExternalData;
+
+use crate::open_file;
+use crate::truncation_guard::Guarded;
+
+/// Files up to this size are read into memory instead of mapped, in bytes: a model with external weights
+/// is then parsed from a private copy.
+const SMALL: u64 = 1 << 20;
+
+/// How model files and cached parts are held in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ModelFiles {
+    /// Mapped. A handler for the signal SIGBUS keeps the process alive if another process truncates
+    /// a file, and the use of that file fails with an error. Files up to 1 MiB are copied.
+    #[default]
+    Guard,
+    /// Copied. No handler is installed, and the copies stay in memory as long as the model.
+    Copy,
+    /// Mapped, without a handler. If another process truncates a file, SIGBUS ends the process. For
+    /// apps whose files no other process writes.
+    Map,
+}
+
+impl FromStr for ModelFiles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ModelFiles, String> {
+        match text {
+            "guard" => Ok(ModelFiles::Guard),
+            "copy" => Ok(ModelFiles::Copy),
+            "map" => Ok(ModelFiles::Map),
+            _ => Err(format!("{text:?}; expected guard, copy or map")),
+        }
+    }
+}
+
+static MODEL_FILES: AtomicU8 = AtomicU8::new(0);
+
+/// Sets how files that this process opens from now on are held in memory.
+pub fn set_model_files(files: ModelFiles) {
+    MODEL_FILES.store(files as u8, Ordering::Relaxed);
+}
+
+fn model_files() -> ModelFiles {
+    match MODEL_FILES.load(Ordering::Relaxed) {
+        1 => ModelFiles::Copy,
+        2 => ModelFiles::Map,
+        _ => ModelFiles::Guard,
+    }
+}
 
 /// A file as bytes, with the descriptor by which devices may map it.
 #[derive(Debug)]
 pub struct MappedFile {
     bytes: Bytes,
+    /// `None` if the system states no size for the file.
+    file: Option<Arc<File>>,
     /// `None` if the file was read instead of mapped.
-    file: Option<File>,
+    mapping: Option<Arc<Mapping>>,
+}
+
+/// A range of a file in memory.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    /// Dropped before the mapping.
+    guard: Option<Guarded>,
+    map: Mmap,
+    path: PathBuf,
+    file: Arc<File>,
+    /// Bytes of the file up to the end of the range.
+    end: u64,
+}
+
+/// Keeps a mapping as long as bytes of it are used.
+struct Owner(Arc<Mapping>);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.map
+    }
+}
+
+/// All mappings of files, by address.
+static MAPPINGS: Mutex<BTreeMap<usize, Weak<Mapping>>> = Mutex::new(BTreeMap::new());
+
+impl Mapping {
+    fn new(path: &Path, file: Arc<File>, offset: u64, len: usize) -> io::Result<Arc<Mapping>> {
+        // SAFETY: the mapping is private and read-only. Its bytes may still change if another process
+        // writes the file: readers check what they read, and `check` reports a truncated file.
+        let map = unsafe { MmapOptions::new().offset(offset).len(len).map(&*file)? };
+        let start = map.as_ptr() as usize;
+        let guard = if model_files() == ModelFiles::Guard {
+            let guard = Guarded::new(start, map.len());
+            if guard.is_none() {
+                tracing::warn!(
+                    "{}: mapped without a guard; the process ends if another one truncates the file",
+                    path.display()
+                );
+            }
+            guard
+        } else {
+            None
+        };
+        let mapping = Arc::new(Mapping {
+            guard,
+            map,
+            path: path.to_owned(),
+            file,
+            end: offset + len as u64,
+        });
+        all_mappings().insert(start, Arc::downgrade(&mapping));
+        Ok(mapping)
+    }
+
+    /// The mappings that hold these bytes, each once.
+    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Bytes>) -> Vec<Arc<Mapping>> {
+        // what is let go of here may be the last user of a mapping, whose drop takes the lock
+        let (mut seen, mut others): (Vec<Arc<Mapping>>, Vec<Arc<Mapping>>) = Default::default();
+        let mappings = all_mappings();
+        for bytes in all.into_iter().filter(|bytes| !bytes.is_empty()) {
+            let address = bytes.as_ptr() as usize;
+            if seen.last().is_some_and(|last| last.holds(address)) {
+                continue;
+            }
+            let before = mappings.range(..=address).next_back();
+            let mapping = before.and_then(|(_, mapping)| mapping.upgrade());
+            let list = if mapping.as_ref().is_some_and(|mapping| mapping.holds(address)) {
+                &mut seen
+            } else {
+                &mut others
+            };
+            list.extend(mapping);
+        }
+        drop(mappings);
+        let mut found: Vec<Arc<Mapping>> = Vec::with_capacity(seen.len());
+        for mapping in seen {
+            if !found.iter().any(|other| Arc::ptr_eq(other, &mapping)) {
+                found.push(mapping);
+            }
+        }
+        found
+    }
+
+    fn holds(&self, address: usize) -> bool {
+        self.map.as_ptr_range().contains(&(address as *const u8))
+    }
+
+    /// As [`MappedFile::check`].
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let len = self.file.metadata()?.len();
+        let is_damaged = self.guard.as_ref().is_some_and(Guarded::is_damaged);
+        if len >= self.end && !is_damaged {
+            return Ok(());
+        }
+        let words = format!(
+            "{}: another process truncated the file while it was in use (it had {} bytes, now {len}): restore it and load it again",
+            self.path.display(),
+            self.end
+        );
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, words))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let start = self.map.as_ptr() as usize;
+        all_mappings().remove(&start);
+    }
+}
+
+fn all_mappings() -> std::sync::MutexGuard<'static, BTreeMap<usize, Weak<Mapping>>> {
+    MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A range of a file, read into memory at the alignment that its mapping would have.
+fn copied(file: &File, offset: u64, len: usize) -> io::Result<Bytes> {
+    let pad = usize::try_from(offset % 4096).unwrap_or(0);
+    let mut memory = MmapMut::map_anon(pad + len)?;
+    read_exact(file, offset, &mut memory[pad..])?;
+    Ok(Bytes::from_owner(memory.make_read_only()?).slice(pad..))
+}
+
+#[cfg(unix)]
+fn read_exact(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
+}
+
+#[cfg(not(unix))]
+fn read_exact(mut file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    use std::io::Seek;
+    file.seek(io::SeekFrom::Start(offset))?;
+    file.read_exact(out)
 }
 
 impl MappedFile {
-    /// Maps a file for reading. A file that cannot be mapped (a pipe, a device, a system file
-    /// without a size) is read to its end instead.
+    /// Opens a file for reading, mapped or copied as [`ModelFiles`] says. A system file without a size
+    /// is read to its end.
     ///
     /// # Errors
-    /// The file cannot be opened or mapped, or is a folder.
+    /// The file cannot be opened, read or mapped, or is no regular file.
     pub fn open(path: &Path) -> io::Result<MappedFile> {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::Error::new(
-                io::ErrorKind::IsADirectory,
-                "is a folder, not a file",
-            ));
-        }
-        if metadata.len() == 0 || !metadata.is_file() {
+        let (mut file, metadata) = open_file::opened(path)?;
+        if metadata.len() == 0 {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             return Ok(MappedFile {
                 bytes: Bytes::from(bytes),
                 file: None,
+                mapping: None,
             });
         }
-        // SAFETY: the mapping is private and read-only; the module's header states what remains.
-        let map = unsafe { Mmap::map(&file)? };
+        MappedFile::of_range(path, Arc::new(file), 0, metadata.len())
+    }
+
+    /// A range of an open file, with at least one byte; messages name it by `path`.
+    fn of_range(path: &Path, file: Arc<File>, offset: u64, len: u64) -> io::Result<MappedFile> {
+        let size = usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let files = model_files();
+        if files == ModelFiles::Copy || (files == ModelFiles::Guard && len <= SMALL) {
+            return Ok(MappedFile {
+                bytes: copied(&file, offset, size)?,
+                file: Some(file),
+                mapping: None,
+            });
+        }
+        let mapping = Mapping::new(path, Arc::clone(&file), offset, size)?;
         Ok(MappedFile {
-            bytes: Bytes::from_owner(map),
+            bytes: Bytes::from_owner(Owner(Arc::clone(&mapping))),
             file: Some(file),
+            mapping: Some(mapping),
         })
     }
 
@@ -66,6 +261,15 @@ impl MappedFile {
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         self.bytes.clone()
+    }
+
+    /// Checks that everything read from [`MappedFile::bytes`] so far came from the file. Call it after
+    /// reading and before the results are used.
+    ///
+    /// # Errors
+    /// Another process has truncated the file since it was opened. The message names it.
+    pub fn check(&self) -> io::Result<()> {
+        self.mapping.as_ref().map_or(Ok(()), |mapping| mapping.check())
     }
 
     /// The descriptor, for devices that map the file themselves; -1 on systems without one.
@@ -91,9 +295,8 @@ fn read_at(bytes: &Bytes, file: Option<&MappedFile>, offset: usize, out: &mut [u
     let bytes = bytes.get(offset..).and_then(|rest| rest.get(..out.len()));
     let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
     #[cfg(unix)]
-    if let Some(file) = file.and_then(|mapped| mapped.file.as_ref()) {
-        use std::os::unix::fs::FileExt;
-        return file.read_exact_at(out, offset as u64);
+    if let Some(mapping) = file.and_then(|mapped| mapped.mapping.as_ref()) {
+        return read_exact(&mapping.file, offset as u64, out);
     }
     #[cfg(not(unix))]
     let _ = file;
@@ -107,6 +310,8 @@ pub struct ModelFolder {
     bytes: Bytes,
     /// The model's file, if the model starts at its first byte.
     file: Option<MappedFile>,
+    /// The model's file, if the model starts elsewhere in it.
+    part: Option<MappedFile>,
     folder: Option<PathBuf>,
     /// If the model is a link into another folder: that folder.
     resolved: Option<PathBuf>,
@@ -114,10 +319,10 @@ pub struct ModelFolder {
 }
 
 impl ModelFolder {
-    /// Maps the model.
+    /// Opens the model, as [`MappedFile::open`].
     ///
     /// # Errors
-    /// The file cannot be opened or mapped.
+    /// The file cannot be opened or mapped, or is no regular file.
     pub fn open(model: &Path) -> io::Result<ModelFolder> {
         let mapped = MappedFile::open(model)?;
         let folder = match model.parent() {
@@ -132,6 +337,7 @@ impl ModelFolder {
             resolved,
             bytes: mapped.bytes(),
             file: Some(mapped),
+            part: None,
             folder: Some(folder),
             external: Mutex::default(),
         })
@@ -143,6 +349,7 @@ impl ModelFolder {
         ModelFolder {
             bytes,
             file: None,
+            part: None,
             folder: None,
             resolved: None,
             external: Mutex::default(),
@@ -156,30 +363,44 @@ impl ModelFolder {
     /// # Errors
     /// The range exceeds the file, or the file cannot be mapped.
     pub fn of_file(file: File, offset: u64, len: Option<u64>) -> io::Result<ModelFolder> {
-        let whole = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        open_file::check(metadata.file_type())?;
+        let whole = metadata.len();
         let left = whole.checked_sub(offset);
         let len = len.or(left).filter(|len| left.is_some_and(|left| *len <= left));
-        let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else {
+        let Some(len) = len else {
             let words = format!("the model's range at offset {offset} exceeds the file of {whole} bytes");
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, words));
         };
-        let bytes = if len == 0 {
-            Bytes::new()
+        if len == 0 {
+            return Ok(ModelFolder::of_bytes(Bytes::new()));
+        }
+        let mapped = MappedFile::of_range(Path::new("the model's open file"), Arc::new(file), offset, len)?;
+        let bytes = mapped.bytes();
+        let (file, part) = if offset == 0 {
+            (Some(mapped), None)
         } else {
-            // SAFETY: the mapping is private and read-only; the module's header states what remains.
-            Bytes::from_owner(unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map(&file)? })
+            (None, Some(mapped))
         };
-        let file = (offset == 0).then(|| MappedFile {
-            bytes: bytes.clone(),
-            file: Some(file),
-        });
         Ok(ModelFolder {
             bytes,
             file,
+            part,
             folder: None,
             resolved: None,
             external: Mutex::default(),
         })
+    }
+
+    /// Checks that everything read from the model and its opened files so far came from them, as
+    /// [`MappedFile::check`].
+    ///
+    /// # Errors
+    /// Another process has truncated one of the files. The message names it.
+    pub fn check(&self) -> io::Result<()> {
+        let external = self.external.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = self.file.iter().chain(&self.part);
+        own.chain(external.values()).try_for_each(MappedFile::check)
     }
 
     /// The model's bytes.
@@ -353,29 +574,6 @@ mod tests {
         symlink(&blobs, cache.path().join("linked")).unwrap();
         let folder = ModelFolder::open(&cache.path().join("linked/m")).unwrap();
         assert_eq!(&folder.open_external("w").unwrap()[..], b"weights");
-    }
-
-    #[cfg(all(unix, not(miri)))] // Miri opens no pipes
-    #[test]
-    fn pipes_are_read_to_their_end() {
-        use std::io::Write;
-        use std::os::fd::AsRawFd;
-        let (reader, mut writer) = io::pipe().unwrap();
-        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
-        if !path.exists() {
-            return; // a system without such paths
-        }
-        let sent = std::thread::spawn(move || writer.write_all(&[7; 200_000]));
-        let model = ModelFolder::open(&path).unwrap();
-        sent.join().unwrap().unwrap();
-        assert_eq!(model.bytes().len(), 200_000);
-        let mut some = [0; 3];
-        model.read_at(199_997, &mut some).unwrap();
-        assert_eq!(some, [7; 3]);
-        assert_eq!(
-            model.descriptors(&[String::new()]),
-            [polychip_abi::POLYCHIP_NO_FD]
-        );
     }
 
     #[cfg(not(miri))] // Miri maps no files

@@ -30,11 +30,40 @@ const TURN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct File(Connection);
 
+/// Refuses pipes, sockets and devices, which SQLite would open and wait for. What SQLite says to a folder is
+/// left to it.
+fn check_kind(path: &Path, kind: std::fs::FileType) -> ProfileResult<()> {
+    if kind.is_file() || kind.is_dir() {
+        return Ok(());
+    }
+    #[cfg(unix)]
+    let name = {
+        use std::os::unix::fs::FileTypeExt;
+        if kind.is_fifo() {
+            "a pipe"
+        } else if kind.is_socket() {
+            "a socket"
+        } else {
+            "a device"
+        }
+    };
+    #[cfg(not(unix))]
+    let name = "something else";
+    let words = format!("is {name}, not a regular file");
+    Err(Error::file(
+        path,
+        std::io::Error::new(std::io::ErrorKind::InvalidInput, words),
+    ))
+}
+
 impl File {
     /// As [`crate::Profile::open`].
     pub(crate) fn open(path: &Path) -> ProfileResult<File> {
         let is_new = match std::fs::metadata(path) {
-            Ok(metadata) => metadata.len() == 0,
+            Ok(metadata) => {
+                check_kind(path, metadata.file_type())?;
+                metadata.len() == 0
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => return Err(Error::file(path, error)),
         };
@@ -66,6 +95,9 @@ impl File {
 
     /// As [`crate::Profile::open_read_only`].
     pub(crate) fn open_read_only(path: &Path) -> ProfileResult<File> {
+        if let Ok(metadata) = std::fs::metadata(path) {
+            check_kind(path, metadata.file_type())?;
+        }
         let refuse = |error| Error::database(path, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(refuse)?;

@@ -6,6 +6,7 @@
 //! 2. A device that refuses a part returns its own error; `replan` handles it.
 
 use std::borrow::Cow;
+use std::io::Write as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -316,18 +317,37 @@ fn write(file: &Path, key: &blake3::Hash, payload: &[u8]) -> std::result::Result
     bytes.extend_from_slice(payload);
     let words = |error: std::io::Error| error.to_string();
     if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(words)?;
+        make_private(folder).map_err(words)?;
     }
     // written under another name and renamed, so that readers never see half a file
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let count = WRITES.fetch_add(1, Ordering::Relaxed);
     let aside: PathBuf = file.with_extension(format!("{}-{count}.part", std::process::id()));
-    std::fs::write(&aside, bytes)
+    create_private(&aside)
+        .and_then(|mut file| file.write_all(&bytes))
         .and_then(|()| std::fs::rename(&aside, file))
         .map_err(|error| {
             let _ = std::fs::remove_file(&aside);
             words(error)
         })
+}
+
+/// Makes a folder, if it is missing, that only this user can enter.
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes a new file that only this user can read and write.
+fn create_private(file: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)
 }
 
 #[cfg(test)]

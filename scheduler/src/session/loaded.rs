@@ -166,6 +166,8 @@ impl LoadedPlan {
         times_ns: Option<&[u64]>,
         failed: Arc<AtomicBool>,
     ) -> Result<LoadedPlan> {
+        // constants may have been folded from a file that was truncated meanwhile
+        planned.model().check_files()?;
         let planned = Arc::new(planned);
         let (device_queues, threads) = (&shared.device_queues, policy.settings().threads);
         let mut wiring = Wiring::new(&planned, parts.clone(), device_queues, threads)?;
@@ -589,6 +591,15 @@ impl LoadedPlan {
     /// Waits for a run for at most this time on the runtime's clock, from its start.
     pub(crate) fn finish_within(&self, slot: &mut RunState, most: Duration) -> Result<Progress> {
         slot.finish_within(&self.wiring, self.clock(), most)
+    }
+
+    /// Refuses the results of a run if another process truncated mapped files that its parts read.
+    pub(crate) fn check_files(&self) -> Result<()> {
+        let mut parts = self.wiring.parts.iter();
+        let damaged = |error| Error::new(ErrorKind::Io, error);
+        parts
+            .try_for_each(|part| part.executable.check_files())
+            .map_err(damaged)
     }
 
     /// Completes a run whose parts all succeeded: copies and cuts padded outputs into the app's

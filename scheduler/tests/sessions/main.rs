@@ -38,3 +38,5 @@ mod sampling;
 mod shapes;
 mod sizes;
 mod slots;
+#[cfg(target_os = "linux")]
+mod truncation;

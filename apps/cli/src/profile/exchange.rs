@@ -217,8 +217,8 @@ pub(crate) fn diff(arguments: &DiffArguments, out: &mut Output) -> anyhow::Resul
 fn read(path: &Path, trust: &[PublicKey]) -> anyhow::Result<ProfileFile> {
     let is_json = {
         let mut first = [0; 16];
-        let mut file =
-            std::fs::File::open(path).map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
+        let mut file = polychip::open_regular(path)
+            .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
         std::io::Read::read(&mut file, &mut first)?;
         !first.starts_with(b"SQLite format 3")
             && first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')

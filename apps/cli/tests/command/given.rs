@@ -123,6 +123,41 @@ fn models_and_inputs_come_through_pipes() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn special_files_are_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let made = std::process::Command::new("mkfifo")
+        .args([at("pipe"), at("w.bin")])
+        .status();
+    assert!(made.unwrap().success());
+    fails(&[&at("pipe")], &["pipe: is a pipe, not a regular file"]);
+    fails(&["/dev/zero"], &["/dev/zero: is a device, not a regular file"]);
+    let model = Model {
+        nodes: vec![node("Add", "add", &["x", "w"], &["y"])],
+        constants: vec![external("w", F32, &[2], "w.bin")],
+        inputs: vec![port("x", F32, &["2"])],
+        outputs: vec![port("y", F32, &["2"])],
+        ..Model::default()
+    };
+    let path = model.write(folder.path(), "model.onnx");
+    fails(
+        &[&path, "--fill", "1"],
+        &["w.bin", "is a pipe, not a regular file"],
+    );
+    let whole = add_relu().write(folder.path(), "whole.onnx");
+    let done = polychip(&["run", &whole, "--fill", "1", "--profile", &at("pipe")]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(
+        done.stderr.contains("is a pipe, not a regular file"),
+        "{}",
+        done.stderr
+    );
+    let done = polychip(&["profile", "import", &at("pipe"), "--profile", &at("new.profile")]);
+    assert_ne!(done.code, 0, "{done:?}");
+}
+
 #[test]
 fn sizes_of_one_name_may_differ() {
     let folder = tempfile::tempdir().unwrap();

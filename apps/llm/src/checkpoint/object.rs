@@ -101,7 +101,11 @@ impl Object {
 /// The text of a file of the folder; `None` if it does not exist.
 pub(crate) fn read(folder: &Path, file: &str) -> Result<Option<String>> {
     let path = folder.join(file);
-    match std::fs::read_to_string(&path) {
+    let text = polychip_host::read_regular(&path).and_then(|bytes| {
+        let invalid = |_| std::io::Error::new(std::io::ErrorKind::InvalidData, "not UTF-8 text");
+        String::from_utf8(bytes).map_err(invalid)
+    });
+    match text {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file(&path, error)),

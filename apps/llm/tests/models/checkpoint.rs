@@ -205,6 +205,43 @@ fn file_in_the_folder_opens_the_folder() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn special_files_are_refused_at_once() {
+    let pipe = |path: &Path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    pipe(&at("model.gguf"));
+    let error = Gguf::open(&at("model.gguf")).unwrap_err().to_string();
+    assert!(
+        error.contains("model.gguf: is a pipe, not a regular file"),
+        "{error}"
+    );
+    for name in ["tokenizer.json", "config.json", "model.safetensors"] {
+        let folder = tempfile::tempdir().unwrap();
+        write(
+            folder.path(),
+            &tiny(Architecture::Qwen3, TensorType::F32),
+            1,
+            |_, _| {},
+        )
+        .unwrap();
+        let path = folder.path().join(name);
+        std::fs::remove_file(&path).unwrap();
+        pipe(&path);
+        let error = LanguageModel::open(folder.path(), options())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(name), "{error}");
+        // weights that are no regular file count as missing
+        let known = ["is a pipe, not a regular file", "contains neither"];
+        assert!(known.iter().any(|words| error.contains(words)), "{error}");
+    }
+}
+
 /// As a cache of downloads lays them: each file is a link to one elsewhere.
 #[cfg(unix)]
 #[test]

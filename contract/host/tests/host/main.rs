@@ -6,3 +6,5 @@ mod library;
 mod null;
 mod older;
 mod refusals;
+#[cfg(target_os = "linux")]
+mod truncation;
