@@ -327,7 +327,7 @@ impl TensorMemory {
         bound
             .memory
             .read_beside_runs()
-            .map_err(|error| self.in_use(error))
+            .map_err(|error| self.inaccessible(error))
     }
 
     /// Whether a run has it that has not given its outputs or an error yet.
@@ -383,14 +383,11 @@ impl TensorMemory {
             },
             None => bound.memory.access(access),
         };
-        opened.map_err(|error| self.in_use(error))
+        opened.map_err(|error| self.inaccessible(error))
     }
 
-    fn in_use(&self, error: polychip_host::Error) -> Error {
-        let kind = match error.kind() {
-            polychip_host::ErrorKind::InUse => ErrorKind::InFlight,
-            _ => ErrorKind::DeviceFailed,
-        };
+    fn inaccessible(&self, error: polychip_host::Error) -> Error {
+        let kind = kind_of_host(error.kind());
         Error::caused(kind, format!("tensor {:?}", self.name), error)
     }
 }
