@@ -7,11 +7,12 @@
 #![allow(unsafe_code)]
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
+use polychip_isolation::{CostRecords, SupportRecords};
 
 use crate::blob::{Blob, CompileOptions};
 use crate::buffer::Buffer;
@@ -22,6 +23,7 @@ use crate::executable::Executable;
 use crate::flat::FlatGraph;
 use crate::instance::{Instance, PluginInfo, text};
 use crate::memory::{self, Memory};
+use crate::open_calls::{self, Mark, OpenCall};
 use crate::open_device::Open;
 
 /// A device's answer to whether it can run a node.
@@ -98,6 +100,11 @@ pub struct OperatingPoint {
     pub power_mw: Option<u64>,
 }
 
+/// Temperatures that a chip can have, in thousandths of a degree Celsius.
+const SANE_MC: std::ops::RangeInclusive<i64> = -100_000..=250_000;
+/// Most power of a chip, in milliwatts.
+const MOST_MW: i64 = 1_000_000_000;
+
 /// An open device. Clones share it. Thread-safe.
 #[derive(Clone)]
 pub struct Device(pub(crate) Arc<Open>);
@@ -145,6 +152,8 @@ impl Device {
             begun: AtomicU64::new(0),
             words: Mutex::default(),
             resetting: Mutex::default(),
+            executing: Mark::default(),
+            doubted: AtomicU32::new(0),
         };
         let mut found = abi::polychip_device_info::sized();
         let mut record = abi::polychip_error::sized();
@@ -201,7 +210,9 @@ impl Device {
             imports_dma_bufs,
             emulated: found.flags & abi::POLYCHIP_DEVICE_EMULATED != 0,
         };
-        Ok(Device(Arc::new(open)))
+        let open = Arc::new(open);
+        open_calls::watch(Arc::downgrade(&open));
+        Ok(Device(open))
     }
 
     /// Name, `plugin:index`.
@@ -334,7 +345,7 @@ impl Device {
             };
             return Ok(vec![refused; graph.node_count()]);
         }
-        let mut records = vec![abi::polychip_support::sized(); graph.node_count()];
+        let mut records = SupportRecords::new(graph.node_count());
         let mut record = abi::polychip_error::sized();
         let call = self
             .0
@@ -342,6 +353,7 @@ impl Device {
             .query_support
             .expect("invariant: required calls are checked");
         let stride = size_of::<abi::polychip_support>() as u64;
+        let listed = OpenCall::begin(&self.0.name, "query_support", graph.name());
         // SAFETY: the graph is valid for the call, and there is one record per node.
         let status = unsafe {
             call(
@@ -352,14 +364,20 @@ impl Device {
                 &raw mut record,
             )
         };
+        drop(listed);
         self.0.check("query_support", status, &record)?;
-        Ok(records
+        let answers = records.answers().map_err(|words| self.broken(words))?;
+        Ok(answers
             .iter()
             .map(|r| Support {
                 reason: r.reason,
                 detail: r.text(),
             })
             .collect())
+    }
+
+    fn broken(&self, words: impl std::fmt::Display) -> Error {
+        Error::new(ErrorKind::BadPlugin, &self.0.name, words)
     }
 
     /// Estimates the cost of some nodes of a graph as one part; `None` if the plugin gives no
@@ -392,7 +410,7 @@ impl Device {
         let Some(call) = self.0.table().estimate.filter(|_| readable && !ends.is_empty()) else {
             return Ok(vec![None; ends.len()]);
         };
-        let mut costs = vec![abi::polychip_cost::sized(); ends.len()];
+        let mut costs = CostRecords::new(ends.len());
         let mut record = abi::polychip_error::sized();
         let stride = size_of::<abi::polychip_cost>() as u64;
         // SAFETY: the graph is valid for the call, nodes and ends are slices and the last end is the length of the
@@ -413,6 +431,7 @@ impl Device {
             return Ok(vec![None; ends.len()]);
         }
         self.0.check("estimate", status, &record)?;
+        let costs = costs.costs().map_err(|words| self.broken(words))?;
         Ok(costs
             .iter()
             .map(|cost| Cost::said(cost, self.0.info.emulated))
@@ -533,9 +552,41 @@ impl Device {
         // SAFETY: the device is open and the out pointers are ours.
         let status = unsafe { call(self.0.raw, &raw mut found, &raw mut record) };
         self.0.check("telemetry", status, &record)?;
-        let has = |bit| found.valid & bit != 0;
+        let mut valid = found.valid;
+        let mc = found.temperature_mc;
+        let load = i64::from(found.load_permille);
+        let power = i64::try_from(found.power_mw).unwrap_or(i64::MAX);
+        for (bit, value, sane, words) in [
+            (
+                abi::POLYCHIP_TELEMETRY_TEMPERATURE,
+                mc,
+                SANE_MC,
+                format!("{:.1} °C is no temperature of a chip", mc as f64 / 1e3),
+            ),
+            (
+                abi::POLYCHIP_TELEMETRY_LOAD,
+                load,
+                0..=1000,
+                format!("a load of {load} thousandths is more than all of its time"),
+            ),
+            (
+                abi::POLYCHIP_TELEMETRY_POWER,
+                power,
+                0..=MOST_MW,
+                format!("{power} mW is no power of a chip"),
+            ),
+        ] {
+            if valid & bit == 0 || sane.contains(&value) {
+                continue;
+            }
+            valid &= !bit;
+            if self.0.doubted.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+                tracing::warn!("{}: {words}; the reading counts as unknown", self.0.name);
+            }
+        }
+        let has = |bit| valid & bit != 0;
         Ok(Telemetry {
-            temperature_mc: has(abi::POLYCHIP_TELEMETRY_TEMPERATURE).then_some(found.temperature_mc),
+            temperature_mc: has(abi::POLYCHIP_TELEMETRY_TEMPERATURE).then_some(mc),
             power_mw: some(has(abi::POLYCHIP_TELEMETRY_POWER), found.power_mw),
             energy_uj: some(has(abi::POLYCHIP_TELEMETRY_ENERGY), found.energy_uj),
             frequency_khz: some(has(abi::POLYCHIP_TELEMETRY_FREQUENCY), found.frequency_khz),

@@ -17,8 +17,12 @@ use polychip_ops::DType;
 use crate::blob::Blob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flat::FlatGraph;
+use crate::open_calls::OpenCall;
 use crate::open_device::Open;
 use crate::port::{Layout, Port};
+
+/// Largest alignment of a port, in bytes: the largest page size.
+const MOST_ALIGNMENT: u32 = 65536;
 
 /// Description of an executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub(crate) struct Loaded {
     pub(crate) raw: *mut abi::polychip_executable,
     info: ExecutableInfo,
     pub(crate) ports: Vec<Port>,
+    /// Names of the ports' tensors.
+    pub(crate) port_names: Vec<String>,
     /// Number of resets of the device when this was loaded; a later reset makes it invalid.
     pub(crate) resets: u64,
     /// Constants that the blob may point to.
@@ -127,8 +133,10 @@ impl Executable {
         let mut record = abi::polychip_error::sized();
         // read before: what is loaded while the device is reset is void
         let resets = device.resets.load(Ordering::Acquire);
+        let open = OpenCall::begin(&device.name, "load", graph.name());
         // SAFETY: blob, bytes and graph are valid for the call; bytes and constants are kept below.
         let status = unsafe { call(device.raw, &raw const source, &raw mut raw, &raw mut record) };
+        drop(open);
         device.check("load", status, &record)?;
         if raw.is_null() {
             return Err(Error::new(
@@ -150,6 +158,7 @@ impl Executable {
             raw,
             info,
             ports: Vec::new(),
+            port_names: graph.port_names().to_vec(),
             _constants: graph.constants().to_vec(),
             _blob: bytes,
         };
@@ -274,6 +283,21 @@ impl Loaded {
         if dense && found.bytes < needed as u64 {
             return Err(broken(format!(
                 "{dtype} of shape {dims:?} needs {needed} bytes, it states {}",
+                found.bytes
+            )));
+        }
+        if found.alignment > MOST_ALIGNMENT || !(found.alignment == 0 || found.alignment.is_power_of_two()) {
+            return Err(broken(format!(
+                "its alignment {} is not a power of two up to {MOST_ALIGNMENT}",
+                found.alignment
+            )));
+        }
+        let most = (needed as u64)
+            .saturating_mul(if dense { 16 } else { 4096 })
+            .saturating_add(16 << 20);
+        if found.bytes > most {
+            return Err(broken(format!(
+                "{dtype} of shape {dims:?} needs {needed} bytes, it states {}, more than any padding explains",
                 found.bytes
             )));
         }

@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polychip_abi as abi;
+use polychip_isolation::Limits;
 
 use crate::clock::Clock;
 use crate::device::Device;
-use crate::isolate::{self, Isolate};
+use crate::isolate::Isolate;
+use crate::open_calls::OpenCall;
 use crate::plugin::Plugin;
 use crate::services::Store;
 use crate::{library, table};
@@ -54,8 +56,10 @@ pub type Query = abi::polychip_plugin_query_fn;
 pub struct Builder {
     linked: Vec<Query>,
     files: Vec<PathBuf>,
-    folders: Vec<PathBuf>,
+    /// Folders to search, and whether the app named them: then libraries with a wrong name are refused, not ignored.
+    folders: Vec<(PathBuf, bool)>,
     isolate: Isolate,
+    limits: Limits,
     clock: Clock,
     store: Option<Arc<dyn Store>>,
     configuration: BTreeMap<String, BTreeMap<String, String>>,
@@ -81,6 +85,7 @@ impl Host {
             files: Vec::new(),
             folders: Vec::new(),
             isolate: Isolate::default(),
+            limits: Limits::default(),
             clock: Clock::real(),
             store: None,
             configuration: BTreeMap::new(),
@@ -131,7 +136,15 @@ impl Builder {
     /// Adds a folder to search for plugin libraries; folders are tried in order.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folders.push(folder.into());
+        self.folders.push((folder.into(), true));
+        self
+    }
+
+    /// As [`Builder::folder`], for a folder that the app did not name: other libraries in it are
+    /// ignored.
+    #[must_use]
+    pub fn usual_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folders.push((folder.into(), false));
         self
     }
 
@@ -139,6 +152,13 @@ impl Builder {
     #[must_use]
     pub fn isolate(mut self, isolate: Isolate) -> Self {
         self.isolate = isolate;
+        self
+    }
+
+    /// Sets the limits on plugins in processes of their own.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -191,15 +211,15 @@ impl Builder {
         for path in &self.files {
             self.add_file(&mut host, path.clone());
         }
-        for folder in &self.folders {
-            self.add_folder(&mut host, folder);
+        for (folder, is_named) in &self.folders {
+            self.add_folder(&mut host, folder, *is_named);
         }
         host
     }
 
-    fn add_folder(&self, host: &mut Host, folder: &Path) {
-        let paths = match library::candidates(folder) {
-            Ok(paths) => paths,
+    fn add_folder(&self, host: &mut Host, folder: &Path, is_named: bool) {
+        let found = match library::candidates(folder) {
+            Ok(found) => found,
             Err(error) => {
                 let reason = format!("cannot be listed: {error}");
                 host.refusals
@@ -207,17 +227,25 @@ impl Builder {
                 return;
             }
         };
-        for path in paths {
+        for path in found.plugins {
             self.add_file(host, path);
+        }
+        for (path, right) in found.misnamed.into_iter().filter(|_| is_named) {
+            let reason = format!("ignored, because the library of a plugin is named like {right}");
+            host.refusals
+                .push(Refusal::of(path.display().to_string(), reason));
         }
     }
 
     fn add_file(&self, host: &mut Host, path: PathBuf) {
-        let found = if self.isolate.includes(&path) {
-            isolate::query(&path).and_then(read_linked)
-        } else {
-            library::open(&path)
-        };
+        let found = self.isolate.isolated(&path, self.limits).and_then(|isolated| {
+            let name = path.display().to_string();
+            let _listed = OpenCall::begin(&name, "the loading", "");
+            match isolated {
+                Some(isolated) => isolated.query().and_then(read_linked),
+                None => library::open(&path),
+            }
+        });
         match found {
             Ok(found) => self.add(host, found, Some(path)),
             Err(reason) => host

@@ -48,6 +48,9 @@ impl Drop for Instance {
     }
 }
 
+/// Longest text of a plugin, in bytes.
+const MOST_TEXT: usize = 1 << 20;
+
 /// Copies the text behind a span; bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
@@ -56,7 +59,11 @@ pub(crate) unsafe fn text(span: abi::polychip_text) -> String {
     if span.data.is_null() || span.len == 0 {
         return String::new();
     }
-    let len = usize::try_from(span.len).unwrap_or(0);
+    // a longer one is garbage, behind which no memory may lie
+    let len = usize::try_from(span.len)
+        .ok()
+        .filter(|len| *len <= MOST_TEXT)
+        .unwrap_or(0);
     // SAFETY: by the caller's promise.
     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(span.data, len) }).into_owned()
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use polychip_isolation::Isolated;
+use polychip_isolation::{Isolated, Limits};
 
 /// Which plugin libraries run in processes of their own. A crash or a hang there ends that process
 /// and loses the device, not the app. The CPU plugin and linked plugins always run in the app's
@@ -14,6 +14,8 @@ pub enum Isolate {
     /// None.
     #[default]
     None,
+    /// As `Vendors` where the program `polychip-plugin-host` is installed; otherwise none.
+    Auto,
     /// Those that load a vendor's library or driver.
     Vendors,
     /// All.
@@ -29,7 +31,7 @@ impl Isolate {
             .map_or(stem, |(_, name)| name);
         match self {
             Isolate::None => false,
-            Isolate::Vendors => !matches!(name, "cpu" | "null"),
+            Isolate::Auto | Isolate::Vendors => !matches!(name, "cpu" | "null"),
             Isolate::All => name != "cpu",
         }
     }
@@ -41,17 +43,32 @@ impl FromStr for Isolate {
     fn from_str(text: &str) -> Result<Isolate, String> {
         match text {
             "none" => Ok(Isolate::None),
+            "auto" => Ok(Isolate::Auto),
             "vendors" => Ok(Isolate::Vendors),
             "all" => Ok(Isolate::All),
-            _ => Err(format!("{text:?}; expected none, vendors or all")),
+            _ => Err(format!("{text:?}; expected none, auto, vendors or all")),
         }
     }
 }
 
-/// The query function of a proxy for the library.
-pub(crate) fn query(path: &Path) -> Result<polychip_abi::polychip_plugin_query_fn, String> {
-    let program = Isolated::find_program(path)?;
-    Isolated::new(program, path).query()
+impl Isolate {
+    /// The library at `path` with its program, if it runs in a process of its own.
+    ///
+    /// # Errors
+    /// The program is missing.
+    pub(crate) fn isolated(self, path: &Path, limits: Limits) -> Result<Option<Isolated>, String> {
+        if !self.includes(path) || (self == Isolate::Auto && !cfg!(target_os = "linux")) {
+            return Ok(None);
+        }
+        match Isolated::find_program(path) {
+            Ok(program) => Ok(Some(Isolated {
+                limits,
+                ..Isolated::new(program, path)
+            })),
+            Err(_) if self == Isolate::Auto => Ok(None),
+            Err(words) => Err(words),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -63,6 +80,7 @@ mod tests {
         let library = |name: &str| Path::new("/plugins").join(format!("libpolychip_plugin_{name}.so"));
         for (isolate, chosen) in [
             ("none", [false, false, false]),
+            ("auto", [false, false, true]),
             ("vendors", [false, false, true]),
             ("all", [false, true, true]),
         ] {

@@ -15,7 +15,11 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::instance::{Instance, PluginInfo, text};
+use crate::open_calls::OpenCall;
 use crate::services::{Services, Store};
+
+/// More devices than any machine has.
+const MOST_DEVICES: u32 = 4096;
 
 /// A plugin instance. Clones share it.
 #[derive(Clone)]
@@ -68,8 +72,10 @@ impl Plugin {
         let mut raw = std::ptr::null_mut();
         let mut record = abi::polychip_error::sized();
         let call = table.create.expect("invariant: required calls are checked");
+        let open = OpenCall::begin(&info.name, "create", "");
         // SAFETY: the services live as long as the instance, and the out pointers are ours.
         let status = unsafe { call(services.table(), &raw mut raw, &raw mut record) };
+        drop(open);
         if status != abi::POLYCHIP_STATUS_OK {
             return Err(Error::of_call(&info.name, "create", status, &record));
         }
@@ -111,6 +117,10 @@ impl Plugin {
         if status != abi::POLYCHIP_STATUS_OK {
             return Err(Error::of_call(&self.0.info.name, "device_count", status, &record));
         }
+        if count > MOST_DEVICES {
+            let words = format!("device_count reports {count} devices; at most {MOST_DEVICES} are plausible");
+            return Err(Error::new(ErrorKind::BadPlugin, &self.0.info.name, words));
+        }
         let (mut devices, mut errors) = (Vec::new(), Vec::new());
         for index in 0..count {
             match self.open(index) {
@@ -130,8 +140,10 @@ impl Plugin {
             .table
             .device_open
             .expect("invariant: required calls are checked");
+        let listed = OpenCall::begin(&name, "device_open", "");
         // SAFETY: the instance is alive and the out pointers are ours.
         let status = unsafe { call(self.0.raw, index, &raw mut raw, &raw mut record) };
+        drop(listed);
         if status != abi::POLYCHIP_STATUS_OK {
             return Err(Error::of_call(&name, "device_open", status, &record));
         }
