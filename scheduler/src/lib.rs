@@ -93,7 +93,8 @@ pub use policy::{Aim, Learn, Policy, Precision};
 pub use polychip_governor as governor;
 pub use polychip_host::{
     Access, AccessGuard, Device, DeviceInfo, DeviceKind, Error as DeviceError, ErrorKind as DeviceErrorKind,
-    Isolate, MAX_RANK, MappedFile, Memory, ModelFolder, Preemption, Priority, Query, Refusal,
+    Isolate, MAX_RANK, MappedFile, Memory, ModelFolder, OpenCall, Preemption, Priority, Query, Refusal,
+    open_calls,
 };
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Plan};

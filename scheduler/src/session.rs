@@ -91,8 +91,16 @@ pub struct Session(pub(crate) Arc<Shapes>);
 impl Specialization {
     /// A plan compiled and loaded.
     fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy) -> Result<Specialization> {
-        let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;
-        Specialization::loaded(id, shared, loaded, policy)
+        let mut planned = planned;
+        // a device less each time, so that this ends
+        loop {
+            let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;
+            let tried = loaded.0.clone();
+            match Specialization::loaded(id, shared, loaded, policy.clone()) {
+                Ok(made) => return Ok(made),
+                Err(error) => planned = replan::without_failed(shared, &tried, &policy, error)?,
+            }
+        }
     }
 
     /// A plan with its loaded parts.
@@ -153,7 +161,7 @@ impl Specialization {
                 policy: Arc::new(policy.clone()),
                 number,
                 losses: vec![LossCount::default(); devices],
-                left_out: vec![false; devices],
+                left_out: vec![None; devices],
             }),
             governing,
             learning: learning.clone(),
