@@ -6,17 +6,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use polychip::bundle::PublicKey;
-use polychip::settings::{buckets, celsius, milliseconds, period, pin, plugin_setting};
+use polychip::settings::{buckets, celsius, milliseconds, period, pin, plugin_setting, timeout};
 use polychip::telemetry::Sensors;
 use polychip::{Isolate, Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::{bad_input, usage, warn};
 use crate::input::InputData;
 use crate::progress::Progress;
-use crate::{file, plan, vendor_output};
+use crate::{file, plan, slow_calls, vendor_output};
 
-/// How long a run may take.
+/// How long a command waits for a run, with the repetitions on other devices.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+/// When a run counts as hung that is predicted to be short.
+const HANG_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same, as a multiple of the predicted time.
+const HANG_FACTOR: u64 = 50;
+/// How often a failed run is repeated: a device may be lost three times before others do its work.
+const RETRIES: u32 = 4;
 
 /// Plugin folders, settings and profiles.
 #[derive(Debug, Clone, clap::Args)]
@@ -29,10 +35,21 @@ pub(crate) struct RuntimeArguments {
     #[arg(long, value_name = "PLUGIN.KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<Setting>,
     /// Run plugins in separate processes, so that a crash of a driver costs a device instead of the
-    /// program: those that load a vendor's library (`vendors`), or all except the CPU plugin
-    /// (`all`); Linux only (docs/isolation.md)
-    #[arg(long, value_name = "none|vendors|all", default_value = "none")]
+    /// program: those that load a vendor's library (`vendors`; `auto`: if polychip-plugin-host is
+    /// installed), or all except the CPU plugin (`all`); Linux only (docs/isolation.md)
+    #[arg(long, value_name = "none|auto|vendors|all", default_value = "auto")]
     pub(crate) isolate: Isolate,
+    /// Treat a device as hung if a run takes longer than this (`30s`, `500ms`), and continue without
+    /// it; default: 30 s, or 50 times the predicted time if that is longer
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Limits")]
+    pub(crate) hang_timeout: Option<Duration>,
+    /// Treat a plugin as hung if opening a device, asking it for support, compiling or loading takes
+    /// longer than this, and continue without it (without `--isolate`: end with an error)
+    #[arg(long, value_name = "TIME", value_parser = timeout, default_value = "300s", help_heading = "Limits")]
+    pub(crate) compile_timeout: Duration,
+    /// Put guard bytes around every buffer, to find a plugin that writes outside its tensors; slow
+    #[arg(long)]
+    pub(crate) guard_buffers: bool,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
@@ -287,7 +304,18 @@ impl RuntimeArguments {
     }
 
     fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
-        let mut builder = Runtime::builder().isolate(self.isolate);
+        let hang = self.hang_timeout.unwrap_or(HANG_TIMEOUT);
+        slow_calls::watch(slow_calls::Limits {
+            execute: hang,
+            other: self.compile_timeout,
+        });
+        let mut builder = Runtime::builder()
+            .isolate(self.isolate)
+            .compile_timeout(self.compile_timeout)
+            .call_timeout(hang);
+        if self.guard_buffers {
+            builder = builder.guard_buffers();
+        }
         for folder in &self.plugins {
             if !folder.is_dir() {
                 return Err(usage(format!(
@@ -323,12 +351,15 @@ impl RuntimeArguments {
 
     /// Reports unused plugins of the given folders on standard error.
     pub(crate) fn say_refusals(&self, runtime: &Runtime) {
+        // of a device, `npu:0`: its plugin works, so somebody wants it
+        let is_device = |subject: &str| {
+            let number = subject.rsplit_once(':').map(|(_, number)| number.parse::<u32>());
+            number.is_some_and(|number| number.is_ok())
+        };
         for refusal in runtime.refusals() {
-            if self
-                .plugins
-                .iter()
-                .any(|folder| refusal.subject.starts_with(&*folder.to_string_lossy()))
-            {
+            let mut folders = self.plugins.iter();
+            let is_given = folders.any(|folder| refusal.subject.starts_with(&*folder.to_string_lossy()));
+            if is_given || is_device(&refusal.subject) {
                 warn(format!("not used: {refusal}"));
             }
         }
@@ -437,12 +468,20 @@ impl SessionArguments {
         if let Some(limit) = self.max_temperature {
             policy = policy.max_temperature(limit);
         }
-        // a run started by a user is awaited as long as the command waits
         policy
             .replan(!self.no_replan)
             .learn(self.learn.learn)
             .seed(self.seed)
-            .hang_timeout(PATIENCE)
+            .retry(RETRIES)
+            .hang_timeout(self.hang_timeout(None))
+    }
+
+    /// When a run counts as hung: as given, else by the time that the plan predicts.
+    fn hang_timeout(&self, planned: Option<&Planned>) -> Duration {
+        let predicted = planned.map_or(0, |planned| planned.plan().totals.time.nanoseconds());
+        let longest = Duration::from_nanos(predicted.saturating_mul(HANG_FACTOR)).min(PATIENCE);
+        let given = self.plan_arguments.runtime.hang_timeout;
+        given.unwrap_or(HANG_TIMEOUT.max(longest))
     }
 
     /// Plans the model, or checks the given plan.
@@ -472,7 +511,8 @@ impl SessionArguments {
         let planned = self.planned(runtime, model)?;
         let runs = in_flight(&planned);
         let _progress = Progress::of("compiling");
-        let policy = self.policy().in_flight(runs);
+        let hang_timeout = self.hang_timeout(Some(&planned));
+        let policy = self.policy().in_flight(runs).hang_timeout(hang_timeout);
         Ok((runtime.session_of(planned, policy)?, runs))
     }
 

@@ -83,7 +83,8 @@ class Runtime:
         cache: _Path | None = None,
         settings: Mapping[str, str] | None = None,
         trust: str | Sequence[str] | None = None,
-        # installation, allow_rollback, isolate, measure_rates, only_given_folders, virtual_time
+        # installation, allow_rollback, isolate, compile_timeout, call_timeout, guard_buffers, measure_rates,
+        # only_given_folders, virtual_time
         **words: _Setting,
     ) -> Runtime: ...
     @property
