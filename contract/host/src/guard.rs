@@ -97,18 +97,18 @@ impl Guard {
             let count = guard.iter().filter(|byte| **byte != PATTERN).count();
             Some((first, count))
         };
-        let at_least = |count: usize| format!("{count} byte{}", if count == 1 { "" } else { "s" });
+        let bytes = |count: usize| format!("{count} byte{}", if count == 1 { "" } else { "s" });
         let words = match (changed(before), changed(behind)) {
             (None, None) => return None,
             (_, Some((first, count))) => format!(
                 "wrote {} behind the end of {{}} of {} bytes, the first one at byte {}",
-                at_least(count),
+                bytes(count),
                 self.bytes,
                 self.bytes + first as u64
             ),
             (Some((first, count)), None) => format!(
                 "wrote {} in front of {{}} of {} bytes, the first one {} bytes before it",
-                at_least(count),
+                bytes(count),
                 self.bytes,
                 self.before - first as u64
             ),

@@ -40,6 +40,7 @@ mod open_calls;
 mod open_device;
 mod plugin;
 mod port;
+mod probe;
 mod retained_memory;
 mod run_resources;
 mod services;
