@@ -391,10 +391,10 @@ impl Device {
             (abi::POLYCHIP_TELEMETRY_POWER, power > MOST_MW),
         ];
         let mut valid = found.valid;
-        for (bit, _) in impossible
-            .into_iter()
-            .filter(|(bit, is_so)| *is_so && valid & bit != 0)
-        {
+        for (bit, is_so) in impossible {
+            if !is_so || valid & bit == 0 {
+                continue;
+            }
             valid &= !bit;
             if self.0.doubted.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
                 continue;
