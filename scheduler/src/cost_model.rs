@@ -7,6 +7,7 @@
 //!
 //! Not here: the use of costs (`partitioner`), measuring (`session`).
 
+mod believable;
 mod calibration;
 mod evidence;
 mod figure;

@@ -161,6 +161,12 @@ impl Error {
         }
     }
 
+    /// Whether the plugin broke the contract, so that its device is better not used.
+    pub(crate) fn is_fault_of_plugin(&self) -> bool {
+        let broke = |error: &polychip_host::Error| error.kind() == polychip_host::ErrorKind::BadPlugin;
+        self.of_host().is_some_and(broke)
+    }
+
     /// Whether the same run may succeed next time, after a reset or by itself.
     pub(crate) fn may_pass(&self) -> bool {
         let transient = |error: &polychip_host::Error| error.kind() == polychip_host::ErrorKind::Transient;

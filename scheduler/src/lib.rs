@@ -96,8 +96,8 @@ pub use policy::{Aim, Learn, Policy, Precision};
 pub use polychip_governor as governor;
 pub use polychip_host::{
     Access, AccessGuard, Device, DeviceInfo, DeviceKind, Error as DeviceError, ErrorKind as DeviceErrorKind,
-    Isolate, MAX_RANK, MappedFile, Memory, ModelFiles, ModelFolder, Preemption, Priority, Query, Refusal,
-    open_regular,
+    Isolate, MAX_RANK, MappedFile, Memory, ModelFiles, ModelFolder, OpenCall, Preemption, Priority, Query,
+    Refusal, open_calls, open_regular,
 };
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Plan};

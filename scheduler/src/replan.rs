@@ -93,6 +93,33 @@ pub(crate) fn compile(
     unreachable!("the last round leaves a device out, and there are finitely many")
 }
 
+/// The plan without the device that failed when a loaded plan was given its memory.
+///
+/// # Errors
+/// The error itself: it is not of a device that others can replace, or the policy forbids a new plan.
+pub(crate) fn without_failed(
+    shared: &Shared,
+    planned: &Planned,
+    policy: &Policy,
+    error: Error,
+) -> Result<Planned> {
+    let name = error.device().filter(|_| policy.may_replan());
+    let mut used = planned.used_devices().into_iter();
+    let index = used.find(|index| name == Some(planned.devices()[index.index()].name()));
+    let Some(index) = index.filter(|index| planned.can_do_without(*index)) else {
+        return Err(error);
+    };
+    let words = error.to_string();
+    let device = planned.devices()[index.index()].name().to_owned();
+    tracing::warn!("{device} is not used: {words}");
+    let moved = planned.nodes_on(index);
+    let mut next = planned.again(shared, policy.settings(), |targets| {
+        targets[index.index()].quarantined = Some(words.clone());
+    })?;
+    next.tell(Event::new(EventKind::Replanned, &device, moved, words));
+    Ok(next)
+}
+
 /// What a new plan must do without.
 enum Change {
     /// A run of nodes on a device, with the device's words; whether alike runs are refused as well.
@@ -143,7 +170,8 @@ impl Search<'_> {
             Err(error) if is_refusal(error.kind()) => error,
             Err(error) => return Err(failed_at(planned.graph(), part, error)),
         };
-        if last {
+        // what breaks the contract breaks it for any nodes
+        if last || is_fault(error.kind()) {
             return Ok(Some(Change::Device(part.device, words_of(&error))));
         }
         let (nodes, error) = if error.kind() == HostKind::Transient {
@@ -325,7 +353,12 @@ fn is_refusal(kind: HostKind) -> bool {
             | HostKind::OutOfMemory
             | HostKind::Transient
             | HostKind::BadBlob
-    )
+    ) || is_fault(kind)
+}
+
+/// Whether the plugin broke the contract.
+fn is_fault(kind: HostKind) -> bool {
+    matches!(kind, HostKind::BadPlugin | HostKind::BadArgument)
 }
 
 /// Whether the device will say the same next time.

@@ -6,12 +6,14 @@
 //! 3. Libraries are loaded only from the given folders, `POLYCHIP_PLUGINS`, and the executable's
 //!    folder.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use polychip_host::{Clock, Device, Host, Isolate, ModelFiles, Query, Refusal, Store, trusted_variable};
+use polychip_host::{
+    Clock, Device, Host, Isolate, Limits, ModelFiles, Query, Refusal, Store, trusted_variable,
+};
 use polychip_profile::Profile;
 use polychip_profile::bundle::{PublicKey, Trust};
 
@@ -63,6 +65,8 @@ pub struct Builder {
     isolate: Isolate,
     sandbox: bool,
     model_files: Option<ModelFiles>,
+    limits: Limits,
+    guards_buffers: bool,
     usual_places: bool,
     sensors: Option<Sensors>,
     memory_limit: Option<u64>,
@@ -111,6 +115,8 @@ impl Runtime {
             isolate: Isolate::default(),
             sandbox: true,
             model_files: None,
+            limits: Limits::default(),
+            guards_buffers: false,
             usual_places: true,
             sensors: None,
             memory_limit: None,
@@ -488,9 +494,10 @@ impl Builder {
     }
 
     /// Runs plugin libraries in processes of their own, so that a driver's crash loses its device and
-    /// not the app. The default is [`Isolate::None`]. Needs the program `polychip-plugin-host`
-    /// beside the app or the plugin, or in `POLYCHIP_PLUGIN_HOST`; a plugin that cannot be isolated
-    /// is listed in [`Runtime::refusals`]. Linux only.
+    /// not the app. The default is [`Isolate::None`]; the `polychip` command uses [`Isolate::Auto`], and
+    /// [`Isolate::Probe`] where it measures. Needs the program `polychip-plugin-host` beside the app or
+    /// the plugin, or in `POLYCHIP_PLUGIN_HOST`; a plugin that cannot be isolated is listed in
+    /// [`Runtime::refusals`]. Linux only.
     #[must_use]
     pub fn isolate(mut self, isolate: Isolate) -> Self {
         self.isolate = isolate;
@@ -513,6 +520,34 @@ impl Builder {
     #[must_use]
     pub fn model_files(mut self, files: ModelFiles) -> Self {
         self.model_files = Some(files);
+        self
+    }
+
+    /// Sets how long a call of a plugin in a process of its own may take, if it may be slow: `create`,
+    /// `device_open`, `query_support`, `compile`, `blob_bytes` and `load`. Then the process is killed
+    /// and the device is lost. The default is 10 minutes.
+    #[must_use]
+    pub fn compile_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.long_call = timeout;
+        self
+    }
+
+    /// Sets how long any other call of a plugin in a process of its own may take. The default is one
+    /// minute.
+    #[must_use]
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.call = timeout;
+        self
+    }
+
+    /// Puts guard bytes around every buffer of host memory, and checks them at the end of each run.
+    /// A run that wrote outside its tensors fails, and its device is left out; the error names the
+    /// device, the part and the tensor. For debugging a plugin: runs become slower, and every tensor
+    /// takes two more pages. Applies to everything that the process makes from then on. Memory that
+    /// a device makes itself has no guards.
+    #[must_use]
+    pub fn guard_buffers(mut self) -> Self {
+        self.guards_buffers = true;
         self
     }
 
@@ -567,7 +602,11 @@ impl Builder {
             .clock(self.clock.clone())
             .store(store)
             .isolate(self.isolate)
-            .sandbox(self.sandbox);
+            .sandbox(self.sandbox)
+            .limits(self.limits);
+        if self.guards_buffers {
+            polychip_host::guard_buffers();
+        }
         #[cfg(feature = "cpu")]
         {
             host = host.linked(polychip_cpu::query);
@@ -575,16 +614,30 @@ impl Builder {
         for query in &self.linked {
             host = host.linked(*query);
         }
-        for folder in self.all_folders() {
-            host = host.folder(folder);
+        for (folder, is_named) in self.all_folders() {
+            host = if is_named {
+                host.folder(folder)
+            } else {
+                host.usual_folder(folder)
+            };
         }
         if self.measures_rates {
             host = host.configure_all("rates", "measure");
         }
+        let configured: BTreeSet<String> = self
+            .configuration
+            .iter()
+            .map(|(plugin, _, _)| plugin.clone())
+            .collect();
         for (plugin, key, value) in self.configuration {
             host = host.configure(&plugin, &key, value);
         }
         let host = host.build();
+        for plugin in configured {
+            if let Some(words) = unknown_plugin(&host, &plugin) {
+                tracing::warn!("a setting of plugin {plugin} has no effect: {words}");
+            }
+        }
         let shared = Shared {
             durable: Durable::default(),
             memory: MemoryAccount::new(
@@ -619,23 +672,62 @@ impl Builder {
         Ok(Runtime(Arc::new(shared), Arc::default()))
     }
 
-    /// The plugin folders to search, without duplicates.
-    fn all_folders(&self) -> Vec<PathBuf> {
-        let mut folders = self.folders.clone();
+    /// The plugin folders to search, without duplicates, and whether somebody named them.
+    fn all_folders(&self) -> Vec<(PathBuf, bool)> {
+        let mut folders: Vec<_> = self.folders.iter().map(|folder| (folder.clone(), true)).collect();
         if self.usual_places {
             if let Some(list) = trusted_variable(PLUGINS_VARIABLE) {
-                folders.extend(std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()));
+                let named = std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty());
+                folders.extend(named.map(|folder| (folder, true)));
             }
             let beside = std::env::current_exe()
                 .ok()
                 .and_then(|path| path.parent().map(Path::to_owned));
-            folders.extend(beside);
+            folders.extend(beside.map(|folder| (folder, false)));
         }
         let mut known = HashSet::new();
-        folders.retain(|folder| known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())));
+        folders.retain(|(folder, _)| known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())));
         folders
     }
 }
+
+/// That no plugin of this name is there, as text; none if it is, loaded or refused.
+fn unknown_plugin(host: &Host, name: &str) -> Option<String> {
+    let file_of = |subject: &str| {
+        let stem = Path::new(subject).file_stem()?.to_str()?.to_owned();
+        stem.rsplit_once("polychip_plugin_")
+            .map(|(_, name)| name.to_owned())
+    };
+    let mut known: BTreeSet<String> = host
+        .plugins()
+        .iter()
+        .map(|plugin| plugin.info().name.clone())
+        .collect();
+    let refused = host.refusals().iter();
+    known.extend(refused.filter_map(|refusal| file_of(&refusal.subject)));
+    // the reason of a refusal begins with the plugin's own name, where it is known
+    let is_refused = |refusal: &Refusal| refusal.reason.split_whitespace().take(2).any(|word| word == name);
+    if known.contains(name) || host.refusals().iter().any(is_refused) {
+        return None;
+    }
+    let near = known
+        .iter()
+        .min_by_key(|other| strsim::damerau_levenshtein(other, name));
+    let near = near.filter(|other| strsim::damerau_levenshtein(other, name) <= MOST_TYPOS);
+    let all: Vec<&str> = known.iter().map(String::as_str).collect();
+    let all = if all.is_empty() {
+        "none".to_owned()
+    } else {
+        all.join(", ")
+    };
+    Some(match near {
+        Some(near) => format!("there is no plugin {name}; did you mean {near}? (found: {all})"),
+        None => format!("there is no plugin {name} (found: {all})"),
+    })
+}
+
+/// Letters that a mistyped name may differ in.
+const MOST_TYPOS: usize = 2;
 
 /// The plugins' own values, kept in the profile database.
 struct PluginValues(Arc<Profile>);

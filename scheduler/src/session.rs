@@ -97,10 +97,17 @@ pub struct Session(pub(crate) Arc<Shapes>);
 
 impl Specialization {
     /// A plan compiled and loaded.
-    fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy) -> Result<Specialization> {
-        let reserved = charges::reserve(shared, id, &planned, policy.settings(), None)?;
-        let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;
-        Specialization::loaded(id, shared, loaded, policy, reserved)
+    fn new(id: usize, shared: &Arc<Shared>, mut planned: Planned, policy: Policy) -> Result<Specialization> {
+        // a device less each time, so that this ends
+        loop {
+            let reserved = charges::reserve(shared, id, &planned, policy.settings(), None)?;
+            let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;
+            let tried = loaded.0.clone();
+            match Specialization::loaded(id, shared, loaded, policy.clone(), reserved) {
+                Ok(made) => return Ok(made),
+                Err(error) => planned = replan::without_failed(shared, &tried, &policy, error)?,
+            }
+        }
     }
 
     /// A plan with its loaded parts.
@@ -162,7 +169,7 @@ impl Specialization {
                 policy: Arc::new(policy.clone()),
                 number,
                 losses: vec![LossCount::default(); devices],
-                left_out: vec![false; devices],
+                left_out: vec![None; devices],
             }),
             governing,
             learning: learning.clone(),

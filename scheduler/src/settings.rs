@@ -74,7 +74,7 @@ const OF_POLICY: &[Setting<Policy>] = &[
     },
     Setting {
         name: "hang-timeout",
-        set: |policy, value| milliseconds(value).map(|time| policy.hang_timeout(time)),
+        set: |policy, value| timeout(value).map(|time| policy.hang_timeout(time)),
     },
     Setting {
         name: "heat",
@@ -201,6 +201,18 @@ const OF_BUILDER: &[Setting<Builder>] = &[
     Setting {
         name: "cache",
         set: |builder, value| path(value).map(|folder| builder.cache(folder)),
+    },
+    Setting {
+        name: "call-timeout",
+        set: |builder, value| timeout(value).map(|time| builder.call_timeout(time)),
+    },
+    Setting {
+        name: "compile-timeout",
+        set: |builder, value| timeout(value).map(|time| builder.compile_timeout(time)),
+    },
+    Setting {
+        name: "guard-buffers",
+        set: |builder, value| flag(value).map(|on| if on { builder.guard_buffers() } else { builder }),
     },
     Setting {
         name: "installation",
@@ -359,7 +371,8 @@ impl Policy {
     /// | `threads` | number of threads of a CPU; 0 leaves it to the plugin |
     /// | `precision` | `exact`, `reduced` |
     /// | `priority` | `batch`, `normal`, `urgent` |
-    /// | `deadline`, `hang-timeout`, `longest-part` | milliseconds: `33` or `33ms` |
+    /// | `deadline`, `longest-part` | milliseconds: `33` or `33ms` |
+    /// | `hang-timeout` | milliseconds, or seconds: `30s` |
     /// | `energy-price` | milliseconds per joule ([`Policy::energy_price`]) |
     /// | `period` | milliseconds, or frames per second: `33`, `33ms` or `30fps`; `0`: back to back |
     /// | `late` | `finish`, `drop`, `latest` |
@@ -408,9 +421,11 @@ impl Builder {
     /// | `trust` | the public key of a bundle signer, as `polychip farm keygen` prints it; may be repeated |
     /// | `installation` | a random name that the app keeps ([`Builder::installation`]) |
     /// | `allow-rollback` | `yes`, `no` |
-    /// | `isolate` | `none`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
+    /// | `isolate` | `none`, `auto`, `probe`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
     /// | `memory-limit` | bytes: `800000000`, `800MB` or `1.5GiB`; `none` ([`Builder::memory_limit`]) |
     /// | `model-files` | `guard`, `copy`, `map`: how model files are held in memory ([`Builder::model_files`]) |
+    /// | `compile-timeout`, `call-timeout` | milliseconds, or seconds (`300s`): how long calls of such plugins may take |
+    /// | `guard-buffers` | `yes`, `no`: find plugins that write outside their tensors ([`Builder::guard_buffers`]) |
     /// | `measure-rates`, `only-given-folders`, `sandbox`, `virtual-time` | `yes`, `no` |
     ///
     /// ```
@@ -578,6 +593,21 @@ pub fn milliseconds(text: &str) -> Read<Duration> {
         Ok(value) if value > 0.0 && value <= 1e9 => Ok(Duration::from_secs_f64(value / 1e3)),
         _ => Err(format!(
             "invalid time {text:?}; expected milliseconds above 0, e.g. 33 or 33ms"
+        )),
+    }
+}
+
+/// Reads a time limit: `30000`, `30000ms` or `30s`.
+///
+/// # Errors
+/// A message with the valid form, if the text is not a time above 0.
+pub fn timeout(text: &str) -> Read<Duration> {
+    let seconds = text.strip_suffix('s').filter(|number| !number.ends_with('m'));
+    match seconds.map(|number| number.trim().parse::<f64>()) {
+        None => milliseconds(text),
+        Some(Ok(value)) if value > 0.0 && value <= 1e6 => Ok(Duration::from_secs_f64(value)),
+        Some(_) => Err(format!(
+            "invalid time {text:?}; expected a time above 0, e.g. 30s or 500ms"
         )),
     }
 }

@@ -464,7 +464,7 @@ impl std::fmt::Display for DevicesOutput {
             };
             facts.push(memory.to_owned());
             if device.quarantined {
-                facts.push("quarantined until reset".to_owned());
+                facts.push("lost or hung, and not reset since".to_owned());
             }
             writeln!(text, "  {}", facts.join(", "))?;
             let shared = device.sharing();

@@ -60,6 +60,7 @@ mod run;
 mod schema;
 mod serve_sim;
 mod setup;
+mod slow_calls;
 mod sound;
 mod stop;
 mod trace;

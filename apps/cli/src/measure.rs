@@ -12,11 +12,13 @@
 //!    of them, and no block inherits clocks from another candidate.
 //! 2. Measurements go to the profile, for `explain`, `partition` and `run` with the same `--profile`.
 
+mod energy;
 mod mixed;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use energy::{DeviceEnergy, SensorBench};
 use polychip::{Cadence, Learn, LinkEnergyOptions, Planned, Policy, Runtime, Session, WarmUp, Warmth};
 use polychip_partitioner::report::count;
 use polychip_partitioner::{Part, Time};
@@ -50,6 +52,9 @@ pub(crate) struct Arguments {
     /// Also measure the energy of transfers with the machine's sensors; takes 90 s for each pair and direction
     #[arg(long)]
     link_energy: bool,
+    /// Also measure the energy of each candidate with the machine's sensors; takes 10 s for each
+    #[arg(long)]
+    energy: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -119,6 +124,8 @@ struct Candidate {
     fastest: bool,
     /// With `--precision reduced`: largest output difference from exact precision, over the largest value.
     deviation: Option<f64>,
+    /// Energy of a run on each device that it uses.
+    energy: Vec<DeviceEnergy>,
 }
 
 /// A device that cannot run the whole model.
@@ -259,6 +266,16 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             ..load(format!("mixed {mixed}"), session)?
         });
     };
+    let mut sensors = arguments.energy.then(|| SensorBench::new(&runtime, &policy));
+    let mut energies = Vec::with_capacity(runners.len());
+    for runner in &mut runners {
+        let mut known = energy::stated(runner, period)?;
+        if let (Some(sensors), Some(planned)) = (&mut sensors, runner.session.planned()) {
+            sensors.measure(runner, &planned, &mut known)?;
+        }
+        energies.push(known);
+    }
+    drop(sensors);
     let exact = match arguments.plan.precision {
         Precision::Exact => None,
         Precision::Reduced => {
@@ -268,7 +285,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let mut candidates = Vec::with_capacity(runners.len());
     let mut warnings = Vec::new();
-    for (index, runner) in runners.into_iter().enumerate() {
+    for ((index, runner), energy) in runners.into_iter().enumerate().zip(energies) {
         warnings.extend(runner.warnings.iter().map(|warning| CandidateWarning {
             candidate: runner.name.clone(),
             warning: warning.clone(),
@@ -277,7 +294,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             Some(exact) => deviation(&run_once(&runner.session, &given)?.outputs, exact),
             None => None,
         };
-        candidates.push(candidate(runner, Some(index) == chosen, apart));
+        candidates.push(candidate(runner, Some(index) == chosen, apart, energy));
     }
     let shortest = candidates.iter().map(|candidate| candidate.latency_ns.p50).min();
     for candidate in &mut candidates {
@@ -352,7 +369,7 @@ fn turns(runners: &mut [Runner], iters: u64, period: Duration) -> anyhow::Result
     Ok(())
 }
 
-fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>) -> Candidate {
+fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>, energy: Vec<DeviceEnergy>) -> Candidate {
     let planned = runner.session.planned();
     let planned = planned.expect("invariant: the model's sizes are known");
     let plan = planned.plan();
@@ -369,6 +386,7 @@ fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>) -> Candidate 
         chosen,
         fastest: false,
         deviation,
+        energy,
     }
 }
 
@@ -470,6 +488,10 @@ impl std::fmt::Display for MeasureOutput {
                     ", within {apart:.1e} of exact precision's largest value"
                 )),
             )?;
+            let energies = candidate.energy.iter();
+            for energy in energies.filter(|energy| energy.net_uj.is_some() || energy.is_asked) {
+                writeln!(f, "    {energy}")?;
+            }
         }
         for one in &self.not_alone {
             writeln!(f, "{} alone: {}", one.device, one.reason)?;

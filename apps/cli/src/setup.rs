@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use polychip::bundle::PublicKey;
-use polychip::settings::{buckets, bytes, celsius, milliseconds, period, pin, plugin_setting};
+use polychip::settings::{buckets, bytes, celsius, milliseconds, period, pin, plugin_setting, timeout};
 use polychip::telemetry::Sensors;
 use polychip::{
     Isolate, Learn, MilliCelsius, Model, ModelFiles, Planned, PlanningStep, Policy, Runtime, Session,
@@ -15,10 +15,16 @@ use polychip::{
 use crate::exit::{bad_input, usage, warn};
 use crate::input::InputData;
 use crate::progress::Progress;
-use crate::{file, plan, vendor_output};
+use crate::{file, plan, slow_calls, vendor_output};
 
-/// How long a run may take.
+/// How long a command waits for a run, with the repetitions on other devices.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+/// When a run counts as hung that is predicted to be short.
+const HANG_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same, as a multiple of the predicted time.
+const HANG_FACTOR: u64 = 50;
+/// How often a failed run is repeated: a device may be lost three times before others do its work.
+const RETRIES: u32 = 4;
 
 /// Plugin folders, settings and profiles.
 #[derive(Debug, Clone, clap::Args)]
@@ -31,10 +37,13 @@ pub(crate) struct RuntimeArguments {
     #[arg(long, value_name = "PLUGIN.KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<Setting>,
     /// Run plugins in separate processes, so that a crash of a driver costs a device instead of the
-    /// program: those that load a vendor's library (`vendors`), or all except the CPU plugin
-    /// (`all`); Linux only (docs/isolation.md)
-    #[arg(long, value_name = "none|vendors|all", default_value = "none")]
-    pub(crate) isolate: Isolate,
+    /// program: those that load a vendor's library (`vendors`; `auto`: if polychip-plugin-host is
+    /// installed), or all except the CPU plugin (`all`). `probe` only loads them there first and asks
+    /// what they support, and then runs them in this process. Linux only (docs/isolation.md). Default:
+    /// `probe` for bench, bench-llm, energy, measure, phases and profile, whose times would contain the
+    /// overhead; `auto` for other commands
+    #[arg(long, value_name = "none|auto|probe|vendors|all")]
+    pub(crate) isolate: Option<Isolate>,
     /// Let the kernel confine the processes of `--isolate`: their drivers write only to devices,
     /// temporary files and caches, and reach no network
     #[arg(long, value_name = "yes|no", default_value = "yes", action = clap::ArgAction::Set,
@@ -48,6 +57,18 @@ pub(crate) struct RuntimeArguments {
     /// (`guard`), copied (`copy`), or mapped without a guard (`map`)
     #[arg(long, value_name = "guard|copy|map", default_value = "guard")]
     pub(crate) model_files: ModelFiles,
+    /// Treat a device as hung if a run takes longer than this (`30s`, `500ms`), and continue without
+    /// it; default: 30 s, or 50 times the predicted time if that is longer
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Limits")]
+    pub(crate) hang_timeout: Option<Duration>,
+    /// Treat a plugin as hung if opening a device, asking it for support, compiling or loading takes
+    /// longer than this, and continue without it; a plugin in this process ends the command with an
+    /// error
+    #[arg(long, value_name = "TIME", value_parser = timeout, default_value = "300s", help_heading = "Limits")]
+    pub(crate) compile_timeout: Duration,
+    /// Put guard bytes around every buffer, to find a plugin that writes outside its tensors; slow
+    #[arg(long)]
+    pub(crate) guard_buffers: bool,
     /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
@@ -293,14 +314,19 @@ impl RuntimeArguments {
             .is_some_and(polychip::LoadedBundle::is_one)
     }
 
-    /// Loads the plugins.
+    /// Loads the plugins, those of vendors in processes of their own by default.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
-        made(self.builder(cache)?)
+        made(self.builder(cache, Isolate::Auto)?)
     }
 
-    /// Loads the plugins, which measure their rates if the given profile has none.
+    /// Loads the plugins, all into this process by default: for a command that measures times.
+    fn timed_runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
+        made(self.builder(cache, Isolate::Probe)?)
+    }
+
+    /// As [`RuntimeArguments::timed_runtime`], with plugins that measure their rates if the given profile has none.
     fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
-        let builder = self.builder(None)?;
+        let builder = self.builder(None, Isolate::Probe)?;
         let builder = match self.profile {
             // the rates are measured for the database
             Some(_) if !self.has_bundle_for_profile() => builder.measure_rates(),
@@ -309,13 +335,25 @@ impl RuntimeArguments {
         made(builder)
     }
 
-    fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
+    /// `isolate`: where plugins run if the arguments do not say.
+    fn builder(&self, cache: Option<&PathBuf>, isolate: Isolate) -> anyhow::Result<polychip::Builder> {
+        slow_calls::watch(slow_calls::Limits {
+            execute: self.hang_timeout.unwrap_or(HANG_TIMEOUT),
+            other: self.compile_timeout,
+        });
         let mut builder = Runtime::builder()
-            .isolate(self.isolate)
+            .isolate(self.isolate.unwrap_or(isolate))
             .sandbox(self.sandbox)
-            .model_files(self.model_files);
+            .model_files(self.model_files)
+            .compile_timeout(self.compile_timeout);
         if let Some(limit) = self.memory_limit {
             builder = builder.memory_limit(limit);
+        }
+        if let Some(limit) = self.hang_timeout {
+            builder = builder.call_timeout(limit);
+        }
+        if self.guard_buffers {
+            builder = builder.guard_buffers();
         }
         for folder in &self.plugins {
             if !folder.is_dir() {
@@ -352,12 +390,15 @@ impl RuntimeArguments {
 
     /// Reports unused plugins of the given folders on standard error.
     pub(crate) fn say_refusals(&self, runtime: &Runtime) {
+        // of a device, `npu:0`: its plugin works, so somebody wants it
+        let is_device = |subject: &str| {
+            let number = subject.rsplit_once(':').map(|(_, number)| number.parse::<u32>());
+            number.is_some_and(|number| number.is_ok())
+        };
         for refusal in runtime.refusals() {
-            if self
-                .plugins
-                .iter()
-                .any(|folder| refusal.subject.starts_with(&*folder.to_string_lossy()))
-            {
+            let mut folders = self.plugins.iter();
+            let is_given = folders.any(|folder| refusal.subject.starts_with(&*folder.to_string_lossy()));
+            if is_given || is_device(&refusal.subject) {
                 warn(format!("not used: {refusal}"));
             }
         }
@@ -386,12 +427,19 @@ impl PlanArguments {
 
     /// As [`PlanArguments::runtime`], whose governed sessions read these sensors.
     pub(crate) fn runtime_reading(&self, sensors: Sensors) -> anyhow::Result<Runtime> {
-        let runtime = made(self.runtime.builder(None)?.sensors(sensors))?;
+        let runtime = made(self.runtime.builder(None, Isolate::Auto)?.sensors(sensors))?;
         self.say_refusals(&runtime);
         Ok(runtime)
     }
 
-    /// As [`PlanArguments::runtime`], for a command that measures.
+    /// As [`PlanArguments::runtime`], for a command that measures times.
+    pub(crate) fn timed_runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
+        let runtime = self.runtime.timed_runtime(cache)?;
+        self.say_refusals(&runtime);
+        Ok(runtime)
+    }
+
+    /// As [`PlanArguments::timed_runtime`], with plugins that measure their rates if the given profile has none.
     pub(crate) fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.measuring_runtime()?;
         self.say_refusals(&runtime);
@@ -441,6 +489,10 @@ impl PlanArguments {
             Priority::Normal => polychip::Priority::Normal,
             Priority::Urgent => polychip::Priority::Urgent,
         });
+        let policy = match self.runtime.hang_timeout {
+            Some(limit) => policy.hang_timeout(limit),
+            None => policy,
+        };
         let pins = self.pin.iter();
         let policy = pins.fold(policy, |policy, (pattern, device)| policy.pin(pattern, device));
         if self.devices.is_empty() {
@@ -457,7 +509,13 @@ impl SessionArguments {
         self.plan_arguments.runtime(self.cache.as_ref())
     }
 
-    /// The requested policy, with one run in flight.
+    /// The same for a command that measures times.
+    pub(crate) fn timed_runtime(&self) -> anyhow::Result<Runtime> {
+        self.plan_arguments.timed_runtime(self.cache.as_ref())
+    }
+
+    /// The requested policy, with one run in flight. A run counts as hung as late as the command stops waiting for it,
+    /// unless the arguments say otherwise: nothing predicts it.
     pub(crate) fn policy(&self) -> Policy {
         let mut policy = self.plan_arguments.policy().in_flight(1);
         if let Some(deadline) = self.deadline {
@@ -466,12 +524,25 @@ impl SessionArguments {
         if let Some(limit) = self.max_temperature {
             policy = policy.max_temperature(limit);
         }
-        // a run started by a user is awaited as long as the command waits
         policy
             .replan(!self.no_replan)
             .learn(self.learn.learn)
             .seed(self.seed)
-            .hang_timeout(PATIENCE)
+            .retry(RETRIES)
+            .hang_timeout(self.plan_arguments.runtime.hang_timeout.unwrap_or(PATIENCE))
+    }
+
+    /// The policy for runs of a plan, which count as hung by the time that it predicts.
+    pub(crate) fn policy_for(&self, planned: &Planned) -> Policy {
+        let policy = self.policy();
+        if self.plan_arguments.runtime.hang_timeout.is_some() {
+            return policy;
+        }
+        let predicted = planned.plan().totals.time.nanoseconds();
+        let longest = Duration::from_nanos(predicted.saturating_mul(HANG_FACTOR)).min(PATIENCE);
+        let limit = HANG_TIMEOUT.max(longest);
+        slow_calls::allow_execute(limit);
+        policy.hang_timeout(limit)
     }
 
     /// Plans the model, or checks the given plan.
@@ -501,7 +572,7 @@ impl SessionArguments {
         let planned = self.planned(runtime, model)?;
         let runs = in_flight(&planned);
         let _progress = Progress::of("compiling");
-        let policy = self.policy().in_flight(runs);
+        let policy = self.policy_for(&planned).in_flight(runs);
         Ok((runtime.session_of(planned, policy)?, runs))
     }
 

@@ -10,8 +10,12 @@ use polychip_abi::Sized;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flat::FlatGraph;
 use crate::mapped_file::Mapping;
+use crate::open_calls::OpenCall;
 use crate::open_device::Open;
 use crate::port::Layout;
+
+/// Largest blob that is read, in bytes.
+const MOST_BYTES: u64 = 1 << 40;
 
 /// Options of compilation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -69,6 +73,7 @@ impl Blob {
             .expect("invariant: required calls are checked");
         let mut raw = std::ptr::null_mut();
         let mut record = abi::polychip_error::sized();
+        let _open = OpenCall::begin(&device.name, "compile", graph.name());
         // SAFETY: graph and options are valid for the call.
         let status = unsafe {
             call(
@@ -113,8 +118,21 @@ impl Blob {
         if bytes.data.is_null() {
             return Ok(&[]);
         }
+        let len = usize::try_from(bytes.len)
+            .ok()
+            .filter(|_| bytes.len <= MOST_BYTES);
+        let Some(len) = len else {
+            return Err(Error::new(
+                ErrorKind::BadPlugin,
+                &self.device.name,
+                format!(
+                    "blob_bytes reports {} bytes; at most {MOST_BYTES} are read",
+                    bytes.len
+                ),
+            ));
+        };
         // SAFETY: the bytes live as long as the blob, which is borrowed.
-        Ok(unsafe { std::slice::from_raw_parts(bytes.data, usize::try_from(bytes.len).unwrap_or(0)) })
+        Ok(unsafe { std::slice::from_raw_parts(bytes.data, len) })
     }
 }
 

@@ -72,6 +72,7 @@ impl Buffer {
         } else if let Some(fd) = memory.fd().filter(|_| !device.info.imports_host_memory) {
             given.kind = abi::POLYCHIP_MEMORY_MEMFD;
             given.fd = fd;
+            given.offset = memory.shared.start();
         }
         let by_address = given.kind != abi::POLYCHIP_MEMORY_DMA_BUF;
         let call = device

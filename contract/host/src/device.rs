@@ -7,11 +7,12 @@
 #![allow(unsafe_code)]
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
+use polychip_isolation::{CostRecords, SupportRecords};
 
 use crate::blob::{Blob, CompileOptions};
 use crate::buffer::Buffer;
@@ -22,6 +23,7 @@ use crate::executable::Executable;
 use crate::flat::FlatGraph;
 use crate::instance::{Instance, PluginInfo, text};
 use crate::memory::{self, Memory};
+use crate::open_calls::{self, OpenCall};
 use crate::open_device::Open;
 
 /// A device's answer to whether it can run a node.
@@ -98,6 +100,11 @@ pub struct OperatingPoint {
     pub power_mw: Option<u64>,
 }
 
+/// Temperatures that a chip can have, in thousandths of a degree Celsius.
+const SANE_MC: std::ops::RangeInclusive<i64> = -100_000..=250_000;
+/// Most power of a chip, in milliwatts.
+const MOST_MW: u64 = 1_000_000_000;
+
 /// An open device. Clones share it. Thread-safe.
 #[derive(Clone)]
 pub struct Device(pub(crate) Arc<Open>);
@@ -134,6 +141,7 @@ impl Device {
             imports_dma_bufs: false,
             emulated: false,
         };
+        let executing = open_calls::mark_of(&name);
         // owned first, so that the device is closed if its information cannot be read
         let mut open = Open {
             instance,
@@ -145,6 +153,8 @@ impl Device {
             begun: AtomicU64::new(0),
             words: Mutex::default(),
             resetting: Mutex::default(),
+            executing,
+            doubted: AtomicU32::new(0),
         };
         let mut found = abi::polychip_device_info::sized();
         let mut record = abi::polychip_error::sized();
@@ -334,7 +344,10 @@ impl Device {
             };
             return Ok(vec![refused; graph.node_count()]);
         }
-        let mut records = vec![abi::polychip_support::sized(); graph.node_count()];
+        if let Some(trial) = &self.0.instance.trial {
+            trial.query_support(&self.0.name, graph)?;
+        }
+        let mut records = SupportRecords::new(graph.node_count());
         let mut record = abi::polychip_error::sized();
         let call = self
             .0
@@ -342,6 +355,7 @@ impl Device {
             .query_support
             .expect("invariant: required calls are checked");
         let stride = size_of::<abi::polychip_support>() as u64;
+        let listed = OpenCall::begin(&self.0.name, "query_support", graph.name());
         // SAFETY: the graph is valid for the call, and there is one record per node.
         let status = unsafe {
             call(
@@ -352,14 +366,56 @@ impl Device {
                 &raw mut record,
             )
         };
+        drop(listed);
         self.0.check("query_support", status, &record)?;
-        Ok(records
+        let answers = records.answers().map_err(|words| self.broken(words))?;
+        Ok(answers
             .iter()
             .map(|r| Support {
                 reason: r.reason,
                 detail: r.text(),
             })
             .collect())
+    }
+
+    /// The bits of the readings that can be true. Warns once for each quantity that cannot.
+    fn believable(&self, found: &abi::polychip_telemetry) -> u32 {
+        let temperature = found.temperature_mc;
+        let (load, power) = (found.load_permille, found.power_mw);
+        let impossible = [
+            (
+                abi::POLYCHIP_TELEMETRY_TEMPERATURE,
+                !SANE_MC.contains(&temperature),
+            ),
+            (abi::POLYCHIP_TELEMETRY_LOAD, load > 1000),
+            (abi::POLYCHIP_TELEMETRY_POWER, power > MOST_MW),
+        ];
+        let mut valid = found.valid;
+        for (bit, is_so) in impossible {
+            if !is_so || valid & bit == 0 {
+                continue;
+            }
+            valid &= !bit;
+            if self.0.doubted.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+                continue;
+            }
+            let reading = match bit {
+                abi::POLYCHIP_TELEMETRY_TEMPERATURE => {
+                    format!("a temperature of {:.1} °C", temperature as f64 / 1e3)
+                }
+                abi::POLYCHIP_TELEMETRY_LOAD => format!("a load of {:.1} %", f64::from(load) / 10.0),
+                _ => format!("a power of {power} mW"),
+            };
+            tracing::warn!(
+                "{}: the plugin reports {reading}, which no chip has; it counts as unknown",
+                self.0.name
+            );
+        }
+        valid
+    }
+
+    fn broken(&self, words: impl std::fmt::Display) -> Error {
+        Error::new(ErrorKind::BadPlugin, &self.0.name, words)
     }
 
     /// Estimates the cost of some nodes of a graph as one part; `None` if the plugin gives no
@@ -392,9 +448,10 @@ impl Device {
         let Some(call) = self.0.table().estimate.filter(|_| readable && !ends.is_empty()) else {
             return Ok(vec![None; ends.len()]);
         };
-        let mut costs = vec![abi::polychip_cost::sized(); ends.len()];
+        let mut costs = CostRecords::new(ends.len());
         let mut record = abi::polychip_error::sized();
         let stride = size_of::<abi::polychip_cost>() as u64;
+        let listed = OpenCall::begin(&self.0.name, "estimate", graph.name());
         // SAFETY: the graph is valid for the call, nodes and ends are slices and the last end is the length of the
         // nodes, and there is one record per part.
         let status = unsafe {
@@ -409,10 +466,12 @@ impl Device {
                 &raw mut record,
             )
         };
+        drop(listed);
         if status == abi::POLYCHIP_STATUS_UNSUPPORTED {
             return Ok(vec![None; ends.len()]);
         }
         self.0.check("estimate", status, &record)?;
+        let costs = costs.costs().map_err(|words| self.broken(words))?;
         Ok(costs
             .iter()
             .map(|cost| Cost::said(cost, self.0.info.emulated))
@@ -533,7 +592,8 @@ impl Device {
         // SAFETY: the device is open and the out pointers are ours.
         let status = unsafe { call(self.0.raw, &raw mut found, &raw mut record) };
         self.0.check("telemetry", status, &record)?;
-        let has = |bit| found.valid & bit != 0;
+        let valid = self.believable(&found);
+        let has = |bit| valid & bit != 0;
         Ok(Telemetry {
             temperature_mc: has(abi::POLYCHIP_TELEMETRY_TEMPERATURE).then_some(found.temperature_mc),
             power_mw: some(has(abi::POLYCHIP_TELEMETRY_POWER), found.power_mw),

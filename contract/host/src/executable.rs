@@ -18,8 +18,16 @@ use crate::blob::Blob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flat::FlatGraph;
 use crate::mapped_file::Mapping;
+use crate::open_calls::OpenCall;
 use crate::open_device::Open;
 use crate::port::{Layout, Port};
+
+/// Largest alignment of a port, in bytes: the largest page size.
+const MOST_ALIGNMENT: u32 = 65536;
+/// How many times more bytes a tensor takes with padding: in rows, and in a layout of the device.
+const MOST_PADDING: [u64; 2] = [16, 4096];
+/// Bytes that even a small tensor may take.
+const LEAST_ROOM: u64 = 16 << 20;
 
 /// Description of an executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +51,8 @@ pub(crate) struct Loaded {
     pub(crate) raw: *mut abi::polychip_executable,
     info: ExecutableInfo,
     pub(crate) ports: Vec<Port>,
+    /// Names of the ports' tensors.
+    pub(crate) port_names: Vec<String>,
     /// Number of resets of the device when this was loaded; a later reset makes it invalid.
     pub(crate) resets: u64,
     /// Constants that the blob may point to.
@@ -130,8 +140,10 @@ impl Executable {
         let mut record = abi::polychip_error::sized();
         // read before: what is loaded while the device is reset is void
         let resets = device.resets.load(Ordering::Acquire);
+        let open = OpenCall::begin(&device.name, "load", graph.name());
         // SAFETY: blob, bytes and graph are valid for the call; bytes and constants are kept below.
         let status = unsafe { call(device.raw, &raw const source, &raw mut raw, &raw mut record) };
+        drop(open);
         device.check("load", status, &record)?;
         if raw.is_null() {
             return Err(Error::new(
@@ -154,6 +166,7 @@ impl Executable {
             info,
             ports: Vec::new(),
             files: Mapping::of(graph.constants().iter().chain(&bytes)),
+            port_names: graph.port_names().to_vec(),
             _constants: graph.constants().to_vec(),
             _blob: bytes,
         };
@@ -290,6 +303,20 @@ impl Loaded {
         if dense && found.bytes < needed as u64 {
             return Err(broken(format!(
                 "{dtype} of shape {dims:?} needs {needed} bytes, it states {}",
+                found.bytes
+            )));
+        }
+        if found.alignment > MOST_ALIGNMENT || !(found.alignment == 0 || found.alignment.is_power_of_two()) {
+            return Err(broken(format!(
+                "its alignment {} is not a power of two up to {MOST_ALIGNMENT}",
+                found.alignment
+            )));
+        }
+        let padded = (needed as u64).saturating_mul(MOST_PADDING[usize::from(!dense)]);
+        let most = padded.saturating_add(LEAST_ROOM);
+        if found.bytes > most {
+            return Err(broken(format!(
+                "{dtype} of shape {dims:?} needs {needed} bytes, it states {}, more than any padding explains",
                 found.bytes
             )));
         }

@@ -74,7 +74,9 @@ impl Memory {
     #[must_use]
     pub fn memory_file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         use std::os::fd::AsFd;
-        self.shared.file.as_ref().map(AsFd::as_fd)
+        let file = self.shared.file.as_ref().map(AsFd::as_fd);
+        // the file of guarded memory does not begin with it
+        file.filter(|_| self.shared.guard.is_none())
     }
 
     /// The dma-buf, for other libraries or processes, if the memory is one.

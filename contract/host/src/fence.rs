@@ -10,17 +10,21 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::guard;
 use crate::open_device::Open;
 use crate::retained_memory;
 use crate::run_resources::RunResources;
+
+/// More bytes than any run copies.
+const MOST_COPIED: u64 = 1 << 50;
 
 /// Longest accepted name of a step, in bytes.
 const MOST_NAME: u64 = 1 << 16;
@@ -109,6 +113,8 @@ pub struct Fence {
     raw: *mut abi::polychip_fence,
     resources: Arc<RunResources>,
     ended: AtomicBool,
+    /// What the run wrote outside its tensors, where guard bytes tell.
+    damage: OnceLock<String>,
 }
 
 // SAFETY: the contract states the calls on a fence thread-safe, but timing and shape, which are read
@@ -123,6 +129,7 @@ impl Fence {
             raw,
             resources,
             ended: AtomicBool::new(false),
+            damage: OnceLock::new(),
         }
     }
 
@@ -163,6 +170,15 @@ impl Fence {
         // SAFETY: the fence is alive and the out pointer is ours.
         let status = unsafe { call(self.raw, timeout_ns, &raw mut *record) };
         if status != abi::POLYCHIP_STATUS_TIMEOUT && !self.ended.swap(true, Ordering::AcqRel) {
+            if guard::buffers_are_guarded()
+                && let Some(words) = self.resources.damage()
+            {
+                // another error hides it
+                if status != abi::POLYCHIP_STATUS_OK {
+                    tracing::error!("{}: a run {words}", device.name);
+                }
+                let _ = self.damage.set(words);
+            }
             let resets = self.resources.executable.0.resets;
             if status == abi::POLYCHIP_STATUS_DEVICE_LOST && device.was_reset_since(resets) {
                 self.resources.retain_memory();
@@ -177,7 +193,15 @@ impl Fence {
     /// present state.
     fn check(&self, status: u32, record: &abi::polychip_error) -> Result<()> {
         let resets = self.resources.executable.0.resets;
-        self.device().check_since(resets, "run", status, record)
+        self.device().check_since(resets, "run", status, record)?;
+        match self.damage.get() {
+            Some(words) => Err(Error::new(
+                ErrorKind::BadPlugin,
+                &self.device().name,
+                format!("a run {words}"),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Calls `signal` when the run ends. Returns false if the plugin does not offer it.
@@ -244,9 +268,14 @@ impl Fence {
         let has = |bit| found.valid & bit != 0;
         Ok(Timing {
             queued_ns: has(abi::POLYCHIP_TIMING_QUEUED).then_some(found.queued_ns),
-            span_ns: has(abi::POLYCHIP_TIMING_SPAN).then_some((found.start_ns, found.end_ns)),
+            // a run that ends before it starts was not measured
+            span_ns: has(abi::POLYCHIP_TIMING_SPAN)
+                .then_some((found.start_ns, found.end_ns))
+                .filter(|(start_ns, end_ns)| start_ns <= end_ns),
             energy_uj: has(abi::POLYCHIP_TIMING_ENERGY).then_some(found.energy_uj),
-            copied_bytes: has(abi::POLYCHIP_TIMING_COPIED).then_some(found.copied_bytes),
+            copied_bytes: has(abi::POLYCHIP_TIMING_COPIED)
+                .then_some(found.copied_bytes)
+                .filter(|bytes| *bytes <= MOST_COPIED),
         })
     }
 

@@ -27,6 +27,9 @@ pub struct FlatGraph {
     /// it.
     raw: Vec<abi::polychip_graph>,
     keep: Keep,
+    /// Name of the graph, and names of its inputs, then outputs.
+    name: String,
+    port_names: Vec<String>,
     /// Element type and extents (-1 for unknown, nothing for an unknown rank) of inputs, then outputs.
     ports: Vec<(u32, Option<Vec<i64>>)>,
 }
@@ -148,9 +151,12 @@ impl FlatGraph {
                 (ty.dtype.code(), dims)
             })
             .collect();
+        let ends = graph.inputs.iter().chain(&graph.outputs);
         Ok(FlatGraph {
             raw: vec![raw],
             keep,
+            name: graph.name.clone(),
+            port_names: ends.map(|id| graph.tensor(*id).name.clone()).collect(),
             ports,
         })
     }
@@ -172,6 +178,16 @@ impl FlatGraph {
             .map(|encoding| minor(encoding.block_layout))
             .max()
             .unwrap_or(0)
+    }
+
+    /// Name of the graph.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Names of the inputs, then of the outputs.
+    pub(crate) fn port_names(&self) -> &[String] {
+        &self.port_names
     }
 
     /// Number of nodes.

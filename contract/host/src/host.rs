@@ -12,14 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polychip_abi as abi;
-use polychip_isolation::Confinement;
+use polychip_isolation::{Confinement, Limits};
 
 use crate::clock::Clock;
 use crate::device::Device;
-use crate::instance::PluginInfo;
-use crate::isolate::{self, Isolate};
+use crate::instance::{PluginInfo, Trial};
+use crate::isolate::{Isolate, Placement};
+use crate::open_calls::OpenCall;
 use crate::plugin::Plugin;
-use crate::services::Store;
+use crate::probe::Probe;
+use crate::services::{Recipe, Store};
 use crate::{library, table};
 
 /// A plugin, folder or device that is not used, and the reason.
@@ -56,14 +58,12 @@ pub type Query = abi::polychip_plugin_query_fn;
 pub struct Builder {
     linked: Vec<Query>,
     files: Vec<PathBuf>,
-    folders: Vec<PathBuf>,
+    /// Folders to search, and whether the app named them: then libraries with a wrong name are refused, not ignored.
+    folders: Vec<(PathBuf, bool)>,
     isolate: Isolate,
     sandbox: bool,
-    clock: Clock,
-    store: Option<Arc<dyn Store>>,
-    configuration: BTreeMap<String, BTreeMap<String, String>>,
-    /// Strings for every plugin that has none of its own for the key.
-    of_all: BTreeMap<String, String>,
+    limits: Limits,
+    recipe: Recipe,
 }
 
 /// Plugins and their open devices.
@@ -85,10 +85,13 @@ impl Host {
             folders: Vec::new(),
             isolate: Isolate::default(),
             sandbox: true,
-            clock: Clock::real(),
-            store: None,
-            configuration: BTreeMap::new(),
-            of_all: BTreeMap::new(),
+            limits: Limits::default(),
+            recipe: Recipe {
+                clock: Clock::real(),
+                store: None,
+                configuration: BTreeMap::new(),
+                of_all: BTreeMap::new(),
+            },
         }
     }
 
@@ -135,7 +138,15 @@ impl Builder {
     /// Adds a folder to search for plugin libraries; folders are tried in order.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folders.push(folder.into());
+        self.folders.push((folder.into(), true));
+        self
+    }
+
+    /// As [`Builder::folder`], for a folder that the app did not name: other libraries in it are
+    /// ignored.
+    #[must_use]
+    pub fn usual_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folders.push((folder.into(), false));
         self
     }
 
@@ -153,24 +164,32 @@ impl Builder {
         self
     }
 
+    /// Sets the limits on plugins in processes of their own.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Replaces the machine's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+        self.recipe.clock = clock;
         self
     }
 
     /// Sets the storage of the plugins' own values.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Some(store);
+        self.recipe.store = Some(store);
         self
     }
 
     /// Sets a configuration string for one plugin.
     #[must_use]
     pub fn configure(mut self, plugin: &str, key: &str, value: impl Into<String>) -> Self {
-        self.configuration
+        self.recipe
+            .configuration
             .entry(plugin.to_owned())
             .or_default()
             .insert(key.to_owned(), value.into());
@@ -180,7 +199,7 @@ impl Builder {
     /// Sets a configuration string for every plugin that has none of its own for the key.
     #[must_use]
     pub fn configure_all(mut self, key: &str, value: impl Into<String>) -> Self {
-        self.of_all.insert(key.to_owned(), value.into());
+        self.recipe.of_all.insert(key.to_owned(), value.into());
         self
     }
 
@@ -191,26 +210,26 @@ impl Builder {
             plugins: Vec::new(),
             devices: Vec::new(),
             refusals: Vec::new(),
-            clock: self.clock.clone(),
+            clock: self.recipe.clock.clone(),
         };
         for query in &self.linked {
-            match read_linked(*query) {
-                Ok(found) => self.add(&mut host, found, None, None),
+            match table::of_query(*query) {
+                Ok(found) => self.add(&mut host, found, None, None, None),
                 Err(reason) => host.refusals.push(Refusal::of("linked plugin".into(), reason)),
             }
         }
         for path in &self.files {
             self.add_file(&mut host, path.clone());
         }
-        for folder in &self.folders {
-            self.add_folder(&mut host, folder);
+        for (folder, is_named) in &self.folders {
+            self.add_folder(&mut host, folder, *is_named);
         }
         host
     }
 
-    fn add_folder(&self, host: &mut Host, folder: &Path) {
-        let paths = match library::candidates(folder) {
-            Ok(paths) => paths,
+    fn add_folder(&self, host: &mut Host, folder: &Path, is_named: bool) {
+        let found = match library::candidates(folder) {
+            Ok(found) => found,
             Err(error) => {
                 let reason = format!("cannot be listed: {error}");
                 host.refusals
@@ -218,23 +237,40 @@ impl Builder {
                 return;
             }
         };
-        for path in paths {
+        for path in found.plugins {
             self.add_file(host, path);
+        }
+        for (path, right) in found.misnamed.into_iter().filter(|_| is_named) {
+            let reason = format!("ignored, because the library of a plugin is named like {right}");
+            host.refusals
+                .push(Refusal::of(path.display().to_string(), reason));
         }
     }
 
     fn add_file(&self, host: &mut Host, path: PathBuf) {
-        let found = if self.isolate.includes(&path) {
-            isolate::query(&path, self.sandbox)
-                .and_then(|(query, confinement)| Ok((read_linked(query)?, Some(confinement))))
-        } else {
-            library::open(&path).map(|table| (table, None))
-        };
+        let name = path.display().to_string();
+        let found = self
+            .isolate
+            .placement(&path, self.limits, self.sandbox)
+            .and_then(|placement| {
+                let _listed = OpenCall::begin(&name, OpenCall::LOADING, "");
+                match placement {
+                    Placement::Here => Ok((library::open(&path)?, None, None)),
+                    Placement::Isolated(isolated) => {
+                        let found = isolated.query().and_then(table::of_query)?;
+                        Ok((found, isolated.confinement(), None))
+                    }
+                    Placement::Probed(isolated) => {
+                        let probe = Probe::new(isolated, self.recipe.clone());
+                        probe.load()?;
+                        let trial: Box<dyn Trial> = Box::new(probe);
+                        Ok((library::open(&path)?, None, Some(trial)))
+                    }
+                }
+            });
         match found {
-            Ok((found, confinement)) => self.add(host, found, Some(path), confinement),
-            Err(reason) => host
-                .refusals
-                .push(Refusal::of(path.display().to_string(), reason)),
+            Ok((found, confinement, trial)) => self.add(host, found, Some(path), confinement, trial),
+            Err(reason) => host.refusals.push(Refusal::of(name, reason)),
         }
     }
 
@@ -244,6 +280,7 @@ impl Builder {
         found: abi::polychip_plugin_table,
         path: Option<PathBuf>,
         confinement: Option<Confinement>,
+        trial: Option<Box<dyn Trial>>,
     ) {
         let subject = path
             .as_ref()
@@ -269,9 +306,7 @@ impl Builder {
             );
         }
         let (name, version) = (info.name.clone(), info.version.clone());
-        let mut configuration = self.of_all.clone();
-        configuration.extend(self.configuration.get(&name).cloned().unwrap_or_default());
-        let opened = Plugin::create(found, info, self.clock.clone(), self.store.clone(), configuration)
+        let opened = Plugin::create(found, info, &self.recipe, trial)
             .and_then(|plugin| plugin.open_devices().map(|devices| (plugin, devices)));
         match opened {
             Ok((plugin, (devices, errors))) => {
@@ -293,12 +328,4 @@ impl Builder {
             Err(error) => refuse(subject, format!("plugin {name} {version}: {}", error.message())),
         }
     }
-}
-
-#[allow(unsafe_code)]
-fn read_linked(query: Query) -> std::result::Result<abi::polychip_plugin_table, String> {
-    // SAFETY: the export is pure and takes any two numbers.
-    let found = unsafe { query(abi::POLYCHIP_ABI_MAJOR, abi::POLYCHIP_ABI_MINOR) };
-    // SAFETY: the export returns null or a static table, by the contract.
-    unsafe { table::read(found) }
 }

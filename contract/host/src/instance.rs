@@ -11,6 +11,8 @@ use std::sync::Arc;
 use polychip_abi as abi;
 use polychip_isolation::Confinement;
 
+use crate::error::Result;
+use crate::flat::FlatGraph;
 use crate::services::Services;
 
 /// Identity of a plugin, as it reports it.
@@ -28,11 +30,23 @@ pub struct PluginInfo {
     pub confinement: Option<Confinement>,
 }
 
+/// Tries a plugin's calls where a fault costs nothing.
+pub(crate) trait Trial: Send + Sync {
+    /// Asks a device which nodes of a graph it runs. A device that cannot be opened for the trial is
+    /// not asked.
+    ///
+    /// # Errors
+    /// The plugin died or hung, now or when the device was asked before.
+    fn query_support(&self, device: &str, graph: &FlatGraph) -> Result<()>;
+}
+
 /// The instance behind all objects of a plugin.
 pub(crate) struct Instance {
     pub(crate) table: abi::polychip_plugin_table,
     pub(crate) info: PluginInfo,
     pub(crate) raw: *mut abi::polychip_instance,
+    /// Asked before the instance is.
+    pub(crate) trial: Option<Box<dyn Trial>>,
     pub(crate) _services: Arc<Services>,
 }
 
@@ -51,6 +65,9 @@ impl Drop for Instance {
     }
 }
 
+/// Longest text of a plugin, in bytes.
+const MOST_TEXT: usize = 1 << 20;
+
 /// Copies the text behind a span; bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
@@ -59,7 +76,11 @@ pub(crate) unsafe fn text(span: abi::polychip_text) -> String {
     if span.data.is_null() || span.len == 0 {
         return String::new();
     }
-    let len = usize::try_from(span.len).unwrap_or(0);
+    // a longer one is garbage, behind which no memory may lie
+    let len = usize::try_from(span.len)
+        .ok()
+        .filter(|len| *len <= MOST_TEXT)
+        .unwrap_or(0);
     // SAFETY: by the caller's promise.
     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(span.data, len) }).into_owned()
 }

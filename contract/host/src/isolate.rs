@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use polychip_isolation::{Confinement, Isolated};
+use polychip_isolation::{Isolated, Limits};
 
 /// Which plugin libraries run in processes of their own. A crash or a hang there ends that process
 /// and loses the device, not the app. The CPU plugin and linked plugins always run in the app's
@@ -14,6 +14,12 @@ pub enum Isolate {
     /// None.
     #[default]
     None,
+    /// As `Vendors` where the program `polychip-plugin-host` is installed; otherwise none.
+    Auto,
+    /// None, so that times do not contain the overhead of processes. Where the program is installed,
+    /// those of `Vendors` are first loaded and asked for support in a process of their own, and left
+    /// out if it dies.
+    Probe,
     /// Those that load a vendor's library or driver.
     Vendors,
     /// All.
@@ -21,7 +27,7 @@ pub enum Isolate {
 }
 
 impl Isolate {
-    /// Whether the library at `path` runs in a process of its own.
+    /// Whether the library at `path` runs in a process of its own, or is tried there.
     pub(crate) fn includes(self, path: &Path) -> bool {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
         let name = stem
@@ -29,7 +35,7 @@ impl Isolate {
             .map_or(stem, |(_, name)| name);
         match self {
             Isolate::None => false,
-            Isolate::Vendors => !matches!(name, "cpu" | "null"),
+            Isolate::Auto | Isolate::Probe | Isolate::Vendors => !matches!(name, "cpu" | "null"),
             Isolate::All => name != "cpu",
         }
     }
@@ -41,24 +47,49 @@ impl FromStr for Isolate {
     fn from_str(text: &str) -> Result<Isolate, String> {
         match text {
             "none" => Ok(Isolate::None),
+            "auto" => Ok(Isolate::Auto),
+            "probe" => Ok(Isolate::Probe),
             "vendors" => Ok(Isolate::Vendors),
             "all" => Ok(Isolate::All),
-            _ => Err(format!("{text:?}; expected none, vendors or all")),
+            _ => Err(format!("{text:?}; expected none, auto, probe, vendors or all")),
         }
     }
 }
 
-/// The query function of a proxy for the library, and how the library's process is confined.
-pub(crate) fn query(
-    path: &Path,
-    is_confined: bool,
-) -> Result<(polychip_abi::polychip_plugin_query_fn, Confinement), String> {
-    let program = Isolated::find_program(path)?;
-    let isolated = Isolated {
-        is_confined,
-        ..Isolated::new(program, path)
-    };
-    isolated.query()
+/// Where a library runs.
+pub(crate) enum Placement {
+    /// In this process.
+    Here,
+    /// In a process of its own.
+    Isolated(Isolated),
+    /// In this process, after a process of its own has tried it.
+    Probed(Isolated),
+}
+
+impl Isolate {
+    /// Where the library at `path` runs.
+    ///
+    /// # Errors
+    /// The program is missing.
+    pub(crate) fn placement(self, path: &Path, limits: Limits, sandbox: bool) -> Result<Placement, String> {
+        let is_optional = matches!(self, Isolate::Auto | Isolate::Probe);
+        if !self.includes(path) || (is_optional && !cfg!(target_os = "linux")) {
+            return Ok(Placement::Here);
+        }
+        let isolated = match Isolated::find_program(path) {
+            Ok(program) => Isolated {
+                limits,
+                is_confined: sandbox,
+                ..Isolated::new(program, path)
+            },
+            Err(_) if is_optional => return Ok(Placement::Here),
+            Err(words) => return Err(words),
+        };
+        Ok(match self {
+            Isolate::Probe => Placement::Probed(isolated),
+            _ => Placement::Isolated(isolated),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +101,8 @@ mod tests {
         let library = |name: &str| Path::new("/plugins").join(format!("libpolychip_plugin_{name}.so"));
         for (isolate, chosen) in [
             ("none", [false, false, false]),
+            ("auto", [false, false, true]),
+            ("probe", [false, false, true]),
             ("vendors", [false, false, true]),
             ("all", [false, true, true]),
         ] {

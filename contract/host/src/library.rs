@@ -14,15 +14,40 @@ use std::sync::{Mutex, PoisonError};
 use libloading::Library;
 use polychip_abi as abi;
 
-use crate::table;
+use crate::{elf_file, table};
 
-/// Files of `folder` that are named as a plugin, sorted by name.
-pub(crate) fn candidates(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+/// Libraries of a folder, each sorted by name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Candidates {
+    /// Those named as a plugin.
+    pub(crate) plugins: Vec<PathBuf>,
+    /// Those that somebody may take for a plugin, but that are named otherwise, with the right name.
+    pub(crate) misnamed: Vec<(PathBuf, String)>,
+}
+
+/// The name that a library needs to be loaded as a plugin: what `name` has in front and behind is
+/// kept where it is not part of a plugin's name.
+fn right_name(name: &str) -> String {
+    let stem = name.split('.').next().unwrap_or(name);
+    let plain = stem.to_lowercase().replace(['-', ' '], "_");
+    let plain = plain.strip_prefix("lib").unwrap_or(&plain);
+    let parts = plain
+        .split('_')
+        .filter(|part| !part.is_empty() && !matches!(*part, "polychip" | "plugin" | "plugins"));
+    let short = parts.collect::<Vec<_>>().join("_");
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let short = if short.is_empty() { "NAME" } else { &short };
+    format!("{prefix}polychip_plugin_{short}{suffix}")
+}
+
+/// The libraries of `folder` that are named as a plugin, and those that may be meant to be.
+pub(crate) fn candidates(folder: &Path) -> std::io::Result<Candidates> {
     let (prefix, suffix) = (
         format!("{}polychip_plugin_", std::env::consts::DLL_PREFIX),
         std::env::consts::DLL_SUFFIX,
     );
-    let mut found = Vec::new();
+    let mut found = Candidates::default();
+    let mut others = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -32,11 +57,29 @@ pub(crate) fn candidates(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
                 .is_some_and(|middle| !middle.is_empty())
         });
         if is_plugin {
-            found.push(entry.path());
+            found.plugins.push(entry.path());
+        } else if let Some(name) = name.to_str().filter(|name| is_library(name)) {
+            others.push((entry.path(), name.to_owned()));
         }
     }
-    found.sort();
+    let is_alone = found.plugins.is_empty() && others.len() <= FEW;
+    let misnamed = others
+        .into_iter()
+        .filter(|(_, name)| is_alone || name.to_lowercase().contains("plugin"))
+        .map(|(path, name)| (path, right_name(&name)));
+    found.misnamed = misnamed.collect();
+    found.plugins.sort();
+    found.misnamed.sort();
     Ok(found)
+}
+
+/// In a folder without a plugin and with at most so many libraries, each may be meant to be one.
+const FEW: usize = 4;
+
+/// Whether a file is named as a shared library, also with a version behind.
+fn is_library(name: &str) -> bool {
+    let suffix = std::env::consts::DLL_SUFFIX;
+    name.ends_with(suffix) || name.contains(&format!("{suffix}."))
 }
 
 /// Opened libraries. They stay reachable, so leak checkers do not report them.
@@ -55,9 +98,10 @@ pub fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_table, Stri
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => check_format(&[])?,
         Err(error) => return Err(format!("cannot be read: {error}")),
     }
-    // SAFETY: opening a library runs its initialisers. The app named the folder that it lies in and
-    // thereby trusts it, as it would a library that it links.
-    let library = unsafe { Library::new(path) }.map_err(|error| words(path, &error))?;
+    if cfg!(not(any(target_vendor = "apple", windows))) {
+        elf_file::check_complete(path)?;
+    }
+    let library = bound(path).map_err(|error| words(path, &error))?;
     // A library with threads or thread-local destructors must not be unloaded.
     let library: &'static Library = Box::leak(Box::new(library));
     OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(library);
@@ -68,6 +112,23 @@ pub fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_table, Stri
     let found = unsafe { query(abi::POLYCHIP_ABI_MAJOR, abi::POLYCHIP_ABI_MINOR) };
     // SAFETY: the export returns null or a static table, by the contract.
     unsafe { table::read(found) }
+}
+
+/// Opens a library and binds all its symbols now: one that is missing is an error here, and does not
+/// end the program in the call that needs it.
+#[cfg(unix)]
+fn bound(path: &Path) -> std::result::Result<Library, libloading::Error> {
+    use libloading::os::unix;
+    // SAFETY: opening a library runs its initialisers. The app named the folder that it lies in and
+    // thereby trusts it, as it would a library that it links.
+    unsafe { unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL) }.map(Library::from)
+}
+
+/// Opens a library. The system binds all its symbols.
+#[cfg(not(unix))]
+fn bound(path: &Path) -> std::result::Result<Library, libloading::Error> {
+    // SAFETY: as on other systems.
+    unsafe { Library::new(path) }
 }
 
 /// Refuses files that are not libraries for this system. Loaders report less.
@@ -128,6 +189,32 @@ fn words(path: &Path, error: &libloading::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn misnamed_libraries_are_listed_with_the_right_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = |files: &[&str]| {
+            for file in files {
+                std::fs::write(folder.path().join(file), "").unwrap();
+            }
+            let found = super::candidates(folder.path()).unwrap();
+            let right = found.misnamed.into_iter().map(|(_, right)| right);
+            (found.plugins.len(), right.collect::<Vec<_>>())
+        };
+        assert_eq!(
+            names(&["liblumen.so", "notes.txt"]),
+            (0, vec!["libpolychip_plugin_lumen.so".to_owned()])
+        );
+        // beside a plugin, only what is named like one
+        let (plugins, right) = names(&[
+            "libpolychip_plugin_a.so",
+            "polychip-plugin-b.so",
+            "libpolychip_plugin_c.so.1",
+        ]);
+        assert_eq!(plugins, 1);
+        assert_eq!(right, ["libpolychip_plugin_c.so", "libpolychip_plugin_b.so"]);
+    }
+
     #[test]
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux"))]
     fn header_reveals_format_and_processor() {

@@ -15,6 +15,7 @@ use memmap2::{MmapMut, MmapRaw};
 use crate::device_info::DeviceInfo;
 use crate::dma_buf_source::DmaBufSource;
 use crate::error::{Error, ErrorKind, Result};
+use crate::guard::Guard;
 use crate::storage::Storage;
 
 /// Whether the system has anonymous files that devices can map.
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     /// `None` for memory that a device made. Raw, because devices write while the host holds
     /// references to the value.
     pub(crate) storage: Option<Storage>,
+    /// Guard bytes in the storage.
+    pub(crate) guard: Option<Guard>,
     /// The memory file that is mapped from its first byte, if any.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) file: Option<std::os::fd::OwnedFd>,
@@ -89,12 +92,26 @@ impl Shared {
     pub(crate) fn at(storage: Option<Storage>) -> Shared {
         Shared {
             storage,
+            guard: None,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             file: None,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             dma_buf: None,
             usage: Mutex::default(),
         }
+    }
+
+    /// The guard bytes that were overwritten, as text with `{}` in place of the memory's name.
+    pub(crate) fn damage(&self) -> Option<String> {
+        match (&self.guard, &self.storage) {
+            (Some(guard), Some(Storage::Mapped(mapping))) => guard.damage(mapping),
+            _ => None,
+        }
+    }
+
+    /// Where the memory begins in its file or mapping, in bytes.
+    pub(crate) fn start(&self) -> u64 {
+        self.guard.map_or(0, |guard| guard.before)
     }
 
     /// Whether this holds the memory itself, not only its usage.
@@ -224,13 +241,14 @@ impl Memory {
     /// # Errors
     /// The system has no memory left.
     pub fn new(bytes: u64) -> Result<Memory> {
-        let mapping = mapped(bytes)?;
+        let guard = Guard::around(bytes);
+        let mapping = mapped(guard.map_or(bytes, |guard| guard.whole()))?;
         #[cfg(target_os = "linux")]
         if mapping.len() >= 2 << 20 {
             // fewer translation misses on large tensors; a kernel may refuse at no cost
             let _ = mapping.advise(memmap2::Advice::HugePage);
         }
-        Ok(Memory::of(mapping, bytes))
+        Ok(Memory::of(mapping, bytes, guard))
     }
 
     /// As [`Memory::new`], for memory that is filled gradually and often not completely. Uses small
@@ -245,12 +263,18 @@ impl Memory {
             // for systems with huge pages everywhere; a kernel without them refuses at no cost
             let _ = mapping.advise(memmap2::Advice::NoHugePage);
         }
-        Ok(Memory::of(mapping, bytes))
+        Ok(Memory::of(mapping, bytes, None))
     }
 
-    fn of(mapping: MmapRaw, bytes: u64) -> Memory {
+    fn of(mapping: MmapRaw, bytes: u64, guard: Option<Guard>) -> Memory {
+        if let Some(guard) = &guard {
+            guard.fill(&mapping);
+        }
         Memory {
-            shared: Arc::new(Shared::at(Some(Storage::Mapped(mapping)))),
+            shared: Arc::new(Shared {
+                guard,
+                ..Shared::at(Some(Storage::Mapped(mapping)))
+            }),
             bytes,
         }
     }
@@ -383,19 +407,19 @@ impl Memory {
             let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
             let file =
                 rustix::fs::memfd_create("polychip", flags).map_err(|error| failed(error.to_string()))?;
-            rustix::fs::ftruncate(&file, bytes.max(1)).map_err(|error| failed(error.to_string()))?;
+            let guard = Guard::around(bytes);
+            let whole = guard.map_or(bytes.max(1), |guard| guard.whole());
+            rustix::fs::ftruncate(&file, whole).map_err(|error| failed(error.to_string()))?;
             // a process that gets the file must not be able to truncate it under this mapping, or to deny
             // writing by further seals
             let seals = rustix::fs::SealFlags::SHRINK | rustix::fs::SealFlags::SEAL;
             rustix::fs::fcntl_add_seals(&file, seals).map_err(|error| failed(error.to_string()))?;
             let mapping = MmapRaw::map_raw(&file).map_err(|error| failed(error.to_string()))?;
-            Ok(Memory {
-                shared: Arc::new(Shared {
-                    file: Some(file),
-                    ..Shared::at(Some(Storage::Mapped(mapping)))
-                }),
-                bytes,
-            })
+            let mut memory = Memory::of(mapping, bytes, guard);
+            if let Some(shared) = Arc::get_mut(&mut memory.shared) {
+                shared.file = Some(file);
+            }
+            Ok(memory)
         }
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         {
@@ -445,7 +469,10 @@ impl Memory {
     #[must_use]
     pub fn resized(&self, bytes: u64) -> Option<Memory> {
         let room = match self.shared.storage.as_ref()? {
-            Storage::Mapped(mapping) => mapping.len() as u64,
+            Storage::Mapped(mapping) => self
+                .shared
+                .guard
+                .map_or(mapping.len() as u64, |guard| guard.bytes),
             Storage::External(external) => external.bytes(),
         };
         (bytes <= room).then(|| Memory {
@@ -464,7 +491,7 @@ impl Memory {
     pub(crate) fn data(&self) -> *mut u8 {
         let storage = self.shared.storage.as_ref();
         match storage.expect("invariant: host memory has storage") {
-            Storage::Mapped(mapping) => mapping.as_mut_ptr(),
+            Storage::Mapped(mapping) => mapping.as_mut_ptr().wrapping_add(self.shared.start() as usize),
             Storage::External(external) => external.data(),
         }
     }

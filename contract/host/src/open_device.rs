@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_abi as abi;
@@ -14,6 +14,7 @@ use polychip_abi as abi;
 use crate::device_info::DeviceInfo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::instance::Instance;
+use crate::open_calls::Mark;
 
 /// The device behind everything that is made on it.
 pub(crate) struct Open {
@@ -32,6 +33,10 @@ pub(crate) struct Open {
     pub(crate) words: Mutex<String>,
     /// Serialises resets.
     pub(crate) resetting: Mutex<()>,
+    /// Whether a thread is in `execute`.
+    pub(crate) executing: Arc<Mark>,
+    /// Quantities of which an impossible reading was reported, as bits `POLYCHIP_TELEMETRY_*`.
+    pub(crate) doubted: AtomicU32,
 }
 
 // SAFETY: the contract allows calls on a device from any thread; those that this crate makes at once
@@ -112,10 +117,15 @@ impl Open {
     pub(crate) fn usable(&self) -> Result<()> {
         if self.is_lost() {
             let words = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let until = if self.table().device_reset.is_some() {
+                "not used until it is reset"
+            } else {
+                "not used any more, as its plugin offers no reset"
+            };
             return Err(Error::new(
                 ErrorKind::DeviceLost,
                 &self.name,
-                format!("quarantined until it is reset: {words}"),
+                format!("{until}: {words}"),
             ));
         }
         Ok(())

@@ -4,18 +4,20 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::instance::{Instance, PluginInfo, text};
-use crate::services::{Services, Store};
+use crate::instance::{Instance, PluginInfo, Trial, text};
+use crate::open_calls::OpenCall;
+use crate::services::{Recipe, Services};
+
+/// More devices than any machine has.
+const MOST_DEVICES: u32 = 4096;
 
 /// A plugin instance. Clones share it.
 #[derive(Clone)]
@@ -57,20 +59,27 @@ impl Plugin {
         })
     }
 
-    /// Makes an instance from a checked table.
+    /// Makes an instance from a checked table. `trial` is asked before the instance is.
     pub(crate) fn create(
         table: abi::polychip_plugin_table,
         info: PluginInfo,
-        clock: Clock,
-        store: Option<Arc<dyn Store>>,
-        configuration: BTreeMap<String, String>,
+        recipe: &Recipe,
+        trial: Option<Box<dyn Trial>>,
     ) -> Result<Plugin> {
-        let services = Services::new(&info.name, clock, store, configuration);
+        let configuration = recipe.configuration_of(&info.name);
+        let services = Services::new(
+            &info.name,
+            recipe.clock.clone(),
+            recipe.store.clone(),
+            configuration,
+        );
         let mut raw = std::ptr::null_mut();
         let mut record = abi::polychip_error::sized();
         let call = table.create.expect("invariant: required calls are checked");
+        let open = OpenCall::begin(&info.name, "create", "");
         // SAFETY: the services live as long as the instance, and the out pointers are ours.
         let status = unsafe { call(services.table(), &raw mut raw, &raw mut record) };
+        drop(open);
         if status != abi::POLYCHIP_STATUS_OK {
             return Err(Error::of_call(&info.name, "create", status, &record));
         }
@@ -85,6 +94,7 @@ impl Plugin {
             table,
             info,
             raw,
+            trial,
             _services: services,
         })))
     }
@@ -112,6 +122,10 @@ impl Plugin {
         if status != abi::POLYCHIP_STATUS_OK {
             return Err(Error::of_call(&self.0.info.name, "device_count", status, &record));
         }
+        if count > MOST_DEVICES {
+            let words = format!("device_count reports {count} devices; at most {MOST_DEVICES} are plausible");
+            return Err(Error::new(ErrorKind::BadPlugin, &self.0.info.name, words));
+        }
         let (mut devices, mut errors) = (Vec::new(), Vec::new());
         for index in 0..count {
             match self.open(index) {
@@ -131,8 +145,10 @@ impl Plugin {
             .table
             .device_open
             .expect("invariant: required calls are checked");
+        let listed = OpenCall::begin(&name, "device_open", "");
         // SAFETY: the instance is alive and the out pointers are ours.
         let status = unsafe { call(self.0.raw, index, &raw mut raw, &raw mut record) };
+        drop(listed);
         if status != abi::POLYCHIP_STATUS_OK {
             return Err(Error::of_call(&name, "device_open", status, &record));
         }

@@ -22,6 +22,16 @@ impl RunResources {
         }
     }
 
+    /// The tensors whose guard bytes the run overwrote, as text.
+    pub(crate) fn damage(&self) -> Option<String> {
+        let names = &self.executable.0.port_names;
+        self.buffers.iter().enumerate().find_map(|(port, buffer)| {
+            let words = buffer.as_ref()?.shared.damage()?;
+            let name = names.get(port).map_or("", String::as_str);
+            Some(words.replace("{}", &format!("tensor {name:?}")))
+        })
+    }
+
     /// Keeps the memory until the process ends, because only a reset ended the run: a hung thread
     /// or chip may still write to it.
     pub(crate) fn retain_memory(&self) {

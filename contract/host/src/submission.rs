@@ -230,9 +230,11 @@ impl Submission {
             .expect("invariant: required calls are checked");
         let mut raw = std::ptr::null_mut();
         let mut record = abi::polychip_error::sized();
+        device.executing.begin();
         // SAFETY: the executable is alive; bindings, dims and waits are valid for the call; buffers live
         // until the fence has signalled, because it holds `resources`.
         let status = unsafe { call(executable.0.raw, &raw const submit, &raw mut raw, &raw mut record) };
+        device.executing.end();
         if let Err(error) = device.check_since(executable.0.resets, "execute", status, &record) {
             self.resources.end_run();
             return Err(error);

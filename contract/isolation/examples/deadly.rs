@@ -1,7 +1,10 @@
-//! A plugin for tests whose process dies on demand: the null plugin, whose configuration `die` says in
-//! which call the process ends, and how: `CALL:HOW:COUNT`, for the COUNT-th such call of the process.
+//! A plugin for tests that is faulty on demand: the null plugin, whose configuration `die` says which
+//! call is faulty, and how: `CALL:HOW:COUNT`, for the COUNT-th such call of the process, or with a `+`
+//! after the count for every call from that one on. The variable `POLYCHIP_DEADLY` says the same for
+//! the calls before the configuration is read.
 //!
-//! A host that has the plugin in its own process dies with it.
+//! Ways to die: `die` in this file. Wrong answers: `deadly/lies.rs`. A host that has the plugin in its
+//! own process dies with it.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "calls of a plugin's table, and faults")]
@@ -11,10 +14,41 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use polychip_abi::*;
 
+#[path = "deadly/lies.rs"]
+mod lies;
+
 type Raw<T> = *mut T;
 
-/// The call to die in, the way to die, and the calls that are left until then.
-static DEATH: Mutex<Option<(String, String, u32)>> = Mutex::new(None);
+/// A fault.
+struct Fault {
+    call: String,
+    how: String,
+    /// Calls that are left until then.
+    left: u32,
+    /// Whether all later calls have it too.
+    lasts: bool,
+}
+
+impl Fault {
+    /// Reads `CALL:HOW:COUNT`.
+    fn read(text: &str) -> Option<Fault> {
+        let mut words = text.split(':');
+        let (call, how) = (words.next()?, words.next()?);
+        let count = words.next().unwrap_or("1");
+        Some(Fault {
+            call: call.into(),
+            how: how.into(),
+            left: count.trim_end_matches('+').parse().unwrap_or(1),
+            lasts: count.ends_with('+'),
+        })
+    }
+}
+
+/// The fault of this process.
+static FAULT: LazyLock<Mutex<Option<Fault>>> = LazyLock::new(|| {
+    let variable = std::env::var("POLYCHIP_DEADLY").ok();
+    Mutex::new(variable.as_deref().and_then(Fault::read))
+});
 
 /// A table of function pointers.
 struct Table(polychip_plugin_table);
@@ -26,11 +60,23 @@ unsafe impl Sync for Table {}
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = *right();
+    table.plugin_info = Some(lies::plugin_info);
     table.create = Some(create);
+    table.device_count = Some(lies::device_count);
+    table.device_open = Some(device_open);
+    table.device_info = Some(lies::device_info);
     table.compile = Some(compile);
+    table.blob_bytes = Some(lies::blob_bytes);
     table.load = Some(load);
-    table.execute = Some(execute);
-    table.query_support = Some(query_support);
+    table.executable_info = Some(lies::executable_info);
+    table.port_info = Some(lies::port_info);
+    table.execute = Some(lies::execute);
+    table.fence_wait = Some(fence_wait);
+    table.fence_timing = Some(lies::fence_timing);
+    table.query_support = Some(lies::query_support);
+    table.estimate = Some(lies::estimate);
+    table.telemetry = Some(lies::telemetry);
+    table.buffer_import = Some(lies::buffer_import);
     table.buffer_begin_access = Some(begin_access);
     Table(table)
 });
@@ -38,10 +84,15 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 /// The export of a plugin.
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_plugin_query(major: u32, _minor: u32) -> *const polychip_plugin_table {
-    if major == POLYCHIP_ABI_MAJOR {
-        &raw const TABLE.0
-    } else {
-        std::ptr::null()
+    match faulty("query").as_deref() {
+        Some("none") => std::ptr::null(),
+        Some("major") => {
+            let mut table = *right();
+            table.abi_major = 99;
+            &raw const Box::leak(Box::new(Table(table))).0
+        }
+        _ if major == POLYCHIP_ABI_MAJOR => &raw const TABLE.0,
+        _ => std::ptr::null(),
     }
 }
 
@@ -49,22 +100,25 @@ fn right() -> &'static polychip_plugin_table {
     polychip_null::table()
 }
 
-/// Ends the process, if it is this call's turn.
-fn perhaps_die(call: &str) {
+/// The fault of this call, if it is its turn. Does not return if the fault ends the process.
+fn faulty(call: &str) -> Option<String> {
     let how = {
-        let mut death = DEATH.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *death {
-            Some((of, how, left)) if of == call && *left > 0 => {
-                *left -= 1;
-                (*left == 0).then(|| how.clone())
+        let mut fault = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *fault {
+            Some(fault) if fault.call == call && fault.left > 0 => {
+                fault.left -= 1;
+                let is_now = fault.left == 0;
+                if is_now && fault.lasts {
+                    fault.left = 1;
+                }
+                is_now.then(|| fault.how.clone())
             }
             _ => None,
         }
-    };
-    if let Some(how) = how {
-        eprintln!("about to die in {call}: {how}");
-        die(&how);
-    }
+    }?;
+    eprintln!("about to die in {call}: {how}");
+    die(&how);
+    Some(how)
 }
 
 fn die(how: &str) {
@@ -74,6 +128,8 @@ fn die(how: &str) {
             unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) }
         }
         "abort" => std::process::abort(),
+        // out of a call of the contract, so the process ends
+        "panic" => panic!("the plugin panics"),
         "exit" =>
         {
             #[allow(clippy::exit, reason = "this is the fault")]
@@ -136,11 +192,14 @@ unsafe extern "C" fn create(
         // SAFETY: the host's text.
         let bytes = unsafe { std::slice::from_raw_parts(value.data, value.len as usize) };
         let text = String::from_utf8_lossy(bytes);
-        let mut words = text.split(':');
-        if let (Some(call), Some(how)) = (words.next(), words.next()) {
-            let left = words.next().and_then(|word| word.parse().ok()).unwrap_or(1);
-            *DEATH.lock().unwrap_or_else(PoisonError::into_inner) = Some((call.into(), how.into(), left));
+        if let Some(fault) = Fault::read(&text) {
+            *FAULT.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
         }
+    }
+    match faulty("create").as_deref() {
+        Some("null") => return POLYCHIP_STATUS_OK,
+        Some("status") => return lies::STATUS,
+        _ => {}
     }
     // SAFETY: the host's own arguments.
     unsafe { right().create.expect("invariant: the null plugin has it")(host, out, error) }
@@ -149,7 +208,12 @@ unsafe extern "C" fn create(
 macro_rules! deadly {
     ($name:ident, $call:ident, ($($argument:ident: $type:ty),*)) => {
         unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
-            perhaps_die(stringify!($call));
+            match faulty(stringify!($call)).as_deref() {
+                // success, and no result
+                Some("null") => return POLYCHIP_STATUS_OK,
+                Some("status") => return lies::STATUS,
+                _ => {}
+            }
             // SAFETY: the host's own arguments.
             unsafe { right().$call.expect("invariant: the null plugin has it")($($argument),*) }
         }
@@ -169,17 +233,15 @@ deadly!(load, load, (
     out: Raw<Raw<polychip_executable>>,
     error: Raw<polychip_error>
 ));
-deadly!(execute, execute, (
-    executable: Raw<polychip_executable>,
-    submit: *const polychip_submit,
-    out: Raw<Raw<polychip_fence>>,
+deadly!(device_open, device_open, (
+    instance: Raw<polychip_instance>,
+    index: u32,
+    out: Raw<Raw<polychip_device>>,
     error: Raw<polychip_error>
 ));
-deadly!(query_support, query_support, (
-    device: Raw<polychip_device>,
-    graph: *const polychip_graph,
-    out: Raw<polychip_support>,
-    stride: u64,
+deadly!(fence_wait, fence_wait, (
+    fence: Raw<polychip_fence>,
+    timeout_ns: u64,
     error: Raw<polychip_error>
 ));
 deadly!(begin_access, buffer_begin_access, (

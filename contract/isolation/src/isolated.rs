@@ -104,7 +104,13 @@ impl Isolated {
     ///
     /// # Errors
     /// Always.
-    pub fn query(&self) -> Result<(polychip_abi::polychip_plugin_query_fn, crate::Confinement), String> {
+    pub fn query(&self) -> Result<polychip_abi::polychip_plugin_query_fn, String> {
         Err("plugins in a process of their own are not supported on this system; only on Linux".to_owned())
+    }
+
+    /// None: no process can be started.
+    #[must_use]
+    pub fn confinement(&self) -> Option<crate::Confinement> {
+        None
     }
 }

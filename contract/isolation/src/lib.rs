@@ -26,6 +26,8 @@ mod clock;
 #[cfg(target_os = "linux")]
 mod fence_slots;
 #[cfg(target_os = "linux")]
+mod fenced_mapping;
+#[cfg(target_os = "linux")]
 mod frame;
 #[cfg(target_os = "linux")]
 mod graph_record;
@@ -41,10 +43,12 @@ mod shared_file;
 mod confinement;
 mod environment;
 mod isolated;
+mod records;
 
 pub use confinement::{Confinement, NO_SANDBOX};
 pub use environment::trusted_variable;
 pub use isolated::{Isolated, Limits};
+pub use records::{CostRecords, SupportRecords};
 #[cfg(target_os = "linux")]
 pub use server::{greet_failure, restrict, serve};
 

@@ -464,6 +464,11 @@ pub(crate) fn read_each(bytes: &[u8]) {
 }
 
 impl FailureRecord {
+    /// Whether the status is one of the contract.
+    pub(crate) fn is_of_contract(&self) -> bool {
+        ErrorKind::from_status(self.status).is_none_or(|kind| kind.status() == self.status)
+    }
+
     /// The failure as an error; `None` if it claims success.
     pub(crate) fn error(self) -> Option<Error> {
         let kind = ErrorKind::from_status(self.status)?;

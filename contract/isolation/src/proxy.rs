@@ -100,22 +100,30 @@ const FUNCTIONS: [Functions; MOST_ENTRIES] = functions!(0 1 2 3 4 5 6 7 8 9 10 1
 impl Isolated {
     /// The query function of a proxy for the plugin. Starts the program once, to ask the plugin for
     /// its identity; each instance then has a process of its own. The same library, program, limits
-    /// and confinement give the same function. Also says how the process is confined.
+    /// and confinement give the same function.
     ///
     /// # Errors
     /// The reason why the plugin cannot be used, as text.
-    pub fn query(&self) -> std::result::Result<(abi::polychip_plugin_query_fn, Confinement), String> {
+    pub fn query(&self) -> std::result::Result<abi::polychip_plugin_query_fn, String> {
         query(self)
+    }
+
+    /// How the plugin's process is confined; `None` before [`Isolated::query`].
+    #[must_use]
+    pub fn confinement(&self) -> Option<Confinement> {
+        let mut made = ENTRIES.iter().filter_map(OnceLock::get);
+        let entry = made.find(|entry| entry.isolated == *self)?;
+        Some(entry.confinement().clone())
     }
 }
 
 /// The query function of the library's entry, which is made on the first call.
-fn query(isolated: &Isolated) -> std::result::Result<(abi::polychip_plugin_query_fn, Confinement), String> {
+fn query(isolated: &Isolated) -> std::result::Result<abi::polychip_plugin_query_fn, String> {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     for (number, (query, table)) in FUNCTIONS.iter().enumerate() {
         if let Some(entry) = ENTRIES[number].get() {
             if entry.isolated == *isolated {
-                return Ok((*query, entry.confinement().clone()));
+                return Ok(*query);
             }
             continue;
         }
@@ -127,9 +135,8 @@ fn query(isolated: &Isolated) -> std::result::Result<(abi::polychip_plugin_query
                 hello.version
             ));
         }
-        let confinement = hello.confinement.clone();
         let _ = ENTRIES[number].set(Entry::new(isolated, hello, *table()));
-        return Ok((*query, confinement));
+        return Ok(*query);
     }
     Err(format!(
         "{MOST_ENTRIES} plugins run in processes of their own already, which is the limit"

@@ -8,9 +8,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use memmap2::{MmapOptions, MmapRaw};
 use polychip_sdk::{Error, ErrorKind, Result};
 use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::fenced_mapping::FencedMapping;
 
 /// Descriptors in a message; the kernel's limit is 253.
 pub(crate) const MOST_DESCRIPTORS: usize = 200;
@@ -18,7 +19,7 @@ pub(crate) const MOST_DESCRIPTORS: usize = 200;
 /// A mapped range of a file.
 pub(crate) struct SharedFile {
     file: OwnedFd,
-    mapping: MmapRaw,
+    mapping: FencedMapping,
     /// Where the range begins in the mapping, which begins at a page.
     start: usize,
     bytes: usize,
@@ -147,13 +148,7 @@ impl SharedFile {
         let page = rustix::param::page_size() as u64;
         let start = offset % page;
         let len = usize::try_from(start + bytes.max(1)).map_err(|error| system("a mapping", error))?;
-        let mut options = MmapOptions::new();
-        options.offset(offset - start).len(len);
-        let mapping = if writable {
-            options.map_raw(&file)
-        } else {
-            options.map_raw_read_only(&file)
-        };
+        let mapping = FencedMapping::new(file.as_fd(), offset - start, len, writable);
         Ok(SharedFile {
             mapping: mapping.map_err(|error| system(&format!("a mapping of {bytes} bytes"), error))?,
             file,

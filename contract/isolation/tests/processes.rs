@@ -92,7 +92,7 @@ mod linux {
     /// A host with the plugin, whose process dies as `die` says.
     fn host(isolated: &Isolated, die: &str, more: &str) -> Result<Host, Failed> {
         let host = Host::builder()
-            .linked(isolated.query()?.0)
+            .linked(isolated.query()?)
             .configure("null", "script", format!("{SCRIPT}{more}"))
             .configure("null", "die", die)
             .build();
@@ -412,7 +412,7 @@ mod linux {
             isolated.limits.long_call = Duration::from_millis(500);
             let found = match isolated.query() {
                 Err(reason) => reason,
-                Ok((query, _confinement)) => {
+                Ok(query) => {
                     let host = Host::builder().linked(query).build();
                     assert!(host.devices().is_empty(), "{lie}");
                     host.refusals()

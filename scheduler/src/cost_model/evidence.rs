@@ -27,7 +27,7 @@ use polychip_profile::{NearMatch, Profile, Summary, work};
 
 use super::calibration::{self, Calibration};
 use super::{Rows, first_use, moving, power};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::policy::Settings;
 
 /// The roofline of a device that states no peaks: a core slow enough that plans avoid it. Chosen an order of
@@ -357,10 +357,16 @@ fn supported(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<Target>
     target.emulated = info.emulated;
     target.resource = (info.kind == DeviceKind::Cpu && !info.emulated).then_some(CPU_CORES);
     if device.is_quarantined() {
-        target.quarantined = Some("lost or hung, and not reset since".into());
+        target.quarantined = Some(not_reset(device));
         return Ok(target);
     }
-    let support = device.query_support(flat).map_err(failed)?;
+    let support = match device.query_support(flat) {
+        Ok(support) => support,
+        Err(error) => {
+            target.quarantined = Some(unusable(device, "query_support", &error));
+            return Ok(target);
+        }
+    };
     for (support, refusal) in support.iter().zip(&mut target.refusals) {
         if support.reason != 0 {
             *refusal = Some(Refusal {
@@ -372,8 +378,27 @@ fn supported(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<Target>
     Ok(target)
 }
 
-fn failed(error: polychip_host::Error) -> Error {
-    Error::caused(ErrorKind::DeviceFailed, "asking for support", error)
+/// Why a lost or hung device is not used.
+fn not_reset(device: &Device) -> String {
+    match &*device.last_loss() {
+        "" => "lost or hung, and not reset since".to_owned(),
+        words => format!("lost or hung, and not reset since: {words}"),
+    }
+}
+
+/// Why a device is not used whose plugin fails at a call that every device must answer. Says it in the log, too: the
+/// plan is made without the device.
+fn unusable(device: &Device, call: &str, error: &polychip_host::Error) -> String {
+    let words = match error.message() {
+        words if words.contains(call) => words.to_owned(),
+        words => format!("{call}: {words}"),
+    };
+    let plugin = &device.plugin().name;
+    tracing::warn!(
+        "{} is not used: its plugin {plugin} failed when it was asked about the model: {words}",
+        device.name()
+    );
+    words
 }
 
 /// A device's supported nodes of a graph, and its stated cost of each node.
@@ -388,7 +413,18 @@ fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> 
         .filter(|row| target.refusals[*row].is_none())
         .map(number)
         .collect();
-    let estimates = device.estimate_parts(flat, offered.chunks(1)).map_err(failed)?;
+    let mut estimates = match device.estimate_parts(flat, offered.chunks(1)) {
+        Ok(estimates) => estimates,
+        Err(error) if device.is_quarantined() => {
+            target.quarantined = Some(unusable(device, "estimate", &error));
+            return Ok((target, costs));
+        }
+        Err(error) => {
+            tracing::warn!("{error}; costs are computed from the rates of {}", device.name());
+            vec![None; offered.len()]
+        }
+    };
+    super::believable::check(graph, device, &offered, &mut estimates);
     let mut estimates = estimates.into_iter();
     let threads = first_use::ThreadScale::new(device, settings);
     let mut states_launch = false;

@@ -46,7 +46,8 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Ru
         let imported = users(wiring, tensor, devices)
             .iter()
             .all(|(_, device)| device.info().imports_memory() && !device.info().wants_dma_bufs());
-        tensor.output.is_none() && imported
+        // guard bytes lie around memory, not inside it
+        tensor.output.is_none() && imported && !polychip_host::buffers_are_guarded()
     });
     let residents: Vec<Resident> = resident
         .iter()

@@ -94,7 +94,7 @@ impl Inner {
                 error.to_string(),
             ));
             if !part.handle.is_quarantined() && self.count_loss(part.device) > RESETS {
-                self.leave_out(part.device);
+                self.leave_out(part.device, "hung too often");
                 plan.mark_failed();
             }
         }
@@ -105,11 +105,15 @@ impl Inner {
             let words = slot.grants.terms.late.words();
             self.tell(Event::new(EventKind::Dropped, "", 0, words));
         }
-        if *retries == 0 || !error.may_pass() {
+        // a device less each time, so that this ends; it counts as no try
+        let is_left_out = self.leave_out_at_fault(plan, &error);
+        if !is_left_out && (*retries == 0 || !error.may_pass()) {
             plan.give_up(index, slot);
             return Err(error);
         }
-        *retries -= 1;
+        if !is_left_out {
+            *retries -= 1;
+        }
         // the run keeps its hold on what it was given, and its place among the runs in flight
         let given = std::mem::take(&mut slot.given);
         plan.give_up(index, slot);
@@ -144,8 +148,33 @@ impl Inner {
         losses.count
     }
 
-    fn leave_out(&self, device: usize) {
-        self.current().left_out[device] = true;
+    fn leave_out(&self, device: usize, words: &str) {
+        self.current().left_out[device] = Some(words.to_owned());
+    }
+
+    /// Leaves out the device whose plugin broke the contract in a run, if others can do its work.
+    fn leave_out_at_fault(&self, plan: &LoadedPlan, error: &Error) -> bool {
+        let planned = &plan.planned;
+        let mut used = planned.used_devices().into_iter();
+        let index = used.find(|index| {
+            let name = planned.devices()[index.index()].name();
+            error.device().is_some_and(|device| device == name)
+        });
+        let Some(index) = index.filter(|_| error.is_fault_of_plugin() && self.policy.may_replan()) else {
+            return false;
+        };
+        if !planned.can_do_without(index) {
+            return false;
+        }
+        let device = &planned.devices()[index.index()];
+        tracing::warn!(
+            "{} is not used any more: its plugin {} broke the contract: {error}",
+            device.name(),
+            device.plugin().name
+        );
+        self.leave_out(index.index(), &error.to_string());
+        plan.mark_failed();
+        true
     }
 
     fn recover(&self) -> Result<Arc<LoadedPlan>> {
@@ -236,7 +265,12 @@ impl Inner {
                 Err(error) if error.kind() == ErrorKind::DeviceLost && attempt < ATTEMPTS => {
                     have.forget_void(planned.devices());
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let failed = replan::without_failed(&self.shared, &planned, policy, error)?;
+                    let events = failed.events().iter().skip(before);
+                    events.cloned().for_each(|event| self.tell(event));
+                    planned = failed;
+                }
             }
         }
     }
@@ -264,9 +298,8 @@ impl Inner {
             let name = device.name().to_owned();
             let replaceable = self.policy.may_replan() && planned.can_do_without(index);
             if !device.is_quarantined() {
-                if self.current().left_out[index.index()] && replaceable {
-                    without.push((index, "hung too often".into()));
-                }
+                let left_out = self.current().left_out[index.index()].clone();
+                without.extend(left_out.filter(|_| replaceable).map(|words| (index, words)));
                 continue;
             }
             let words = device.last_loss();

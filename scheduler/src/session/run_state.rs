@@ -31,6 +31,8 @@ use crate::session::state::States;
 use crate::session::wiring::{OutputSource, OutputWiring, Wiring};
 use crate::tensor::{Hold, TensorMemory};
 
+mod slow;
+
 /// How long a cancelled part may take to end before its device is quarantined.
 const GRACE: Duration = Duration::from_millis(200);
 /// A virtual clock that has not moved for so long, by the machine's clock, stands still.
@@ -99,6 +101,8 @@ pub(crate) struct RunState {
     pub(crate) given: RunBindings,
     /// The part at which the run hung.
     pub(crate) hung: Option<usize>,
+    /// A warning was logged that the run takes long.
+    is_told_slow: bool,
     /// An output whose session memory was too small for the computed tensor, and the bytes it needs.
     pub(crate) short: Option<(usize, u64)>,
 }
@@ -210,6 +214,7 @@ impl RunState {
             latency: Duration::ZERO,
             given: RunBindings::with_capacity(wiring.inputs.len(), wiring.outputs.len()),
             hung: None,
+            is_told_slow: false,
             short: None,
         }
     }
@@ -227,7 +232,7 @@ impl RunState {
         self.steps.clear();
         self.was_padded = None;
         self.cut_by_app.fill(false);
-        self.hung = None;
+        (self.hung, self.is_told_slow) = (None, false);
         self.short = None;
         self.started = Some((Instant::now(), clock.now_ns()));
     }
@@ -256,16 +261,18 @@ impl RunState {
         let start = Instant::now();
         loop {
             let left = timeout.saturating_sub(start.elapsed());
-            let patient = patience.saturating_sub(self.age(clock));
+            let age = self.age(clock);
+            let patient = patience.saturating_sub(age);
+            let quiet = self.quiet(clock, age, patience);
             // no shorter than that, so that a virtual clock, which only waits move, gets there
-            let step = left.min(patient.max(LEAST_WAIT));
+            let step = left.min(patient.min(quiet).max(LEAST_WAIT));
             if self.go_on(wiring, clock, step)? == Progress::Done {
                 return Ok(Progress::Done);
             }
             if self.age(clock) >= patience {
                 return Err(self.hang(wiring, patience));
             }
-            if left <= patient {
+            if !self.tell_slow(wiring, clock, patience) && left <= patient.min(quiet) {
                 return Ok(Progress::Waiting);
             }
         }
@@ -342,7 +349,7 @@ impl RunState {
         }
         let device = wiring.parts[part].handle.name();
         let words = format!(
-            "part {}: {device} hung: the run takes longer than {:.3} s (Policy::hang_timeout)",
+            "part {}: {device} hung: the run takes longer than {:.3} s (Policy::hang_timeout, `--hang-timeout`)",
             wiring.parts[part].id,
             patience.as_secs_f64()
         );

@@ -75,8 +75,8 @@ pub(crate) struct Current {
     pub(super) number: u64,
     /// Losses by device of the plan.
     pub(super) losses: Vec<LossCount>,
-    /// Devices that the next plan does without.
-    pub(super) left_out: Vec<bool>,
+    /// Why the next plan does without a device.
+    pub(super) left_out: Vec<Option<String>>,
 }
 
 impl std::fmt::Debug for Inner {

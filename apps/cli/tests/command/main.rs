@@ -10,6 +10,8 @@ mod everyday;
 #[cfg(unix)]
 mod farm_boards;
 mod farm_results;
+#[cfg(target_os = "linux")]
+mod faulty;
 mod files;
 mod given;
 mod help;

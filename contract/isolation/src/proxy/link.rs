@@ -19,6 +19,9 @@ use crate::message::{Reply, Request};
 /// Delay before the first restart; it is four times as long before each further one.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 
+/// More devices than any machine has.
+const MOST_DEVICES: u32 = 4096;
+
 /// Fences that are kept for reuse.
 const KEPT_FENCES: usize = 16;
 
@@ -58,8 +61,10 @@ impl Link {
     pub(super) fn device_count(&self) -> Result<u32> {
         let process = self.process();
         match process.call("device_count", None, &Request::DeviceCount, &[])?.0 {
-            // more devices than any machine has
-            Reply::Count(count) if count <= 4096 => Ok(count),
+            Reply::Count(count) if count <= MOST_DEVICES => Ok(count),
+            Reply::Count(count) => Err(process.lied(format!(
+                "device_count reports {count} devices; at most {MOST_DEVICES} are plausible"
+            ))),
             other => Err(process.wrong("device_count", &other)),
         }
     }
@@ -148,7 +153,8 @@ fn refuse_quarantined(entry: &Entry) -> Result<()> {
     Err(Error::new(
         ErrorKind::Persistent,
         format!(
-            "the plugin is quarantined: its process died {deaths} times, and {most} deaths are the limit"
+            "the plugin is quarantined until this program ends: its process died {deaths} times, and {most} deaths \
+             are the limit"
         ),
     ))
 }

@@ -404,6 +404,13 @@ impl Process {
         };
         let answer = match received {
             Ok((Ok(reply), descriptors)) => Ok((reply, descriptors)),
+            Ok((Err(failure), _)) if !failure.is_of_contract() => Err(self.lied(format!(
+                "{name}: {}",
+                match &*failure.message {
+                    "" => format!("status {}, which the contract does not have", failure.status),
+                    words => words.to_owned(),
+                }
+            ))),
             Ok((Err(failure), _)) => match failure.error() {
                 Some(error) => Err(error),
                 None => Err(self.lied(format!("{name} failed with a status of success"))),

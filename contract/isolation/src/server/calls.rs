@@ -8,6 +8,9 @@ use polychip_abi::Sized;
 use super::failure::failure;
 use crate::message::FailureRecord;
 
+/// Longest text that is read, in bytes.
+const MOST_TEXT: u64 = 1 << 20;
+
 /// Makes a call that fills an error record.
 pub(super) fn checked(call: impl FnOnce(*mut abi::polychip_error) -> u32) -> Result<(), FailureRecord> {
     let mut record = abi::polychip_error::sized();
@@ -30,7 +33,8 @@ pub(super) fn checked(call: impl FnOnce(*mut abi::polychip_error) -> u32) -> Res
 pub(super) unsafe fn text(span: abi::polychip_text) -> String {
     let bytes = abi::polychip_bytes {
         data: span.data,
-        len: span.len,
+        // a longer one is garbage, behind which no memory may lie
+        len: if span.len > MOST_TEXT { 0 } else { span.len },
     };
     // SAFETY: by the caller's promise.
     String::from_utf8_lossy(&unsafe { self::bytes(bytes) }).into_owned()

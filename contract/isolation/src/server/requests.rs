@@ -18,6 +18,7 @@ use crate::message::{
     CostRecord, DeviceRecord, ExecutableRecord, FailureRecord, OptionsRecord, PortRecord, Reply, Request,
     SourceRecord, TelemetryRecord,
 };
+use crate::records::{CostRecords, SupportRecords};
 use crate::shared_file::{self, SharedFile};
 
 pub(super) type Result<T> = std::result::Result<T, FailureRecord>;
@@ -25,6 +26,12 @@ pub(super) type Answered = Result<(Reply, Option<OwnedFd>)>;
 
 /// Most operating points that are read of a device.
 const MOST_POINTS: usize = 256;
+
+/// Status of a success that breaks the contract; the contract has no such status.
+const BROKEN: u32 = u32::MAX;
+
+/// Largest blob that is read, in bytes.
+const MOST_BLOB: u64 = 1 << 40;
 
 pub(super) const CHECKED: &str = "invariant: required calls are checked when the library is opened";
 
@@ -38,10 +45,7 @@ pub(super) fn optional<T>(call: Option<T>, name: &str) -> Result<T> {
 }
 
 pub(super) fn no_output(name: &str) -> FailureRecord {
-    failure(
-        abi::POLYCHIP_STATUS_PERSISTENT,
-        format!("{name} returned nothing"),
-    )
+    failure(BROKEN, format!("{name} succeeded and returned nothing"))
 }
 
 pub(super) fn made<T>(raw: *mut T, name: &str) -> Result<Handle<T>> {
@@ -297,13 +301,16 @@ impl Server {
     fn query_support(&self, device: u64, graph: GraphRecord, files: Vec<OwnedFd>) -> Answered {
         let device = self.objects.devices.get(device)?;
         let graph = RawGraph::new(graph, files)?;
-        let mut records = vec![abi::polychip_support::sized(); graph.node_count()];
+        let mut records = SupportRecords::new(graph.node_count());
         let stride = size_of::<abi::polychip_support>() as u64;
         let call = self.table.query_support.expect(CHECKED);
         // SAFETY: an open device, a graph that lives during the call, a record per node.
         checked(|error| unsafe { call(device.raw.0, graph.raw(), records.as_mut_ptr(), stride, error) })?;
+        let answers = records
+            .answers()
+            .map_err(|words| failure(abi::POLYCHIP_STATUS_PERSISTENT, words))?;
         plain(Reply::Support(
-            records
+            answers
                 .iter()
                 .map(|record| (record.reason, record.text()))
                 .collect(),
@@ -326,7 +333,7 @@ impl Server {
             ));
         }
         let graph = RawGraph::new(graph, files)?;
-        let mut costs = vec![abi::polychip_cost::sized(); ends.len()];
+        let mut costs = CostRecords::new(ends.len());
         let stride = size_of::<abi::polychip_cost>() as u64;
         // SAFETY: an open device, a graph that lives during the call, a record per part.
         checked(|error| unsafe {
@@ -341,6 +348,9 @@ impl Server {
                 error,
             )
         })?;
+        let costs = costs
+            .costs()
+            .map_err(|words| failure(abi::POLYCHIP_STATUS_PERSISTENT, words))?;
         let record = |cost: &abi::polychip_cost| CostRecord {
             valid: cost.valid,
             flags: cost.flags,
@@ -394,10 +404,13 @@ impl Server {
         let call = self.table.blob_bytes.expect(CHECKED);
         // SAFETY: a live blob.
         checked(|error| unsafe { call(blob.0, &raw mut found, error) })?;
-        let len = if found.data.is_null() {
-            0
-        } else {
-            usize::try_from(found.len).unwrap_or(0)
+        let reported = if found.data.is_null() { 0 } else { found.len };
+        let len = usize::try_from(reported).ok().filter(|_| reported <= MOST_BLOB);
+        let Some(len) = len else {
+            return Err(failure(
+                abi::POLYCHIP_STATUS_PERSISTENT,
+                format!("blob_bytes reports {reported} bytes; at most {MOST_BLOB} are read"),
+            ));
         };
         let bytes: &[u8] = if len == 0 {
             &[]

@@ -20,7 +20,7 @@ pub(super) const LIES: [(&str, &str); 17] = [
     ("unknown-kind", "unknown kind 9"),
     ("empty", "connection"),
     ("another-reply", "device_count: Done"),
-    ("absurd-count", "Count(4000000000)"),
+    ("absurd-count", "4000000000 devices"),
     ("success-as-failure", "status of success"),
     ("file-of-nothing", "holds"),
     ("unsealed-file", "not sealed"),

@@ -66,7 +66,7 @@ impl Library {
             let mut isolated = polychip_isolation::Isolated::new(program, &path);
             // cases about losses may end the process many times
             isolated.limits.deaths = u32::MAX;
-            let (query, _confinement) = isolated.query().map_err(words)?;
+            let query = isolated.query().map_err(words)?;
             return Library::of_query(path, query);
         }
         // SAFETY: the person who runs the suite named the library and thereby trusts its initialisers.
