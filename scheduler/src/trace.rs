@@ -20,6 +20,9 @@ use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
 use crate::warning::StepTime;
 
+/// The nodes that a step computes, and its name.
+type Kernel = (Vec<u32>, String);
+
 /// The trace of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedRun {
@@ -206,11 +209,11 @@ impl Tracer {
     /// Median times of the steps of each part in the kept runs of a plan; empty for a part without any.
     pub(crate) fn step_times(&self, plan: &LoadedPlan) -> Vec<Vec<StepTime>> {
         let parts = &plan.planned.plan().parts;
-        let mut times: Vec<BTreeMap<(Vec<u32>, String), Vec<u64>>> = vec![BTreeMap::new(); parts.len()];
+        let mut times: Vec<BTreeMap<Kernel, Vec<u64>>> = vec![BTreeMap::new(); parts.len()];
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for run in kept.runs.iter().filter(|run| std::ptr::eq(&*run.plan, plan)) {
             for ((steps, part), times) in run.steps.iter().zip(parts).zip(&mut times) {
-                let mut of_run: BTreeMap<(Vec<u32>, String), u64> = BTreeMap::new();
+                let mut of_run: BTreeMap<Kernel, u64> = BTreeMap::new();
                 for step in steps {
                     let node = |node: &u32| part.nodes.get(*node as usize).copied();
                     let key = (step.nodes.iter().filter_map(node).collect(), step.name.clone());
@@ -223,7 +226,7 @@ impl Tracer {
             }
         }
         drop(kept);
-        let step = |((nodes, kernel), mut times): ((Vec<u32>, String), Vec<u64>)| StepTime {
+        let step = |((nodes, kernel), mut times): (Kernel, Vec<u64>)| StepTime {
             nodes,
             kernel,
             time_ns: median(&mut times, u64::cmp).unwrap_or(0),

@@ -431,3 +431,36 @@ fn setting_of_a_plugin_that_does_not_exist_names_the_nearest() {
     assert!(done.stderr.contains(words), "{}", done.stderr);
     done.ok();
 }
+
+#[test]
+fn devices_lists_how_a_plugin_process_is_confined() {
+    let (_held, folder) = folder();
+    let devices = |more: &[&str]| {
+        let mut arguments = vec!["devices", "--plugins", &folder, "--set", SCRIPT, "--json"];
+        arguments.extend(more);
+        let value = command(&[], &arguments).json("devices");
+        let mut all = value["devices"].as_array().unwrap().iter();
+        let npu = all.find(|device| device["name"] == "null:0").unwrap();
+        npu["plugin"]["process"].clone()
+    };
+    let process = devices(&["--isolate", "all"]);
+    let count = |list: &str| process[list].as_array().unwrap().len();
+    assert_eq!(count("confined_by") + count("not_confined_by"), 2, "{process}");
+    let process = devices(&["--isolate", "all", "--sandbox", "no"]);
+    assert_eq!(process["confined_by"], serde_json::json!([]));
+    assert!(devices(&["--isolate", "none"]).is_null());
+    let text = command(
+        &[],
+        &[
+            "devices",
+            "--plugins",
+            &folder,
+            "--set",
+            SCRIPT,
+            "--isolate",
+            "all",
+        ],
+    )
+    .ok();
+    assert!(text.contains("in a process of its own, "), "{text}");
+}
