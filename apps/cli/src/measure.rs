@@ -14,14 +14,16 @@
 
 mod energy;
 mod mixed;
+mod runner;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use energy::{DeviceEnergy, SensorBench};
-use polychip::{Cadence, Learn, LinkEnergyOptions, Planned, Policy, Runtime, Session, WarmUp, Warmth};
+use polychip::{Cadence, Learn, LinkEnergyOptions, Policy, Runtime, Session};
+use polychip_partitioner::Time;
 use polychip_partitioner::report::count;
-use polychip_partitioner::{Part, Time};
+use runner::{Runner, placement};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -32,7 +34,7 @@ use crate::output::Output;
 use crate::pace::Pacer;
 use crate::progress::Progress;
 use crate::run::{deviation, feed, run_once};
-use crate::setup::{ModelArguments, PATIENCE, PlanArguments, Precision};
+use crate::setup::{ModelArguments, PlanArguments, Precision};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -133,50 +135,6 @@ struct Candidate {
 struct NotAlone {
     device: String,
     reason: String,
-}
-
-/// A candidate that is loaded.
-struct Runner {
-    name: String,
-    because: Option<String>,
-    session: Session,
-    inputs: Vec<polychip::Input>,
-    times: Vec<u64>,
-    /// What its last runs make one doubt of its plan.
-    warnings: Vec<polychip::Warning>,
-}
-
-impl Runner {
-    /// One run; what it took in nanoseconds.
-    fn once(&mut self, pacer: &mut Pacer) -> anyhow::Result<u64> {
-        let inputs: Vec<&polychip::Input> = self.inputs.iter().collect();
-        pacer.wait();
-        let start = Instant::now();
-        drop(self.session.submit(&inputs)?.wait(PATIENCE)?);
-        Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// Runs for this long at least, until the times are steady, or for as long as is waited for that.
-    fn warm_up(&mut self, pacer: &mut Pacer, least: Duration) -> anyhow::Result<()> {
-        let start = Instant::now();
-        let mut warm_up = WarmUp::at_least(least);
-        loop {
-            let took = self.once(pacer)?;
-            let now = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            if warm_up.round(now, took, || None) != Warmth::Rising {
-                self.session.forget();
-                return Ok(());
-            }
-        }
-    }
-
-    /// Whether it runs the parts of this plan.
-    fn runs(&self, planned: &Planned) -> bool {
-        self.session.planned().is_some_and(|own| {
-            placement(&own.plan().devices, &own.plan().parts)
-                == placement(&planned.plan().devices, &planned.plan().parts)
-        })
-    }
 }
 
 /// Runs the command.
@@ -321,17 +279,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         out.text(&answer.to_string())
     }
-}
-
-/// Nodes of each device: two plans of one placement run the same parts.
-fn placement(devices: &[String], parts: &[Part]) -> Vec<(String, Vec<u32>)> {
-    let name = |part: &Part| devices.get(part.device.index()).cloned().unwrap_or_default();
-    let mut all: Vec<(String, Vec<u32>)> = parts
-        .iter()
-        .map(|part| (name(part), part.nodes.clone()))
-        .collect();
-    all.sort();
-    all
 }
 
 /// Blocks of a round: between them the others' blocks run.

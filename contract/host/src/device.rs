@@ -25,6 +25,7 @@ use crate::instance::{Instance, PluginInfo, text};
 use crate::memory::{self, Memory};
 use crate::open_calls::{self, OpenCall};
 use crate::open_device::Open;
+use crate::page_size;
 
 /// A device's answer to whether it can run a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +180,7 @@ impl Device {
         let preemption = Preemption::of(found.preemption);
         let takes = |kind: u32| found.import_kinds & (1 << kind) != 0;
         let imports_host_memory =
-            takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= memory::page_bytes();
+            takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= page_size::page_bytes();
         let imports_memory_files = memory::HAS_FILES && takes(abi::POLYCHIP_MEMORY_MEMFD);
         let imports_dma_bufs = takes(abi::POLYCHIP_MEMORY_DMA_BUF) && !DmaBufSource::available().is_empty();
         open.info = DeviceInfo {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::MmapRaw;
 
-use crate::memory::page_bytes;
+use crate::page_size::page_bytes;
 
 /// The pattern: a NaN as f32, and an unlikely text, index or image.
 const PATTERN: u8 = 0xFB;
@@ -61,7 +61,7 @@ impl Guard {
         self.before + self.bytes + self.behind
     }
 
-    /// Writes the pattern into a mapping of [`Guard::whole`] bytes, whose guards nobody uses.
+    /// Writes the pattern into a mapping of [`Guard::whole`] bytes, whose guards hold nothing yet.
     pub(crate) fn fill(&self, mapping: &MmapRaw) {
         assert!(
             mapping.len() as u64 >= self.whole(),

@@ -40,6 +40,7 @@ mod memory;
 mod open_calls;
 mod open_device;
 mod open_file;
+mod page_size;
 mod plugin;
 mod port;
 mod probe;

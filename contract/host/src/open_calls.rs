@@ -21,8 +21,8 @@ pub struct OpenCall {
 
 /// The open calls, by number.
 static CALLS: Mutex<Vec<(u64, Instant, OpenCall)>> = Mutex::new(Vec::new());
-/// The marks of open devices, with the devices' names. Whoever lists the calls must not keep a device
-/// open: closing it calls the plugin.
+/// The marks of open devices, with the devices' names. Listing the calls keeps no device open, because
+/// closing it calls the plugin.
 static MARKS: Mutex<Vec<(String, Weak<Mark>)>> = Mutex::new(Vec::new());
 /// Numbers of calls.
 static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A node whose estimate is refused has the cost of the device's rates, as without an estimate.
-//! 2. Each call that refuses estimates says so once, with a node, its value and the limit.
+//! 2. Each call that refuses estimates warns once, with a node, its value and the limit.
 
 use polychip_graph::Graph;
 use polychip_host::{Cost, Device};

@@ -6,8 +6,8 @@
 //!    host wants to know allocates their list.
 //! 2. Runs of the device are serialised.
 //!
-//! Call your driver in `compute`. `MAY_HANG` says that a call may never return: then only the device's
-//! thread makes it, and a reset leaves that thread behind.
+//! Call your driver in `compute`. With `MAY_HANG`, a call may never return: only the device's thread
+//! makes it, and a reset leaves that thread behind.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 

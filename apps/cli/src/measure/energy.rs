@@ -11,7 +11,7 @@ use polychip_profile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Runner;
+use super::runner::Runner;
 use crate::pace::Pacer;
 use crate::progress::Progress;
 

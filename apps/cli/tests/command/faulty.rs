@@ -24,7 +24,7 @@ enum At {
     Here,
 }
 
-/// A fault, and what the command says of it.
+/// A fault, and the command's text about it.
 struct Case {
     fault: &'static str,
     /// Whether the fault is harmless enough for the command's own process.
