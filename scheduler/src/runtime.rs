@@ -426,9 +426,10 @@ impl Builder {
     }
 
     /// Runs plugin libraries in processes of their own, so that a driver's crash loses its device and
-    /// not the app. The default is [`Isolate::None`]; the `polychip` command uses [`Isolate::Auto`]. Needs the program `polychip-plugin-host`
-    /// beside the app or the plugin, or in `POLYCHIP_PLUGIN_HOST`; a plugin that cannot be isolated
-    /// is listed in [`Runtime::refusals`]. Linux only.
+    /// not the app. The default is [`Isolate::None`]; the `polychip` command uses [`Isolate::Auto`], and
+    /// [`Isolate::Probe`] where it measures. Needs the program `polychip-plugin-host` beside the app or
+    /// the plugin, or in `POLYCHIP_PLUGIN_HOST`; a plugin that cannot be isolated is listed in
+    /// [`Runtime::refusals`]. Linux only.
     #[must_use]
     pub fn isolate(mut self, isolate: Isolate) -> Self {
         self.isolate = isolate;

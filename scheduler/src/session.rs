@@ -90,8 +90,7 @@ pub struct Session(pub(crate) Arc<Shapes>);
 
 impl Specialization {
     /// A plan compiled and loaded.
-    fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy) -> Result<Specialization> {
-        let mut planned = planned;
+    fn new(id: usize, shared: &Arc<Shared>, mut planned: Planned, policy: Policy) -> Result<Specialization> {
         // a device less each time, so that this ends
         loop {
             let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;

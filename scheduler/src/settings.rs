@@ -409,7 +409,7 @@ impl Builder {
     /// | `trust` | the public key of a bundle signer, as `polychip farm keygen` prints it; may be repeated |
     /// | `installation` | a random name that the app keeps ([`Builder::installation`]) |
     /// | `allow-rollback` | `yes`, `no` |
-    /// | `isolate` | `none`, `auto`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
+    /// | `isolate` | `none`, `auto`, `probe`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
     /// | `compile-timeout`, `call-timeout` | milliseconds, or seconds (`300s`): how long calls of such plugins may take |
     /// | `guard-buffers` | `yes`, `no`: find plugins that write outside their tensors ([`Builder::guard_buffers`]) |
     /// | `measure-rates`, `only-given-folders`, `virtual-time` | `yes`, `no` |
@@ -554,11 +554,7 @@ pub fn milliseconds(text: &str) -> Read<Duration> {
 /// # Errors
 /// A message with the valid form, if the text is not a time above 0.
 pub fn timeout(text: &str) -> Read<Duration> {
-    let seconds = text
-        .strip_suffix("ms")
-        .is_none()
-        .then(|| text.strip_suffix('s'))
-        .flatten();
+    let seconds = text.strip_suffix('s').filter(|number| !number.ends_with('m'));
     match seconds.map(|number| number.trim().parse::<f64>()) {
         None => milliseconds(text),
         Some(Ok(value)) if value > 0.0 && value <= 1e6 => Ok(Duration::from_secs_f64(value)),

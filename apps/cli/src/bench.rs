@@ -164,7 +164,7 @@ impl Made {
         let planned = session.planned(runtime, model)?;
         let plan_ns = since(start);
         let in_flight = arguments.in_flight(&planned);
-        let policy = session.policy().in_flight(in_flight);
+        let policy = session.policy_for(&planned).in_flight(in_flight);
         let _progress = Progress::of("compiling");
         let start = Instant::now();
         let mut sessions = vec![runtime.session_of(planned.clone(), policy.clone())?];
@@ -276,7 +276,7 @@ impl Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let start = Instant::now();
-    let runtime = arguments.session.runtime()?;
+    let runtime = arguments.session.timed_runtime()?;
     let runtime_ns = since(start);
     let start = Instant::now();
     let model = arguments.model.load(&runtime)?;

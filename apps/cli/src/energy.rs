@@ -33,7 +33,7 @@ pub(crate) use output::EnergyOutput;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let runtime = arguments.plan.runtime(None)?;
+    let runtime = arguments.plan.timed_runtime(None)?;
     let model = arguments.model.load(&runtime)?;
     let inputs = InputArguments {
         inputs: arguments.inputs.inputs.clone(),

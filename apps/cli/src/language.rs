@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use polychip::Runtime;
 use polychip_llm::prefill_decode::{PhaseCosts, PhaseLimits, PhaseShare};
 use polychip_llm::{
     Adapter, Completion, Draft, Generate, Grammar, LanguageModel, Message, Options, Sampling, Sequence,
@@ -151,19 +152,31 @@ impl FormatArguments {
 impl LanguageArguments {
     /// Opens the model.
     pub(crate) fn open(&self) -> anyhow::Result<LanguageModel> {
+        self.open_on(|| self.plan.runtime(None))
+    }
+
+    /// The same for a command that measures times.
+    pub(crate) fn open_timed(&self) -> anyhow::Result<LanguageModel> {
+        self.open_on(|| self.plan.timed_runtime(None))
+    }
+
+    fn open_on(&self, runtime: impl FnOnce() -> anyhow::Result<Runtime>) -> anyhow::Result<LanguageModel> {
         if self.phase_memory.is_some() && self.phases.is_none() {
             return Err(usage(
                 "--phase-memory limits prefill and decode placement: it needs --phases FILE",
             ));
         }
-        self.unplaced().and_then(|model| self.placed(model))
+        self.placed(self.on(&runtime()?)?)
     }
 
-    /// Opens the model without prefill and decode placement.
+    /// Opens the model without prefill and decode placement, for a command that measures times.
     pub(crate) fn unplaced(&self) -> anyhow::Result<LanguageModel> {
-        let runtime = self.plan.runtime(None)?;
+        self.on(&self.plan.timed_runtime(None)?)
+    }
+
+    fn on(&self, runtime: &Runtime) -> anyhow::Result<LanguageModel> {
         let mut options = Options::new()
-            .runtime(&runtime)
+            .runtime(runtime)
             .policy(self.plan.policy().learn(self.learn.learn));
         if let Some(context) = self.context {
             options = options.capacity(context as usize);

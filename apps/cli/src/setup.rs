@@ -36,15 +36,19 @@ pub(crate) struct RuntimeArguments {
     pub(crate) set: Vec<Setting>,
     /// Run plugins in separate processes, so that a crash of a driver costs a device instead of the
     /// program: those that load a vendor's library (`vendors`; `auto`: if polychip-plugin-host is
-    /// installed), or all except the CPU plugin (`all`); Linux only (docs/isolation.md)
-    #[arg(long, value_name = "none|auto|vendors|all", default_value = "auto")]
-    pub(crate) isolate: Isolate,
+    /// installed), or all except the CPU plugin (`all`). `probe` only loads them there first and asks
+    /// what they support, and then runs them in this process. Linux only (docs/isolation.md). Default:
+    /// `probe` for bench, bench-llm, energy, measure, phases and profile, whose times would contain the
+    /// overhead; `auto` for other commands
+    #[arg(long, value_name = "none|auto|probe|vendors|all")]
+    pub(crate) isolate: Option<Isolate>,
     /// Treat a device as hung if a run takes longer than this (`30s`, `500ms`), and continue without
     /// it; default: 30 s, or 50 times the predicted time if that is longer
     #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Limits")]
     pub(crate) hang_timeout: Option<Duration>,
     /// Treat a plugin as hung if opening a device, asking it for support, compiling or loading takes
-    /// longer than this, and continue without it (without `--isolate`: end with an error)
+    /// longer than this, and continue without it; a plugin in this process ends the command with an
+    /// error
     #[arg(long, value_name = "TIME", value_parser = timeout, default_value = "300s", help_heading = "Limits")]
     pub(crate) compile_timeout: Duration,
     /// Put guard bytes around every buffer, to find a plugin that writes outside its tensors; slow
@@ -287,14 +291,19 @@ impl RuntimeArguments {
             .is_some_and(polychip::LoadedBundle::is_one)
     }
 
-    /// Loads the plugins.
+    /// Loads the plugins, those of vendors in processes of their own by default.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
-        made(self.builder(cache)?)
+        made(self.builder(cache, Isolate::Auto)?)
     }
 
-    /// Loads the plugins, which measure their rates if the given profile has none.
+    /// Loads the plugins, all into this process by default: for a command that measures times.
+    fn timed_runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
+        made(self.builder(cache, Isolate::Probe)?)
+    }
+
+    /// As [`RuntimeArguments::timed_runtime`], with plugins that measure their rates if the given profile has none.
     fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
-        let builder = self.builder(None)?;
+        let builder = self.builder(None, Isolate::Probe)?;
         let builder = match self.profile {
             // the rates are measured for the database
             Some(_) if !self.has_bundle_for_profile() => builder.measure_rates(),
@@ -303,16 +312,18 @@ impl RuntimeArguments {
         made(builder)
     }
 
-    fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
-        let hang = self.hang_timeout.unwrap_or(HANG_TIMEOUT);
+    /// `isolate`: where plugins run if the arguments do not say.
+    fn builder(&self, cache: Option<&PathBuf>, isolate: Isolate) -> anyhow::Result<polychip::Builder> {
         slow_calls::watch(slow_calls::Limits {
-            execute: hang,
+            execute: self.hang_timeout.unwrap_or(HANG_TIMEOUT),
             other: self.compile_timeout,
         });
         let mut builder = Runtime::builder()
-            .isolate(self.isolate)
-            .compile_timeout(self.compile_timeout)
-            .call_timeout(hang);
+            .isolate(self.isolate.unwrap_or(isolate))
+            .compile_timeout(self.compile_timeout);
+        if let Some(limit) = self.hang_timeout {
+            builder = builder.call_timeout(limit);
+        }
         if self.guard_buffers {
             builder = builder.guard_buffers();
         }
@@ -388,12 +399,19 @@ impl PlanArguments {
 
     /// As [`PlanArguments::runtime`], whose governed sessions read these sensors.
     pub(crate) fn runtime_reading(&self, sensors: Sensors) -> anyhow::Result<Runtime> {
-        let runtime = made(self.runtime.builder(None)?.sensors(sensors))?;
+        let runtime = made(self.runtime.builder(None, Isolate::Auto)?.sensors(sensors))?;
         self.say_refusals(&runtime);
         Ok(runtime)
     }
 
-    /// As [`PlanArguments::runtime`], for a command that measures.
+    /// As [`PlanArguments::runtime`], for a command that measures times.
+    pub(crate) fn timed_runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
+        let runtime = self.runtime.timed_runtime(cache)?;
+        self.say_refusals(&runtime);
+        Ok(runtime)
+    }
+
+    /// As [`PlanArguments::timed_runtime`], with plugins that measure their rates if the given profile has none.
     pub(crate) fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.measuring_runtime()?;
         self.say_refusals(&runtime);
@@ -443,6 +461,10 @@ impl PlanArguments {
             Priority::Normal => polychip::Priority::Normal,
             Priority::Urgent => polychip::Priority::Urgent,
         });
+        let policy = match self.runtime.hang_timeout {
+            Some(limit) => policy.hang_timeout(limit),
+            None => policy,
+        };
         let pins = self.pin.iter();
         let policy = pins.fold(policy, |policy, (pattern, device)| policy.pin(pattern, device));
         if self.devices.is_empty() {
@@ -459,7 +481,13 @@ impl SessionArguments {
         self.plan_arguments.runtime(self.cache.as_ref())
     }
 
-    /// The requested policy, with one run in flight.
+    /// The same for a command that measures times.
+    pub(crate) fn timed_runtime(&self) -> anyhow::Result<Runtime> {
+        self.plan_arguments.timed_runtime(self.cache.as_ref())
+    }
+
+    /// The requested policy, with one run in flight. A run counts as hung as late as the command stops waiting for it,
+    /// unless the arguments say otherwise: nothing predicts it.
     pub(crate) fn policy(&self) -> Policy {
         let mut policy = self.plan_arguments.policy().in_flight(1);
         if let Some(deadline) = self.deadline {
@@ -473,15 +501,20 @@ impl SessionArguments {
             .learn(self.learn.learn)
             .seed(self.seed)
             .retry(RETRIES)
-            .hang_timeout(self.hang_timeout(None))
+            .hang_timeout(self.plan_arguments.runtime.hang_timeout.unwrap_or(PATIENCE))
     }
 
-    /// When a run counts as hung: as given, else by the time that the plan predicts.
-    fn hang_timeout(&self, planned: Option<&Planned>) -> Duration {
-        let predicted = planned.map_or(0, |planned| planned.plan().totals.time.nanoseconds());
+    /// The policy for runs of a plan, which count as hung by the time that it predicts.
+    pub(crate) fn policy_for(&self, planned: &Planned) -> Policy {
+        let policy = self.policy();
+        if self.plan_arguments.runtime.hang_timeout.is_some() {
+            return policy;
+        }
+        let predicted = planned.plan().totals.time.nanoseconds();
         let longest = Duration::from_nanos(predicted.saturating_mul(HANG_FACTOR)).min(PATIENCE);
-        let given = self.plan_arguments.runtime.hang_timeout;
-        given.unwrap_or(HANG_TIMEOUT.max(longest))
+        let limit = HANG_TIMEOUT.max(longest);
+        slow_calls::allow_execute(limit);
+        policy.hang_timeout(limit)
     }
 
     /// Plans the model, or checks the given plan.
@@ -511,8 +544,7 @@ impl SessionArguments {
         let planned = self.planned(runtime, model)?;
         let runs = in_flight(&planned);
         let _progress = Progress::of("compiling");
-        let hang_timeout = self.hang_timeout(Some(&planned));
-        let policy = self.policy().in_flight(runs).hang_timeout(hang_timeout);
+        let policy = self.policy_for(&planned).in_flight(runs);
         Ok((runtime.session_of(planned, policy)?, runs))
     }
 

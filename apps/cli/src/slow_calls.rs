@@ -4,7 +4,7 @@
 //! Invariant: a call of a plugin in a process of its own is ended by the library, which the command
 //! survives. Only a call in this process ends the command.
 
-use std::sync::Once;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use polychip::OpenCall;
@@ -22,6 +22,9 @@ const TOLD: [Duration; 4] = [
 ];
 /// How much longer than its limit a call may take: the library ends calls of other processes.
 const GRACE: Duration = Duration::from_secs(15);
+
+/// How long the end of the command may take.
+const EXIT: Duration = Duration::from_secs(5);
 
 /// Longest times of calls.
 #[derive(Debug, Clone, Copy)]
@@ -42,29 +45,45 @@ impl Limits {
     }
 }
 
-/// Starts to watch the calls of this process, once.
-pub(crate) fn watch(limits: Limits) {
-    static STARTED: Once = Once::new();
-    STARTED.call_once(|| {
-        // a command without the thread only says less
-        let _ = std::thread::Builder::new()
-            .name("polychip-slow-calls".to_owned())
-            .spawn(move || look(limits));
-    });
+/// The limits of the calls of this process, once they are known.
+static LIMITS: Mutex<Option<Limits>> = Mutex::new(None);
+
+fn limits() -> MutexGuard<'static, Option<Limits>> {
+    LIMITS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn look(limits: Limits) {
+/// Watches the calls of this process from now on.
+pub(crate) fn watch(new: Limits) {
+    if limits().replace(new).is_some() {
+        return;
+    }
+    // a command without the thread only says less
+    let _ = std::thread::Builder::new()
+        .name("polychip-slow-calls".to_owned())
+        .spawn(look);
+}
+
+/// Lets `execute` take so long at least: a plugin may compute in it.
+pub(crate) fn allow_execute(least: Duration) {
+    if let Some(limits) = &mut *limits() {
+        limits.execute = limits.execute.max(least);
+    }
+}
+
+fn look() {
     let mut before = Duration::ZERO;
     loop {
         std::thread::sleep(TICK);
         let calls = polychip::open_calls();
-        let Some(call) = calls.first() else {
+        // the CPU plugin computes, however long that takes
+        let is_watched = |call: &&OpenCall| call.subject != "cpu" && !call.subject.starts_with("cpu:");
+        let Some(call) = calls.iter().find(is_watched) else {
             before = Duration::ZERO;
             continue;
         };
+        let Some(limits) = *limits() else { continue };
         let (limit, option) = limits.of(call);
-        // the CPU plugin computes, however long that takes
-        if call.since > limit.saturating_add(GRACE) && !call.subject.starts_with("cpu:") {
+        if call.since > limit.saturating_add(GRACE) {
             end(call, limit, option);
         }
         // another call than the last one
@@ -83,8 +102,11 @@ fn look(limits: Limits) {
     }
 }
 
-/// `compile of part "p0" by npu:0`.
+/// `compile of "p0" by npu:0`.
 fn name(call: &OpenCall) -> String {
+    if call.call == OpenCall::LOADING {
+        return format!("loading {}", call.subject);
+    }
     let part = match &*call.part {
         "" => String::new(),
         part => format!(" of {part:?}"),
@@ -96,12 +118,18 @@ fn name(call: &OpenCall) -> String {
 #[allow(clippy::exit, reason = "the main thread is in the call that does not return")]
 fn end(call: &OpenCall, limit: Duration, option: &str) -> ! {
     let words = format!(
-        "{} did not return within {} s ({option}), and runs in this process, where it cannot be ended; with \
-         `--isolate all` it would cost its device alone",
+        "{} did not return within {} s ({option}); the plugin runs in this process, which cannot end the call; with \
+         `--isolate all`, only the device would be lost",
         name(call),
         limit.as_secs_f64()
     );
-    std::process::exit(i32::from(report(&failure(Code::DeviceFailed, words))))
+    let code = report(&failure(Code::DeviceFailed, words));
+    // what the system calls at the end may wait for the same lock as the call
+    let _ = std::thread::Builder::new().spawn(|| {
+        std::thread::sleep(EXIT);
+        std::process::abort()
+    });
+    std::process::exit(i32::from(code))
 }
 
 #[cfg(test)]
@@ -123,6 +151,7 @@ mod tests {
         let execute = call("execute", "");
         assert_eq!(limits.of(&execute), (Duration::from_secs(1), "--hang-timeout"));
         assert_eq!(name(&execute), "execute by npu:0");
+        assert_eq!(name(&call(OpenCall::LOADING, "")), "loading npu:0");
         let compile = call("compile", "p0");
         assert_eq!(limits.of(&compile), (Duration::from_secs(2), "--compile-timeout"));
         assert_eq!(name(&compile), "compile of \"p0\" by npu:0");

@@ -14,7 +14,7 @@ use crate::open_device::Open;
 use crate::port::Layout;
 
 /// Largest blob that is read, in bytes.
-const MOST_BYTES: usize = 1 << 40;
+const MOST_BYTES: u64 = 1 << 40;
 
 /// Options of compilation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -112,14 +112,19 @@ impl Blob {
         if bytes.data.is_null() {
             return Ok(&[]);
         }
-        let len = usize::try_from(bytes.len).unwrap_or(usize::MAX);
-        if len > MOST_BYTES {
+        let len = usize::try_from(bytes.len)
+            .ok()
+            .filter(|_| bytes.len <= MOST_BYTES);
+        let Some(len) = len else {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &self.device.name,
-                format!("blob_bytes reports {len} bytes; at most {MOST_BYTES} are read"),
+                format!(
+                    "blob_bytes reports {} bytes; at most {MOST_BYTES} are read",
+                    bytes.len
+                ),
             ));
-        }
+        };
         // SAFETY: the bytes live as long as the blob, which is borrowed.
         Ok(unsafe { std::slice::from_raw_parts(bytes.data, len) })
     }

@@ -23,8 +23,9 @@ use crate::executable::Executable;
 use crate::flat::FlatGraph;
 use crate::instance::{Instance, PluginInfo, text};
 use crate::memory::{self, Memory};
-use crate::open_calls::{self, Mark, OpenCall};
+use crate::open_calls::{self, OpenCall};
 use crate::open_device::Open;
+use crate::page_size;
 
 /// A device's answer to whether it can run a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +104,7 @@ pub struct OperatingPoint {
 /// Temperatures that a chip can have, in thousandths of a degree Celsius.
 const SANE_MC: std::ops::RangeInclusive<i64> = -100_000..=250_000;
 /// Most power of a chip, in milliwatts.
-const MOST_MW: i64 = 1_000_000_000;
+const MOST_MW: u64 = 1_000_000_000;
 
 /// An open device. Clones share it. Thread-safe.
 #[derive(Clone)]
@@ -141,6 +142,7 @@ impl Device {
             imports_dma_bufs: false,
             emulated: false,
         };
+        let executing = open_calls::mark_of(&name);
         // owned first, so that the device is closed if its information cannot be read
         let mut open = Open {
             instance,
@@ -152,7 +154,7 @@ impl Device {
             begun: AtomicU64::new(0),
             words: Mutex::default(),
             resetting: Mutex::default(),
-            executing: Mark::default(),
+            executing,
             doubted: AtomicU32::new(0),
         };
         let mut found = abi::polychip_device_info::sized();
@@ -178,7 +180,7 @@ impl Device {
         let preemption = Preemption::of(found.preemption);
         let takes = |kind: u32| found.import_kinds & (1 << kind) != 0;
         let imports_host_memory =
-            takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= memory::page_bytes();
+            takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= page_size::page_bytes();
         let imports_memory_files = memory::HAS_FILES && takes(abi::POLYCHIP_MEMORY_MEMFD);
         let imports_dma_bufs = takes(abi::POLYCHIP_MEMORY_DMA_BUF) && !DmaBufSource::available().is_empty();
         open.info = DeviceInfo {
@@ -210,9 +212,7 @@ impl Device {
             imports_dma_bufs,
             emulated: found.flags & abi::POLYCHIP_DEVICE_EMULATED != 0,
         };
-        let open = Arc::new(open);
-        open_calls::watch(Arc::downgrade(&open));
-        Ok(Device(open))
+        Ok(Device(Arc::new(open)))
     }
 
     /// Name, `plugin:index`.
@@ -345,6 +345,9 @@ impl Device {
             };
             return Ok(vec![refused; graph.node_count()]);
         }
+        if let Some(trial) = &self.0.instance.trial {
+            trial.query_support(&self.0.name, graph)?;
+        }
         let mut records = SupportRecords::new(graph.node_count());
         let mut record = abi::polychip_error::sized();
         let call = self
@@ -374,6 +377,42 @@ impl Device {
                 detail: r.text(),
             })
             .collect())
+    }
+
+    /// The bits of the readings that can be true. Warns once for each quantity that cannot.
+    fn believable(&self, found: &abi::polychip_telemetry) -> u32 {
+        let temperature = found.temperature_mc;
+        let (load, power) = (found.load_permille, found.power_mw);
+        let impossible = [
+            (
+                abi::POLYCHIP_TELEMETRY_TEMPERATURE,
+                !SANE_MC.contains(&temperature),
+            ),
+            (abi::POLYCHIP_TELEMETRY_LOAD, load > 1000),
+            (abi::POLYCHIP_TELEMETRY_POWER, power > MOST_MW),
+        ];
+        let mut valid = found.valid;
+        for (bit, is_so) in impossible {
+            if !is_so || valid & bit == 0 {
+                continue;
+            }
+            valid &= !bit;
+            if self.0.doubted.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+                continue;
+            }
+            let reading = match bit {
+                abi::POLYCHIP_TELEMETRY_TEMPERATURE => {
+                    format!("a temperature of {:.1} °C", temperature as f64 / 1e3)
+                }
+                abi::POLYCHIP_TELEMETRY_LOAD => format!("a load of {:.1} %", f64::from(load) / 10.0),
+                _ => format!("a power of {power} mW"),
+            };
+            tracing::warn!(
+                "{}: the plugin reports {reading}, which no chip has; it counts as unknown",
+                self.0.name
+            );
+        }
+        valid
     }
 
     fn broken(&self, words: impl std::fmt::Display) -> Error {
@@ -413,6 +452,7 @@ impl Device {
         let mut costs = CostRecords::new(ends.len());
         let mut record = abi::polychip_error::sized();
         let stride = size_of::<abi::polychip_cost>() as u64;
+        let listed = OpenCall::begin(&self.0.name, "estimate", graph.name());
         // SAFETY: the graph is valid for the call, nodes and ends are slices and the last end is the length of the
         // nodes, and there is one record per part.
         let status = unsafe {
@@ -427,6 +467,7 @@ impl Device {
                 &raw mut record,
             )
         };
+        drop(listed);
         if status == abi::POLYCHIP_STATUS_UNSUPPORTED {
             return Ok(vec![None; ends.len()]);
         }
@@ -552,41 +593,10 @@ impl Device {
         // SAFETY: the device is open and the out pointers are ours.
         let status = unsafe { call(self.0.raw, &raw mut found, &raw mut record) };
         self.0.check("telemetry", status, &record)?;
-        let mut valid = found.valid;
-        let mc = found.temperature_mc;
-        let load = i64::from(found.load_permille);
-        let power = i64::try_from(found.power_mw).unwrap_or(i64::MAX);
-        for (bit, value, sane, words) in [
-            (
-                abi::POLYCHIP_TELEMETRY_TEMPERATURE,
-                mc,
-                SANE_MC,
-                format!("{:.1} °C is no temperature of a chip", mc as f64 / 1e3),
-            ),
-            (
-                abi::POLYCHIP_TELEMETRY_LOAD,
-                load,
-                0..=1000,
-                format!("a load of {load} thousandths is more than all of its time"),
-            ),
-            (
-                abi::POLYCHIP_TELEMETRY_POWER,
-                power,
-                0..=MOST_MW,
-                format!("{power} mW is no power of a chip"),
-            ),
-        ] {
-            if valid & bit == 0 || sane.contains(&value) {
-                continue;
-            }
-            valid &= !bit;
-            if self.0.doubted.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-                tracing::warn!("{}: {words}; the reading counts as unknown", self.0.name);
-            }
-        }
+        let valid = self.believable(&found);
         let has = |bit| valid & bit != 0;
         Ok(Telemetry {
-            temperature_mc: has(abi::POLYCHIP_TELEMETRY_TEMPERATURE).then_some(mc),
+            temperature_mc: has(abi::POLYCHIP_TELEMETRY_TEMPERATURE).then_some(found.temperature_mc),
             power_mw: some(has(abi::POLYCHIP_TELEMETRY_POWER), found.power_mw),
             energy_uj: some(has(abi::POLYCHIP_TELEMETRY_ENERGY), found.energy_uj),
             frequency_khz: some(has(abi::POLYCHIP_TELEMETRY_FREQUENCY), found.frequency_khz),

@@ -23,6 +23,10 @@ use crate::port::{Layout, Port};
 
 /// Largest alignment of a port, in bytes: the largest page size.
 const MOST_ALIGNMENT: u32 = 65536;
+/// How many times more bytes a tensor takes with padding: in rows, and in a layout of the device.
+const MOST_PADDING: [u64; 2] = [16, 4096];
+/// Bytes that even a small tensor may take.
+const LEAST_ROOM: u64 = 16 << 20;
 
 /// Description of an executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -292,9 +296,8 @@ impl Loaded {
                 found.alignment
             )));
         }
-        let most = (needed as u64)
-            .saturating_mul(if dense { 16 } else { 4096 })
-            .saturating_add(16 << 20);
+        let padded = (needed as u64).saturating_mul(MOST_PADDING[usize::from(!dense)]);
+        let most = padded.saturating_add(LEAST_ROOM);
         if found.bytes > most {
             return Err(broken(format!(
                 "{dtype} of shape {dims:?} needs {needed} bytes, it states {}, more than any padding explains",

@@ -173,7 +173,10 @@ impl Fence {
             if guard::buffers_are_guarded()
                 && let Some(words) = self.resources.damage()
             {
-                tracing::error!("{}: a run {words}", device.name);
+                // another error hides it
+                if status != abi::POLYCHIP_STATUS_OK {
+                    tracing::error!("{}: a run {words}", device.name);
+                }
                 let _ = self.damage.set(words);
             }
             let resets = self.resources.executable.0.resets;

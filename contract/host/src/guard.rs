@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::MmapRaw;
 
-use crate::memory::page_bytes;
+use crate::page_size::page_bytes;
 
 /// The pattern: a NaN as f32, and an unlikely text, index or image.
 const PATTERN: u8 = 0xFB;
@@ -61,7 +61,7 @@ impl Guard {
         self.before + self.bytes + self.behind
     }
 
-    /// Writes the pattern into a mapping of [`Guard::whole`] bytes, whose guards nobody uses.
+    /// Writes the pattern into a mapping of [`Guard::whole`] bytes, whose guards hold nothing yet.
     pub(crate) fn fill(&self, mapping: &MmapRaw) {
         assert!(
             mapping.len() as u64 >= self.whole(),
@@ -97,18 +97,18 @@ impl Guard {
             let count = guard.iter().filter(|byte| **byte != PATTERN).count();
             Some((first, count))
         };
-        let at_least = |count: usize| format!("{count} byte{}", if count == 1 { "" } else { "s" });
+        let bytes = |count: usize| format!("{count} byte{}", if count == 1 { "" } else { "s" });
         let words = match (changed(before), changed(behind)) {
             (None, None) => return None,
             (_, Some((first, count))) => format!(
                 "wrote {} behind the end of {{}} of {} bytes, the first one at byte {}",
-                at_least(count),
+                bytes(count),
                 self.bytes,
                 self.bytes + first as u64
             ),
             (Some((first, count)), None) => format!(
                 "wrote {} in front of {{}} of {} bytes, the first one {} bytes before it",
-                at_least(count),
+                bytes(count),
                 self.bytes,
                 self.before - first as u64
             ),

@@ -16,10 +16,12 @@ use polychip_isolation::Limits;
 
 use crate::clock::Clock;
 use crate::device::Device;
-use crate::isolate::Isolate;
+use crate::instance::Trial;
+use crate::isolate::{Isolate, Placement};
 use crate::open_calls::OpenCall;
 use crate::plugin::Plugin;
-use crate::services::Store;
+use crate::probe::Probe;
+use crate::services::{Recipe, Store};
 use crate::{library, table};
 
 /// A plugin, folder or device that is not used, and the reason.
@@ -60,11 +62,7 @@ pub struct Builder {
     folders: Vec<(PathBuf, bool)>,
     isolate: Isolate,
     limits: Limits,
-    clock: Clock,
-    store: Option<Arc<dyn Store>>,
-    configuration: BTreeMap<String, BTreeMap<String, String>>,
-    /// Strings for every plugin that has none of its own for the key.
-    of_all: BTreeMap<String, String>,
+    recipe: Recipe,
 }
 
 /// Plugins and their open devices.
@@ -86,10 +84,12 @@ impl Host {
             folders: Vec::new(),
             isolate: Isolate::default(),
             limits: Limits::default(),
-            clock: Clock::real(),
-            store: None,
-            configuration: BTreeMap::new(),
-            of_all: BTreeMap::new(),
+            recipe: Recipe {
+                clock: Clock::real(),
+                store: None,
+                configuration: BTreeMap::new(),
+                of_all: BTreeMap::new(),
+            },
         }
     }
 
@@ -165,21 +165,22 @@ impl Builder {
     /// Replaces the machine's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+        self.recipe.clock = clock;
         self
     }
 
     /// Sets the storage of the plugins' own values.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Some(store);
+        self.recipe.store = Some(store);
         self
     }
 
     /// Sets a configuration string for one plugin.
     #[must_use]
     pub fn configure(mut self, plugin: &str, key: &str, value: impl Into<String>) -> Self {
-        self.configuration
+        self.recipe
+            .configuration
             .entry(plugin.to_owned())
             .or_default()
             .insert(key.to_owned(), value.into());
@@ -189,7 +190,7 @@ impl Builder {
     /// Sets a configuration string for every plugin that has none of its own for the key.
     #[must_use]
     pub fn configure_all(mut self, key: &str, value: impl Into<String>) -> Self {
-        self.of_all.insert(key.to_owned(), value.into());
+        self.recipe.of_all.insert(key.to_owned(), value.into());
         self
     }
 
@@ -200,11 +201,11 @@ impl Builder {
             plugins: Vec::new(),
             devices: Vec::new(),
             refusals: Vec::new(),
-            clock: self.clock.clone(),
+            clock: self.recipe.clock.clone(),
         };
         for query in &self.linked {
-            match read_linked(*query) {
-                Ok(found) => self.add(&mut host, found, None),
+            match table::of_query(*query) {
+                Ok(found) => self.add(&mut host, found, None, None),
                 Err(reason) => host.refusals.push(Refusal::of("linked plugin".into(), reason)),
             }
         }
@@ -238,23 +239,33 @@ impl Builder {
     }
 
     fn add_file(&self, host: &mut Host, path: PathBuf) {
-        let found = self.isolate.isolated(&path, self.limits).and_then(|isolated| {
-            let name = path.display().to_string();
-            let _listed = OpenCall::begin(&name, "the loading", "");
-            match isolated {
-                Some(isolated) => isolated.query().and_then(read_linked),
-                None => library::open(&path),
+        let name = path.display().to_string();
+        let found = self.isolate.placement(&path, self.limits).and_then(|placement| {
+            let _listed = OpenCall::begin(&name, OpenCall::LOADING, "");
+            match placement {
+                Placement::Here => Ok((library::open(&path)?, None)),
+                Placement::Isolated(isolated) => Ok((isolated.query().and_then(table::of_query)?, None)),
+                Placement::Probed(isolated) => {
+                    let probe = Probe::new(isolated, self.recipe.clone());
+                    probe.load()?;
+                    let trial: Box<dyn Trial> = Box::new(probe);
+                    Ok((library::open(&path)?, Some(trial)))
+                }
             }
         });
         match found {
-            Ok(found) => self.add(host, found, Some(path)),
-            Err(reason) => host
-                .refusals
-                .push(Refusal::of(path.display().to_string(), reason)),
+            Ok((found, trial)) => self.add(host, found, Some(path), trial),
+            Err(reason) => host.refusals.push(Refusal::of(name, reason)),
         }
     }
 
-    fn add(&self, host: &mut Host, found: abi::polychip_plugin_table, path: Option<PathBuf>) {
+    fn add(
+        &self,
+        host: &mut Host,
+        found: abi::polychip_plugin_table,
+        path: Option<PathBuf>,
+        trial: Option<Box<dyn Trial>>,
+    ) {
         let subject = path
             .as_ref()
             .map_or_else(|| "linked plugin".to_owned(), |path| path.display().to_string());
@@ -279,9 +290,7 @@ impl Builder {
             );
         }
         let (name, version) = (info.name.clone(), info.version.clone());
-        let mut configuration = self.of_all.clone();
-        configuration.extend(self.configuration.get(&name).cloned().unwrap_or_default());
-        let opened = Plugin::create(found, info, self.clock.clone(), self.store.clone(), configuration)
+        let opened = Plugin::create(found, info, &self.recipe, trial)
             .and_then(|plugin| plugin.open_devices().map(|devices| (plugin, devices)));
         match opened {
             Ok((plugin, (devices, errors))) => {
@@ -303,12 +312,4 @@ impl Builder {
             Err(error) => refuse(subject, format!("plugin {name} {version}: {}", error.message())),
         }
     }
-}
-
-#[allow(unsafe_code)]
-fn read_linked(query: Query) -> std::result::Result<abi::polychip_plugin_table, String> {
-    // SAFETY: the export is pure and takes any two numbers.
-    let found = unsafe { query(abi::POLYCHIP_ABI_MAJOR, abi::POLYCHIP_ABI_MINOR) };
-    // SAFETY: the export returns null or a static table, by the contract.
-    unsafe { table::read(found) }
 }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use polychip_abi as abi;
 
+use crate::error::Result;
+use crate::flat::FlatGraph;
 use crate::services::Services;
 
 /// Identity of a plugin, as it reports it.
@@ -25,11 +27,23 @@ pub struct PluginInfo {
     pub path: Option<PathBuf>,
 }
 
+/// Tries a plugin's calls where a fault costs nothing.
+pub(crate) trait Trial: Send + Sync {
+    /// Asks a device which nodes of a graph it runs. A device that cannot be opened for the trial is
+    /// not asked.
+    ///
+    /// # Errors
+    /// The plugin died or hung, now or when the device was asked before.
+    fn query_support(&self, device: &str, graph: &FlatGraph) -> Result<()>;
+}
+
 /// The instance behind all objects of a plugin.
 pub(crate) struct Instance {
     pub(crate) table: abi::polychip_plugin_table,
     pub(crate) info: PluginInfo,
     pub(crate) raw: *mut abi::polychip_instance,
+    /// Asked before the instance is.
+    pub(crate) trial: Option<Box<dyn Trial>>,
     pub(crate) _services: Arc<Services>,
 }
 

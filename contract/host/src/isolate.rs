@@ -16,6 +16,10 @@ pub enum Isolate {
     None,
     /// As `Vendors` where the program `polychip-plugin-host` is installed; otherwise none.
     Auto,
+    /// None, so that times do not contain the overhead of processes. Where the program is installed,
+    /// those of `Vendors` are first loaded and asked for support in a process of their own, and left
+    /// out if it dies.
+    Probe,
     /// Those that load a vendor's library or driver.
     Vendors,
     /// All.
@@ -23,7 +27,7 @@ pub enum Isolate {
 }
 
 impl Isolate {
-    /// Whether the library at `path` runs in a process of its own.
+    /// Whether the library at `path` runs in a process of its own, or is tried there.
     pub(crate) fn includes(self, path: &Path) -> bool {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
         let name = stem
@@ -31,7 +35,7 @@ impl Isolate {
             .map_or(stem, |(_, name)| name);
         match self {
             Isolate::None => false,
-            Isolate::Auto | Isolate::Vendors => !matches!(name, "cpu" | "null"),
+            Isolate::Auto | Isolate::Probe | Isolate::Vendors => !matches!(name, "cpu" | "null"),
             Isolate::All => name != "cpu",
         }
     }
@@ -44,30 +48,46 @@ impl FromStr for Isolate {
         match text {
             "none" => Ok(Isolate::None),
             "auto" => Ok(Isolate::Auto),
+            "probe" => Ok(Isolate::Probe),
             "vendors" => Ok(Isolate::Vendors),
             "all" => Ok(Isolate::All),
-            _ => Err(format!("{text:?}; expected none, auto, vendors or all")),
+            _ => Err(format!("{text:?}; expected none, auto, probe, vendors or all")),
         }
     }
 }
 
+/// Where a library runs.
+pub(crate) enum Placement {
+    /// In this process.
+    Here,
+    /// In a process of its own.
+    Isolated(Isolated),
+    /// In this process, after a process of its own has tried it.
+    Probed(Isolated),
+}
+
 impl Isolate {
-    /// The library at `path` with its program, if it runs in a process of its own.
+    /// Where the library at `path` runs.
     ///
     /// # Errors
     /// The program is missing.
-    pub(crate) fn isolated(self, path: &Path, limits: Limits) -> Result<Option<Isolated>, String> {
-        if !self.includes(path) || (self == Isolate::Auto && !cfg!(target_os = "linux")) {
-            return Ok(None);
+    pub(crate) fn placement(self, path: &Path, limits: Limits) -> Result<Placement, String> {
+        let is_optional = matches!(self, Isolate::Auto | Isolate::Probe);
+        if !self.includes(path) || (is_optional && !cfg!(target_os = "linux")) {
+            return Ok(Placement::Here);
         }
-        match Isolated::find_program(path) {
-            Ok(program) => Ok(Some(Isolated {
+        let isolated = match Isolated::find_program(path) {
+            Ok(program) => Isolated {
                 limits,
                 ..Isolated::new(program, path)
-            })),
-            Err(_) if self == Isolate::Auto => Ok(None),
-            Err(words) => Err(words),
-        }
+            },
+            Err(_) if is_optional => return Ok(Placement::Here),
+            Err(words) => return Err(words),
+        };
+        Ok(match self {
+            Isolate::Probe => Placement::Probed(isolated),
+            _ => Placement::Isolated(isolated),
+        })
     }
 }
 
@@ -81,6 +101,7 @@ mod tests {
         for (isolate, chosen) in [
             ("none", [false, false, false]),
             ("auto", [false, false, true]),
+            ("probe", [false, false, true]),
             ("vendors", [false, false, true]),
             ("all", [false, true, true]),
         ] {

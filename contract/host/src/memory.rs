@@ -16,23 +16,11 @@ use crate::device_info::DeviceInfo;
 use crate::dma_buf_source::DmaBufSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
+use crate::page_size::page_bytes;
 use crate::storage::Storage;
 
 /// Whether the system has anonymous files that devices can map.
 pub(crate) const HAS_FILES: bool = cfg!(any(target_os = "linux", target_os = "android"));
-
-/// Alignment of mapped memory, in bytes.
-pub(crate) fn page_bytes() -> u64 {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        rustix::param::page_size() as u64
-    }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    {
-        // the smallest page size among supported systems
-        4096
-    }
-}
 
 /// Maps `bytes` zeroed bytes, at least one page.
 fn mapped(bytes: u64) -> Result<MmapRaw> {

@@ -3,10 +3,8 @@
 //! Calls of a warm run are not listed: they take no lock. `execute` is listed by a mark of its device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-
-use crate::open_device::Open;
 
 /// A call of a plugin that has not returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +21,9 @@ pub struct OpenCall {
 
 /// The open calls, by number.
 static CALLS: Mutex<Vec<(u64, Instant, OpenCall)>> = Mutex::new(Vec::new());
-/// The devices, for their marks.
-static DEVICES: Mutex<Vec<Weak<Open>>> = Mutex::new(Vec::new());
+/// The marks of open devices, with the devices' names. Listing the calls keeps no device open, because
+/// closing it calls the plugin.
+static MARKS: Mutex<Vec<(String, Weak<Mark>)>> = Mutex::new(Vec::new());
 /// Numbers of calls.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 /// What marks count from.
@@ -38,6 +37,9 @@ fn calls() -> MutexGuard<'static, Vec<(u64, Instant, OpenCall)>> {
 pub(crate) struct Listed(u64);
 
 impl OpenCall {
+    /// Value of `call` for the loading of a library; `subject` is its path.
+    pub const LOADING: &'static str = "loading";
+
     /// Lists a call until the value is dropped.
     pub(crate) fn begin(subject: &str, call: &'static str, part: &str) -> Listed {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -81,13 +83,15 @@ impl Mark {
     }
 }
 
-/// Lists the `execute` calls of a device as long as it is open.
-pub(crate) fn watch(device: Weak<Open>) {
+/// The mark of a new device, whose `execute` calls are listed as long as the mark lives.
+pub(crate) fn mark_of(device: &str) -> Arc<Mark> {
     // begun before any mark counts from it
     LazyLock::force(&START);
-    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-    devices.retain(|device| device.strong_count() > 0);
-    devices.push(device);
+    let mark = Arc::new(Mark::default());
+    let mut marks = MARKS.lock().unwrap_or_else(PoisonError::into_inner);
+    marks.retain(|(_, mark)| mark.strong_count() > 0);
+    marks.push((device.to_owned(), Arc::downgrade(&mark)));
+    mark
 }
 
 /// The calls of plugins in this process that have not returned, the oldest first.
@@ -100,18 +104,16 @@ pub fn open_calls() -> Vec<OpenCall> {
             ..open.clone()
         })
         .collect();
-    let devices: Vec<_> = {
-        let devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-        devices.iter().filter_map(Weak::upgrade).collect()
-    };
-    found.extend(devices.iter().filter_map(|device| {
+    let marks = MARKS.lock().unwrap_or_else(PoisonError::into_inner);
+    found.extend(marks.iter().filter_map(|(device, mark)| {
         Some(OpenCall {
-            subject: device.name.clone(),
+            subject: device.clone(),
             call: "execute",
             part: String::new(),
-            since: device.executing.since()?,
+            since: mark.upgrade()?.since()?,
         })
     }));
+    drop(marks);
     found.sort_by_key(|call| std::cmp::Reverse(call.since));
     found
 }
@@ -127,11 +129,14 @@ mod tests {
         assert!(is_listed());
         drop(listed);
         assert!(!is_listed());
-        let mark = Mark::default();
-        assert_eq!(mark.since(), None);
+        let mark = mark_of("npu:7");
+        assert!(!is_listed());
         mark.begin();
-        assert!(mark.since().is_some());
+        assert!(is_listed());
         mark.end();
-        assert_eq!(mark.since(), None);
+        assert!(!is_listed());
+        mark.begin();
+        drop(mark);
+        assert!(!is_listed());
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Open {
     /// Serialises resets.
     pub(crate) resetting: Mutex<()>,
     /// Whether a thread is in `execute`.
-    pub(crate) executing: Mark,
+    pub(crate) executing: Arc<Mark>,
     /// Quantities of which an impossible reading was reported, as bits `POLYCHIP_TELEMETRY_*`.
     pub(crate) doubted: AtomicU32,
 }

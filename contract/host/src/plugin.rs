@@ -4,19 +4,17 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::instance::{Instance, PluginInfo, text};
+use crate::instance::{Instance, PluginInfo, Trial, text};
 use crate::open_calls::OpenCall;
-use crate::services::{Services, Store};
+use crate::services::{Recipe, Services};
 
 /// More devices than any machine has.
 const MOST_DEVICES: u32 = 4096;
@@ -60,15 +58,20 @@ impl Plugin {
         })
     }
 
-    /// Makes an instance from a checked table.
+    /// Makes an instance from a checked table. `trial` is asked before the instance is.
     pub(crate) fn create(
         table: abi::polychip_plugin_table,
         info: PluginInfo,
-        clock: Clock,
-        store: Option<Arc<dyn Store>>,
-        configuration: BTreeMap<String, String>,
+        recipe: &Recipe,
+        trial: Option<Box<dyn Trial>>,
     ) -> Result<Plugin> {
-        let services = Services::new(&info.name, clock, store, configuration);
+        let configuration = recipe.configuration_of(&info.name);
+        let services = Services::new(
+            &info.name,
+            recipe.clock.clone(),
+            recipe.store.clone(),
+            configuration,
+        );
         let mut raw = std::ptr::null_mut();
         let mut record = abi::polychip_error::sized();
         let call = table.create.expect("invariant: required calls are checked");
@@ -90,6 +93,7 @@ impl Plugin {
             table,
             info,
             raw,
+            trial,
             _services: services,
         })))
     }

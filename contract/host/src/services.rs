@@ -24,6 +24,26 @@ pub trait Store: Send + Sync {
     fn write(&self, plugin: &str, key: &str, value: &[u8]) -> bool;
 }
 
+/// What plugins are created with.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    pub(crate) clock: Clock,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    /// Configuration strings by plugin.
+    pub(crate) configuration: BTreeMap<String, BTreeMap<String, String>>,
+    /// Strings for every plugin that has none of its own for the key.
+    pub(crate) of_all: BTreeMap<String, String>,
+}
+
+impl Recipe {
+    /// The configuration strings of a plugin.
+    pub(crate) fn configuration_of(&self, plugin: &str) -> BTreeMap<String, String> {
+        let mut configuration = self.of_all.clone();
+        configuration.extend(self.configuration.get(plugin).cloned().unwrap_or_default());
+        configuration
+    }
+}
+
 /// The services of one plugin instance, at a fixed address.
 pub(crate) struct Services {
     plugin: String,

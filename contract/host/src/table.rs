@@ -17,6 +17,16 @@ const NUMBERS: usize = 4 * size_of::<u32>();
 /// Bytes of one call.
 const CALL: usize = size_of::<usize>();
 
+/// Copies the table that a plugin's export returns, or returns the reason for its refusal.
+pub(crate) fn of_query(
+    query: abi::polychip_plugin_query_fn,
+) -> std::result::Result<abi::polychip_plugin_table, String> {
+    // SAFETY: the export is pure and takes any two numbers.
+    let found = unsafe { query(abi::POLYCHIP_ABI_MAJOR, abi::POLYCHIP_ABI_MINOR) };
+    // SAFETY: the export returns null or a static table, by the contract.
+    unsafe { read(found) }
+}
+
 /// Copies the table at `table`, or returns the reason for its refusal.
 ///
 /// # Safety

@@ -1,6 +1,6 @@
-//! A plugin for tests that is faulty on demand: the null plugin, whose configuration `die` says which
-//! call is faulty, and how: `CALL:HOW:COUNT`, for the COUNT-th such call of the process, or with a `+`
-//! after the count for every call from that one on. The variable `POLYCHIP_DEADLY` says the same for
+//! A plugin for tests that is faulty on demand: the null plugin, whose configuration `die` names the
+//! faulty call and the fault: `CALL:HOW:COUNT`, for the COUNT-th such call of the process, or with a `+`
+//! after the count for every call from that one on. The variable `POLYCHIP_DEADLY` does the same for
 //! the calls before the configuration is read.
 //!
 //! Ways to die: `die` in this file. Wrong answers: `deadly/lies.rs`. A host that has the plugin in its

@@ -1,5 +1,5 @@
-//! A mapping of a file between two pages that nobody can use: what is written past its end or in
-//! front of it ends the process at once, before it changes other shared memory.
+//! A mapping of a file between two pages without access: a write past its end or in front of it ends
+//! the process at once, before it changes other shared memory.
 //!
 //! Invariant: the whole range is unmapped once, on drop.
 
@@ -55,7 +55,7 @@ impl FencedMapping {
         } else {
             libc::PROT_READ
         };
-        // SAFETY: inside the range that was reserved above, which nobody else uses.
+        // SAFETY: inside the range that was reserved above, which only this value uses.
         let mapped = unsafe {
             libc::mmap(
                 made.data.cast(),

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A node whose estimate is refused has the cost of the device's rates, as without an estimate.
-//! 2. Each call that refuses estimates says so once, with a node, its value and the limit.
+//! 2. Each call that refuses estimates warns once, with a node, its value and the limit.
 
 use polychip_graph::Graph;
 use polychip_host::{Cost, Device};
@@ -20,8 +20,12 @@ const LARGE_BYTES: u64 = 1 << 20;
 
 /// Removes the estimates that cannot be true. `offered` holds the node of each estimate.
 pub(super) fn check(graph: &Graph, device: &Device, offered: &[u32], estimates: &mut [Option<Cost>]) {
-    let bytes = || graph.nodes().map(|(_, node)| work::of_node(graph, node).bytes);
-    let is_large = bytes().fold(0u64, u64::saturating_add) >= LARGE_BYTES;
+    let works: Vec<u64> = graph
+        .nodes()
+        .map(|(_, node)| work::of_node(graph, node).bytes)
+        .collect();
+    let moved = offered.iter().filter_map(|place| works.get(*place as usize));
+    let is_large = moved.fold(0u64, |sum, bytes| sum.saturating_add(*bytes)) >= LARGE_BYTES;
     let Some(refused) = refuse(estimates, is_large) else {
         return;
     };
@@ -50,7 +54,7 @@ struct Refused {
     words: String,
 }
 
-/// `is_large`: the graph moves so much that it takes time on any device.
+/// `is_large`: the nodes move so much that they take time on any device.
 fn refuse(estimates: &mut [Option<Cost>], is_large: bool) -> Option<Refused> {
     let mut first: Option<(usize, String)> = None;
     let mut count = 0;

@@ -46,7 +46,7 @@ impl<'a> ModelSide<'a> {
         let planned = arguments.planned(runtime, &model)?;
         let session = {
             let _progress = Progress::of("compiling");
-            runtime.session_of(planned.clone(), arguments.policy())?
+            runtime.session_of(planned.clone(), arguments.policy_for(&planned))?
         };
         let outputs = run_once(&session, &given)?.outputs.into_iter().collect();
         Ok(ModelSide {

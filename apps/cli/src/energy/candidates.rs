@@ -29,6 +29,7 @@ pub(super) fn ways(
         Precision::Exact => &[Precision::Exact],
         Precision::Reduced => &[Precision::Exact, Precision::Reduced],
     };
+    let hang_timeout = arguments.plan.runtime.hang_timeout.unwrap_or(PATIENCE);
     let mut ways: Vec<PlannedCandidate> = Vec::new();
     for &precision in precisions {
         let base = arguments
@@ -68,7 +69,10 @@ pub(super) fn ways(
                 ways.push(PlannedCandidate {
                     name: format!("{name} {word} x{lanes}"),
                     planned: planned.clone(),
-                    policy: policy.clone().in_flight(lanes as usize).hang_timeout(PATIENCE),
+                    policy: policy
+                        .clone()
+                        .in_flight(lanes as usize)
+                        .hang_timeout(hang_timeout),
                     precision,
                     lanes,
                 });

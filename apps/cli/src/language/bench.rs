@@ -68,7 +68,7 @@ struct Test {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let model = arguments.model.open()?;
+    let model = arguments.model.open_timed()?;
     let depth = u64::from(arguments.depth);
     let prompts = arguments.prompt.iter().map(|count| u64::from(*count));
     let answers = arguments.answer.iter().map(|count| depth + u64::from(*count));

@@ -24,7 +24,7 @@ enum At {
     Here,
 }
 
-/// A fault, and what the command says of it.
+/// A fault, and the command's text about it.
 struct Case {
     fault: &'static str,
     /// Whether the fault is harmless enough for the command's own process.
@@ -106,6 +106,7 @@ const LATER: &[Case] = &[
     wrong("executable_info:garbage:1+", &[]),
     wrong("port_info:small:1+", &["bytes"]),
     wrong("port_info:huge:1+", &["more than any padding explains"]),
+    wrong("port_info:rank:1+", &["port 0"]),
     wrong("port_info:alignment:1+", &["alignment"]),
     wrong("blob_bytes:long:1+", &[]),
     wrong("buffer_import:null:1+", &["buffer"]),
@@ -271,7 +272,7 @@ fn library_that_cannot_be_loaded_is_named_with_its_cause() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(library_name(name));
     let whole = std::fs::read(libraries::example("polychip-isolation", "deadly").unwrap()).unwrap();
-    std::fs::write(place("torn"), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(place("truncated"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(place("text"), "not a library").unwrap();
     let build = |name: &str, source: &str| {
         let file = folder.path().join("source.c");
@@ -296,7 +297,7 @@ fn library_that_cannot_be_loaded_is_named_with_its_cause() {
     std::fs::write(folder.path().join("libmy-plugin.so"), "").unwrap();
     let plugins = folder.path().display().to_string();
     let words = [
-        "it is torn",
+        "it is truncated",
         "not a shared library",
         "undefined symbol: no_such_driver_call",
         "is named like libpolychip_plugin_my.so",
@@ -330,6 +331,46 @@ fn library_that_cannot_be_loaded_is_named_with_its_cause() {
 }
 
 #[test]
+fn command_that_measures_tries_plugins_in_another_process_first() {
+    let (_held, plugins) = folder();
+    let model = shapes();
+    let bench = |fault: &str, more: &[&str]| {
+        let fault = format!("null.die={fault}");
+        let mut arguments = vec!["bench", &model, "--iters", "2", "--warmup", "1"];
+        arguments.extend(["--plugins", &plugins, "--set", SCRIPT, "--set", &fault]);
+        arguments.extend(more);
+        command(&[], &arguments)
+    };
+    for (fault, words) in [
+        ("create:abort:1+", "signal 6 (SIGABRT)"),
+        ("device_open:segv:1+", "signal 11 (SIGSEGV)"),
+        ("query_support:segv:1+", "null:0 is not used"),
+    ] {
+        let done = bench(fault, &[]);
+        for word in [words, "found by a trial in a process of its own"] {
+            assert!(
+                done.stderr.contains(word),
+                "{fault}: {word:?} is not in {}",
+                done.stderr
+            );
+        }
+        assert!(!done.ok().contains("null:0"), "{fault}");
+    }
+    let done = bench("none", &[]);
+    assert!(done.ok().contains("null:0"), "the plan must use the device");
+    // what hangs after that hangs in the command's own process
+    let done = bench("load:loop:1+", &["--compile-timeout", "1s"]);
+    assert_ne!(done.code, 0);
+    for word in [
+        "load of",
+        "did not return within 1 s (--compile-timeout)",
+        "runs in this process",
+    ] {
+        assert!(done.stderr.contains(word), "{word:?} is not in {}", done.stderr);
+    }
+}
+
+#[test]
 fn plan_and_list_of_devices_survive_a_faulty_plugin() {
     let (_held, plugins) = folder();
     let model = shapes();
@@ -346,7 +387,7 @@ fn plan_and_list_of_devices_survive_a_faulty_plugin() {
     done.ok();
     let done = with("telemetry:hot:1+", &["devices"]);
     assert_eq!(
-        done.stderr.matches("9000.0 °C is no temperature").count(),
+        done.stderr.matches("a temperature of 9000.0 °C").count(),
         1,
         "{}",
         done.stderr

@@ -31,7 +31,7 @@ const MOST_POINTS: usize = 256;
 const BROKEN: u32 = u32::MAX;
 
 /// Largest blob that is read, in bytes.
-const MOST_BLOB: usize = 1 << 40;
+const MOST_BLOB: u64 = 1 << 40;
 
 pub(super) const CHECKED: &str = "invariant: required calls are checked when the library is opened";
 
@@ -404,17 +404,14 @@ impl Server {
         let call = self.table.blob_bytes.expect(CHECKED);
         // SAFETY: a live blob.
         checked(|error| unsafe { call(blob.0, &raw mut found, error) })?;
-        let len = if found.data.is_null() {
-            0
-        } else {
-            usize::try_from(found.len).unwrap_or(usize::MAX)
-        };
-        if len > MOST_BLOB {
+        let reported = if found.data.is_null() { 0 } else { found.len };
+        let len = usize::try_from(reported).ok().filter(|_| reported <= MOST_BLOB);
+        let Some(len) = len else {
             return Err(failure(
                 abi::POLYCHIP_STATUS_PERSISTENT,
-                format!("blob_bytes reports {len} bytes; at most {MOST_BLOB} are read"),
+                format!("blob_bytes reports {reported} bytes; at most {MOST_BLOB} are read"),
             ));
-        }
+        };
         let bytes: &[u8] = if len == 0 {
             &[]
         } else {
