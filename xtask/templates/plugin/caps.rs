@@ -18,6 +18,15 @@ pub(crate) enum Kernel {
 }
 
 impl Kernel {
+    /// The name that `polychip bench --per-op` shows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kernel::Copy => "copy",
+            Kernel::Relu => "relu",
+            Kernel::Add => "add",
+        }
+    }
+
     /// Number of tensors that it reads.
     pub(crate) fn operands(self) -> usize {
         match self {

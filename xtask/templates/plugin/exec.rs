@@ -2,17 +2,20 @@
 //! and copies the outputs back.
 //!
 //! Invariants:
-//! 1. A warm run allocates nothing, because `load` has allocated all memory.
+//! 1. A warm run allocates nothing, because `load` has allocated all memory. Only a run whose steps the
+//!    host wants to know allocates their list.
 //! 2. Runs of the device are serialised.
 //!
-//! Call your driver in `compute`. If a call may never return, set `Compute::MAY_HANG`.
+//! Call your driver in `compute`. With `MAY_HANG`, a call may never return: only the device's thread
+//! makes it, and a reset leaves that thread behind.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use polychip_sdk::{
-    Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Pace, Port, PortBuffer, Result, Run,
+    Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, PortBuffer, Result, Run,
     RunContext, RunQueue, Span, Submit,
 };
 
@@ -30,7 +33,6 @@ pub struct XyzExecutable {
     info: ExecutableInfo,
     /// The device's memory: the elements of each tensor, constants included.
     memory: Mutex<Vec<Vec<f32>>>,
-    pace: Pace,
 }
 
 impl XyzExecutable {
@@ -60,17 +62,13 @@ impl XyzExecutable {
                 arena_bytes: bytes - constant_bytes,
             },
             memory: Mutex::new(memory),
-            pace: Pace::default(),
         })
     }
 }
 
 impl Compute for XyzExecutable {
     type Buffer = HostBuffer;
-
-    fn pace(&self) -> Option<&Pace> {
-        Some(&self.pace)
-    }
+    const MAY_HANG: bool = true;
 
     fn compute(&self, bound: &[PortBuffer<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
         let mut memory = self
@@ -82,8 +80,10 @@ impl Compute for XyzExecutable {
         for (place, &tensor) in inputs.iter().zip(&program.inputs) {
             place.copy_out(0, bytemuck::cast_slice_mut(&mut memory[tensor]))?;
         }
+        let mut measured = Vec::new();
         for step in &program.steps {
             run.check_cancelled()?;
+            let begun = run.measures_steps().then(Instant::now);
             // taken out and put back without an allocation, so that the inputs can be borrowed meanwhile
             let mut output = std::mem::take(&mut memory[step.output]);
             let input = |place: usize| &memory[step.inputs[place]];
@@ -102,6 +102,19 @@ impl Compute for XyzExecutable {
                 }
             }
             memory[step.output] = output;
+            if let Some(begun) = begun {
+                measured.push(polychip_sdk::Step {
+                    name: step.kernel.name().into(),
+                    nodes: Arc::from([step.node]),
+                    time_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                    operations: None,
+                    moved_bytes: None,
+                    is_reference: false,
+                });
+            }
+        }
+        if run.measures_steps() {
+            run.set_steps(measured);
         }
         for (place, &tensor) in outputs.iter().zip(&program.outputs) {
             place.copy_in(bytemuck::cast_slice(&memory[tensor]))?;

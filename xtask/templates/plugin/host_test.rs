@@ -18,6 +18,15 @@ fn a_part_compiles_loads_and_runs_more_than_once() {
 }
 
 #[test]
+fn device_computes_again_after_a_reset() {
+    let device = device();
+    assert!(device.offers_reset());
+    polychip_parts::runs_more_than_once(&device);
+    device.reset().unwrap();
+    polychip_parts::runs_more_than_once(&device);
+}
+
+#[test]
 fn cached_bytes_load_and_changed_ones_are_refused() {
     polychip_parts::cached_bytes_load_and_changed_ones_are_refused(&device());
 }

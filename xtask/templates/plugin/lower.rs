@@ -29,6 +29,8 @@ const CONTENT: u32 = 3;
 /// The computation of one node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Step {
+    /// The node, by its index in the part.
+    pub(crate) node: u32,
     pub(crate) kernel: Kernel,
     pub(crate) inputs: Vec<usize>,
     pub(crate) output: usize,
@@ -119,6 +121,7 @@ fn lower(part: &Part) -> Outcome<Program> {
         let inputs = node.reads().collect();
         let output = node.output(0).expect("invariant: a kernel has an output");
         Ok(Step {
+            node: node.index,
             kernel,
             inputs,
             output,
@@ -204,6 +207,7 @@ impl Program {
             kernel,
             inputs,
             output,
+            ..
         } in &self.steps
         {
             let fits = |&input: &usize| input != *output && shape(input) == shape(*output);

@@ -60,7 +60,7 @@ impl Plugin for XyzPlugin {
         let queue = Arc::new(RunQueue::new(self.host.clone()));
         Ok(XyzDevice {
             info,
-            _runner: Runner::start(&queue, "polychip-xyz-runs")?,
+            runner: Runner::start(&queue, "polychip-xyz-runs")?,
             queue,
         })
     }
@@ -71,7 +71,7 @@ pub struct XyzDevice {
     info: DeviceInfo,
     queue: Arc<RunQueue<XyzRun>>,
     /// Its thread ends when the device is dropped.
-    _runner: Runner<XyzRun>,
+    runner: Runner<XyzRun>,
 }
 
 impl Device for XyzDevice {
@@ -83,8 +83,10 @@ impl Device for XyzDevice {
     const OFFERS: Offers = Offers {
         buffer_export: true,
         cancel: true,
+        device_reset: true,
         estimate: true,
         fence_on_signal: true,
+        fence_steps: true,
         fence_timing: true,
         ..Offers::NONE
     };
@@ -116,5 +118,11 @@ impl Device for XyzDevice {
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
         buffer::import(memory)
+    }
+
+    fn reset(&self) -> Result<()> {
+        // bring the driver back here: end its session, and open it again
+        self.queue.abandon();
+        self.runner.keep_serving()
     }
 }
