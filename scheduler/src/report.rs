@@ -297,7 +297,8 @@ impl Report {
         let period = inner.policy.stated_period().or(inner.pace.period());
         let period_ns = u64::try_from(period.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
         let priced = planned.priced(&inner.shared.profile, settings);
-        let mut warnings = warning::of_runs(priced, part_median);
+        let steps = loaded.as_ref().map(|loaded| inner.tracer.step_times(loaded));
+        let mut warnings = warning::of_runs(priced, part_median, &steps.unwrap_or_default());
         warnings.extend(planned.warnings().iter().cloned());
         Report {
             model: planned.model().path().display().to_string(),

@@ -5,18 +5,20 @@
 //! 2. At most the requested number of runs is kept; later runs are counted.
 //! 3. Times are on the runtime's clock, as the devices report them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_graph::{Graph, TensorId};
 use polychip_host::{Step, Timing};
 use polychip_partitioner::{Part, PartIndex};
+use polychip_profile::median;
 
 use crate::cost_model::part_graph;
-
 use crate::session::deadline_miss::{Outcome, Submitted};
 use crate::session::loaded::LoadedPlan;
 use crate::session::run_state::RunState;
+use crate::warning::StepTime;
 
 /// The trace of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,6 +201,35 @@ impl Tracer {
             kept.runs.iter().map(RecordedRun::to_traced).collect(),
             kept.left_out,
         )
+    }
+
+    /// Median times of the steps of each part in the kept runs of a plan; empty for a part without any.
+    pub(crate) fn step_times(&self, plan: &LoadedPlan) -> Vec<Vec<StepTime>> {
+        let parts = &plan.planned.plan().parts;
+        let mut times: Vec<BTreeMap<(Vec<u32>, String), Vec<u64>>> = vec![BTreeMap::new(); parts.len()];
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        for run in kept.runs.iter().filter(|run| std::ptr::eq(&*run.plan, plan)) {
+            for ((steps, part), times) in run.steps.iter().zip(parts).zip(&mut times) {
+                let mut of_run: BTreeMap<(Vec<u32>, String), u64> = BTreeMap::new();
+                for step in steps {
+                    let node = |node: &u32| part.nodes.get(*node as usize).copied();
+                    let key = (step.nodes.iter().filter_map(node).collect(), step.name.clone());
+                    let time = of_run.entry(key).or_default();
+                    *time = time.saturating_add(step.time_ns);
+                }
+                for (key, time) in of_run {
+                    times.entry(key).or_default().push(time);
+                }
+            }
+        }
+        drop(kept);
+        let step = |((nodes, kernel), mut times): ((Vec<u32>, String), Vec<u64>)| StepTime {
+            nodes,
+            kernel,
+            time_ns: median(&mut times, u64::cmp).unwrap_or(0),
+        };
+        let parts = times.into_iter();
+        parts.map(|steps| steps.into_iter().map(step).collect()).collect()
     }
 
     /// Takes note of a run that has ended.

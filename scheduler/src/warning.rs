@@ -108,11 +108,28 @@ pub struct BlamedNode {
     pub op: String,
     /// Predicted time of the node and the nodes fused with it, in nanoseconds.
     pub predicted_ns: u64,
-    /// Measured time of these nodes alone, in nanoseconds. None if they were not measured
-    /// (`polychip profile --ops` measures them); they are then suspected because their predictions
-    /// are the least trusted and the largest.
+    /// Measured time of these nodes, in nanoseconds. None if they were not measured.
     pub measured_ns: Option<u64>,
+    /// Why the node is suspected: `step` (the device timed these nodes in runs of the session, see
+    /// [`Session::start_op_trace`](crate::Session::start_op_trace)), `alone` (the profile holds their
+    /// time without the rest of the part, see `polychip profile --ops`), or `prediction` (not
+    /// measured; its prediction is the least trusted, or the largest of these).
+    pub evidence: &'static str,
 }
+
+/// Median time of a step of a part, as the device timed it in runs of the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StepTime {
+    /// The nodes that it computes, by their index in the graph; empty if it serves the whole part.
+    pub(crate) nodes: Vec<u32>,
+    /// The plugin's name of the kernel.
+    pub(crate) kernel: String,
+    pub(crate) time_ns: u64,
+}
+
+const BY_STEP: &str = "step";
+const ALONE: &str = "alone";
+const BY_PREDICTION: &str = "prediction";
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,7 +159,10 @@ impl fmt::Display for Warning {
                         time(node.predicted_ns)
                     )?;
                     match node.measured_ns {
-                        Some(ns) => write!(f, ", {} measured)", time(ns))?,
+                        Some(ns) if node.evidence == BY_STEP => {
+                            write!(f, ", {} measured as a step of the runs)", time(ns))?;
+                        }
+                        Some(ns) => write!(f, ", {} measured alone)", time(ns))?,
                         None => f.write_str(", not measured by itself)")?,
                     }
                 }
@@ -249,7 +269,7 @@ pub(crate) fn of_plan(priced: Priced<'_>) -> Vec<Warning> {
                     (at, part),
                     (predicted, provenance.word(), stated),
                     known.p50.nanoseconds(),
-                    &groups,
+                    (&groups, &[][..]),
                 ));
             }
             None => {
@@ -271,8 +291,13 @@ pub(crate) fn of_plan(priced: Priced<'_>) -> Vec<Warning> {
     warnings
 }
 
-/// Parts of a plan whose runs contradict its predictions.
-pub(crate) fn of_runs(priced: Priced<'_>, measured_ns: impl Fn(usize) -> Option<u64>) -> Vec<Warning> {
+/// Parts of a plan whose runs contradict its predictions. `steps` holds the measured steps of each part,
+/// if any were measured.
+pub(crate) fn of_runs(
+    priced: Priced<'_>,
+    measured_ns: impl Fn(usize) -> Option<u64>,
+    steps: &[Vec<StepTime>],
+) -> Vec<Warning> {
     let parts = priced.plan.parts.iter().enumerate();
     let groups = Groups::default();
     parts
@@ -283,7 +308,7 @@ pub(crate) fn of_runs(priced: Priced<'_>, measured_ns: impl Fn(usize) -> Option<
                 (at, part),
                 (cost.time.nanoseconds(), cost.provenance.word(), priced.costs),
                 measured_ns(at)?,
-                &groups,
+                (&groups, steps.get(at).map_or(&[][..], Vec::as_slice)),
             )
         })
         .collect()
@@ -295,17 +320,80 @@ fn mispredicted(
     (at, part): (usize, &Part),
     (predicted_ns, provenance, costs): (u64, &'static str, &CostTable),
     measured_ns: u64,
-    groups: &Groups,
+    (groups, steps): (&Groups, &[StepTime]),
 ) -> Option<Warning> {
     let device = priced.devices.get(part.device.index())?;
+    let nodes = || {
+        if steps.is_empty() {
+            return blamed(priced, part, device, costs, groups);
+        }
+        let predicted = |nodes: &[u32]| sum(costs, part.device, nodes).map(|(ns, _)| ns);
+        let name = |node: u32| {
+            let node = priced.graph.node(NodeId::new(node as usize));
+            (node.name.clone(), node.label())
+        };
+        blamed_by_steps(steps, predicted, name)
+    };
     is_far(predicted_ns, measured_ns).then(|| Warning::Mispredicted {
         part: at,
         device: device.name().to_owned(),
         predicted_ns,
         provenance,
         measured_ns,
-        nodes: blamed(priced, part, device, costs, groups),
+        nodes: nodes(),
     })
+}
+
+/// The suspect nodes by the measured steps of their part: those whose steps are far from the prediction, or all if
+/// none is, by their share of the error. Steps that share a node count as one.
+fn blamed_by_steps(
+    steps: &[StepTime],
+    predicted_ns: impl Fn(&[u32]) -> Option<u64>,
+    name: impl Fn(u32) -> (String, String),
+) -> Vec<BlamedNode> {
+    let mut groups: Vec<StepTime> = Vec::new();
+    for step in steps {
+        let mut whole = step.clone();
+        let shares = |group: &StepTime| group.nodes.iter().any(|node| step.nodes.contains(node));
+        groups.retain(|group| {
+            let is_same = shares(group);
+            if is_same {
+                whole.time_ns = whole.time_ns.saturating_add(group.time_ns);
+                whole.nodes.extend(&group.nodes);
+            }
+            !is_same
+        });
+        whole.nodes.sort_unstable();
+        whole.nodes.dedup();
+        groups.push(whole);
+    }
+    let suspect = |group: &StepTime| {
+        let (name, op) = match group.nodes.first() {
+            Some(first) => name(*first),
+            None => (group.kernel.clone(), "for the whole part".to_owned()),
+        };
+        Some(BlamedNode {
+            name,
+            op,
+            predicted_ns: predicted_ns(&group.nodes)?,
+            measured_ns: Some(group.time_ns),
+            evidence: BY_STEP,
+        })
+    };
+    let mut suspects: Vec<BlamedNode> = groups.iter().filter_map(suspect).collect();
+    if suspects.iter().any(is_wrong) {
+        suspects.retain(is_wrong);
+    }
+    let error_ns = |node: &BlamedNode| node.measured_ns.unwrap_or(0).abs_diff(node.predicted_ns);
+    suspects.sort_by_key(|node| std::cmp::Reverse(error_ns(node)));
+    suspects.truncate(NAMED);
+    suspects
+}
+
+/// Whether a measurement of the node is far from its prediction.
+fn is_wrong(node: &BlamedNode) -> bool {
+    node.measured_ns
+        .is_some_and(|measured| is_far(node.predicted_ns, measured))
 }
 
 /// The fusion groups of a graph by their first nodes, computed for the first suspect part.
@@ -381,13 +469,14 @@ fn blamed(
             op: node.label(),
             predicted_ns,
             measured_ns,
+            evidence: if measured_ns.is_some() {
+                ALONE
+            } else {
+                BY_PREDICTION
+            },
         };
         groups.push((error_ns, provenance, blamed));
     }
-    let is_wrong = |node: &BlamedNode| {
-        node.measured_ns
-            .is_some_and(|measured| is_far(node.predicted_ns, measured))
-    };
     if groups.iter().any(|(_, _, node)| is_wrong(node)) {
         groups.retain(|(_, _, node)| is_wrong(node));
         groups.sort_by_key(|(error_ns, _, _)| std::cmp::Reverse(*error_ns));
@@ -405,5 +494,48 @@ mod tests {
     fn factor_of_two_gives_no_warning() {
         assert!(!is_far(100, 200) && !is_far(200, 100) && !is_far(0, 0));
         assert!(is_far(100, 201) && is_far(201, 100) && is_far(0, 1));
+    }
+
+    #[test]
+    fn measured_steps_name_the_suspects_and_not_the_largest_prediction() {
+        let step = |nodes: &[u32], time_ns| StepTime {
+            nodes: nodes.to_vec(),
+            kernel: "kernel".to_owned(),
+            time_ns,
+        };
+        // node 0 has the largest prediction, and is right
+        let predictions: [u64; 5] = [1000, 10, 20, 30, 40];
+        let predicted = |nodes: &[u32]| Some(nodes.iter().map(|node| predictions[*node as usize]).sum());
+        let name = |node: u32| (format!("node{node}"), "Op".to_owned());
+        let blamed = |steps: &[StepTime]| {
+            let found = blamed_by_steps(steps, predicted, name);
+            assert!(found.iter().all(|node| node.evidence == BY_STEP));
+            let figures = found
+                .into_iter()
+                .map(|node| (node.name, node.predicted_ns, node.measured_ns));
+            figures.collect::<Vec<_>>()
+        };
+        let steps = [
+            step(&[0], 1100),
+            step(&[1], 500),
+            step(&[2, 3], 55),
+            step(&[], 300),
+        ];
+        assert_eq!(
+            blamed(&steps),
+            [
+                ("node1".to_owned(), 10, Some(500)),
+                ("kernel".to_owned(), 0, Some(300))
+            ]
+        );
+        // two steps of the same nodes are one suspect, and none is far from its prediction
+        let steps = [step(&[3], 30), step(&[0], 1100), step(&[3, 4], 60)];
+        assert_eq!(
+            blamed(&steps),
+            [
+                ("node0".to_owned(), 1000, Some(1100)),
+                ("node3".to_owned(), 70, Some(90))
+            ]
+        );
     }
 }

@@ -348,7 +348,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let plan = sessions[0].plan();
     let runs = counted.iter().map(|one| one.times.len() as u64).sum();
     let drawn = counters.end(runs, plan.as_ref());
-    let report = sessions[0].report();
+    let mut report = sessions[0].report();
     let predicted_throughput_per_s = plan
         .filter(|plan| plan.objective.goal == polychip_partitioner::Goal::Throughput)
         .map(|plan| 1e12 / plan.interval().picoseconds().max(1) as f64);
@@ -356,7 +356,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let per_op = if arguments.per_op {
         let inputs: Vec<&Input> = memory[0].iter().collect();
         let runs = arguments.iters.clamp(1, MOST_MEASURED);
-        Some(per_op::measure(&sessions[0], &inputs, runs)?)
+        let per_op = per_op::measure(&sessions[0], &inputs, runs)?;
+        per_op.blame(&mut report);
+        Some(per_op)
     } else {
         None
     };

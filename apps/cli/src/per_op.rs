@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use polychip::{Input, Session, TracedPart, TracedRun, TracedStep};
+use polychip::{Input, Report, Session, TracedPart, TracedRun, TracedStep, Warning};
 use polychip_graph::{Graph, NodeId};
 use polychip_partitioner::Time;
 use polychip_partitioner::report::count;
@@ -58,6 +58,9 @@ pub(crate) struct PerOp {
     /// The newest runs whose steps were measured.
     #[serde(skip)]
     pub(crate) newest: Vec<TracedRun>,
+    /// What these runs make one doubt of the plan: the suspects are named by their steps.
+    #[serde(skip)]
+    pub(crate) warnings: Vec<Warning>,
 }
 
 /// A step: one kernel.
@@ -315,6 +318,7 @@ pub(crate) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
         }
         measured.extend(walls);
     }
+    let warnings = session.report().warnings;
     session.start_trace(0);
     let typical = typical(&mut samples);
     for (index, row) in rows.iter_mut().enumerate() {
@@ -334,6 +338,7 @@ pub(crate) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
         outside_ns: mean(typical.iter().map(|sample| sample.outside_ns)),
         steps: rows,
         newest,
+        warnings,
     })
 }
 
@@ -350,6 +355,30 @@ pub(crate) fn of_session(session: &Session, given: &[InputData]) -> anyhow::Resu
 }
 
 impl PerOp {
+    /// Names the suspects of a report's warnings by the measured steps, where the device measures them.
+    pub(crate) fn blame(&self, report: &mut Report) {
+        for warning in &mut report.warnings {
+            let Warning::Mispredicted {
+                part, device, nodes, ..
+            } = warning
+            else {
+                continue;
+            };
+            let by_steps = self.warnings.iter().find_map(|other| match other {
+                Warning::Mispredicted {
+                    part: other_part,
+                    device: other_device,
+                    nodes,
+                    ..
+                } if other_part == part && other_device == device => Some(nodes),
+                _ => None,
+            });
+            if let Some(by_steps) = by_steps {
+                nodes.clone_from(by_steps);
+            }
+        }
+    }
+
     /// What was measured of the node of this name on a device; none where the device measures whole parts only, or no step
     /// computes it.
     pub(crate) fn of_node(&self, device: &str, name: &str) -> Option<NodeSteps> {

@@ -125,3 +125,43 @@ fn lock_is_independent_of_measurements() {
         }
     }
 }
+
+#[test]
+fn bench_blames_measured_steps_where_it_has_them() {
+    let suspects = |more: &[&str]| {
+        let place = place();
+        // the CPU seems to be a thousand times as fast as it is
+        let profile = rates(&place, 1_000_000);
+        let model = shapes();
+        let arguments = [
+            "bench",
+            &model,
+            "--devices",
+            "cpu",
+            "--iters",
+            "5",
+            "--profile",
+            &profile,
+            "--json",
+        ];
+        let json = polychip(&[&arguments[..], more].concat()).json("bench");
+        let warning = &json["report"]["warnings"][0];
+        assert_eq!(warning["kind"], "mispredicted", "{json}");
+        let nodes = warning["nodes"].as_array().unwrap().clone();
+        assert!(!nodes.is_empty(), "{warning}");
+        nodes
+    };
+    for node in suspects(&["--per-op"]) {
+        assert_eq!(node["evidence"], "step", "{node}");
+        assert!(
+            node["measured_ns"].as_u64() > node["predicted_ns"].as_u64(),
+            "{node}"
+        );
+    }
+    for node in suspects(&[]) {
+        assert_eq!(
+            (&node["evidence"], &node["measured_ns"]),
+            (&"prediction".into(), &serde_json::Value::Null)
+        );
+    }
+}
