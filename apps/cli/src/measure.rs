@@ -12,14 +12,18 @@
 //!    of them, and no block inherits clocks from another candidate.
 //! 2. Measurements go to the profile, for `explain`, `partition` and `run` with the same `--profile`.
 
+mod energy;
 mod mixed;
+mod runner;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use polychip::{Cadence, Learn, LinkEnergyOptions, Planned, Policy, Runtime, Session, WarmUp, Warmth};
+use energy::{DeviceEnergy, SensorBench};
+use polychip::{Cadence, Learn, LinkEnergyOptions, Policy, Runtime, Session};
+use polychip_partitioner::Time;
 use polychip_partitioner::report::count;
-use polychip_partitioner::{Part, Time};
+use runner::{Runner, placement};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -30,7 +34,7 @@ use crate::output::Output;
 use crate::pace::Pacer;
 use crate::progress::Progress;
 use crate::run::{deviation, feed, run_once};
-use crate::setup::{ModelArguments, PATIENCE, PlanArguments, Precision};
+use crate::setup::{ModelArguments, PlanArguments, Precision};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -50,6 +54,9 @@ pub(crate) struct Arguments {
     /// Also measure the energy of transfers with the machine's sensors; takes 90 s for each pair and direction
     #[arg(long)]
     link_energy: bool,
+    /// Also measure the energy of each candidate with the machine's sensors; takes 10 s for each
+    #[arg(long)]
+    energy: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -119,6 +126,8 @@ struct Candidate {
     fastest: bool,
     /// With `--precision reduced`: largest output difference from exact precision, over the largest value.
     deviation: Option<f64>,
+    /// Energy of a run on each device that it uses.
+    energy: Vec<DeviceEnergy>,
 }
 
 /// A device that cannot run the whole model.
@@ -126,50 +135,6 @@ struct Candidate {
 struct NotAlone {
     device: String,
     reason: String,
-}
-
-/// A candidate that is loaded.
-struct Runner {
-    name: String,
-    because: Option<String>,
-    session: Session,
-    inputs: Vec<polychip::Input>,
-    times: Vec<u64>,
-    /// What its last runs make one doubt of its plan.
-    warnings: Vec<polychip::Warning>,
-}
-
-impl Runner {
-    /// One run; what it took in nanoseconds.
-    fn once(&mut self, pacer: &mut Pacer) -> anyhow::Result<u64> {
-        let inputs: Vec<&polychip::Input> = self.inputs.iter().collect();
-        pacer.wait();
-        let start = Instant::now();
-        drop(self.session.submit(&inputs)?.wait(PATIENCE)?);
-        Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// Runs for this long at least, until the times are steady, or for as long as is waited for that.
-    fn warm_up(&mut self, pacer: &mut Pacer, least: Duration) -> anyhow::Result<()> {
-        let start = Instant::now();
-        let mut warm_up = WarmUp::at_least(least);
-        loop {
-            let took = self.once(pacer)?;
-            let now = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            if warm_up.round(now, took, || None) != Warmth::Rising {
-                self.session.forget();
-                return Ok(());
-            }
-        }
-    }
-
-    /// Whether it runs the parts of this plan.
-    fn runs(&self, planned: &Planned) -> bool {
-        self.session.planned().is_some_and(|own| {
-            placement(&own.plan().devices, &own.plan().parts)
-                == placement(&planned.plan().devices, &planned.plan().parts)
-        })
-    }
 }
 
 /// Runs the command.
@@ -259,6 +224,16 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             ..load(format!("mixed {mixed}"), session)?
         });
     };
+    let mut sensors = arguments.energy.then(|| SensorBench::new(&runtime, &policy));
+    let mut energies = Vec::with_capacity(runners.len());
+    for runner in &mut runners {
+        let mut known = energy::stated(runner, period)?;
+        if let (Some(sensors), Some(planned)) = (&mut sensors, runner.session.planned()) {
+            sensors.measure(runner, &planned, &mut known)?;
+        }
+        energies.push(known);
+    }
+    drop(sensors);
     let exact = match arguments.plan.precision {
         Precision::Exact => None,
         Precision::Reduced => {
@@ -268,7 +243,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let mut candidates = Vec::with_capacity(runners.len());
     let mut warnings = Vec::new();
-    for (index, runner) in runners.into_iter().enumerate() {
+    for ((index, runner), energy) in runners.into_iter().enumerate().zip(energies) {
         warnings.extend(runner.warnings.iter().map(|warning| CandidateWarning {
             candidate: runner.name.clone(),
             warning: warning.clone(),
@@ -277,7 +252,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             Some(exact) => deviation(&run_once(&runner.session, &given)?.outputs, exact),
             None => None,
         };
-        candidates.push(candidate(runner, Some(index) == chosen, apart));
+        candidates.push(candidate(runner, Some(index) == chosen, apart, energy));
     }
     let shortest = candidates.iter().map(|candidate| candidate.latency_ns.p50).min();
     for candidate in &mut candidates {
@@ -304,17 +279,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         out.text(&answer.to_string())
     }
-}
-
-/// Nodes of each device: two plans of one placement run the same parts.
-fn placement(devices: &[String], parts: &[Part]) -> Vec<(String, Vec<u32>)> {
-    let name = |part: &Part| devices.get(part.device.index()).cloned().unwrap_or_default();
-    let mut all: Vec<(String, Vec<u32>)> = parts
-        .iter()
-        .map(|part| (name(part), part.nodes.clone()))
-        .collect();
-    all.sort();
-    all
 }
 
 /// Blocks of a round: between them the others' blocks run.
@@ -352,7 +316,7 @@ fn turns(runners: &mut [Runner], iters: u64, period: Duration) -> anyhow::Result
     Ok(())
 }
 
-fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>) -> Candidate {
+fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>, energy: Vec<DeviceEnergy>) -> Candidate {
     let planned = runner.session.planned();
     let planned = planned.expect("invariant: the model's sizes are known");
     let plan = planned.plan();
@@ -369,6 +333,7 @@ fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>) -> Candidate 
         chosen,
         fastest: false,
         deviation,
+        energy,
     }
 }
 
@@ -470,6 +435,10 @@ impl std::fmt::Display for MeasureOutput {
                     ", within {apart:.1e} of exact precision's largest value"
                 )),
             )?;
+            let energies = candidate.energy.iter();
+            for energy in energies.filter(|energy| energy.net_uj.is_some() || energy.is_asked) {
+                writeln!(f, "    {energy}")?;
+            }
         }
         for one in &self.not_alone {
             writeln!(f, "{} alone: {}", one.device, one.reason)?;

@@ -238,6 +238,45 @@ fn measure_warns_about_slow_predictions() {
 }
 
 #[test]
+fn measure_keeps_the_energy_that_plugins_and_sensors_give() {
+    let plugins = null_plugin();
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    // 3 mJ for each of the two nodes, and less than 0.1 mJ for what they move
+    let script =
+        "null.script=[[device]]\nname = \"npu\"\ncost = { fixed_ns = 2000000, fixed_nj = 3000000.0 }\n";
+    let profile = folder.path().join("a.profile").display().to_string();
+    let mut arguments = vec!["measure", &model, "--dim", "n=2", "--plugins"];
+    arguments.extend([
+        plugins.path().to_str().unwrap(),
+        "--set",
+        script,
+        "--devices",
+        "null",
+    ]);
+    arguments.extend(["--iters", "6", "--profile", &profile, "--energy", "--json"]);
+    let json = polychip(&arguments).json("measure");
+    let energy = &json["candidates"][0]["energy"][0];
+    assert_eq!(
+        (&energy["device"], &energy["from"]),
+        (&"null:0".into(), &"plugin".into())
+    );
+    assert_eq!(
+        (&energy["stored"], &energy["emulated"]),
+        (&true.into(), &true.into())
+    );
+    let is_near = |uj: f64| (6000.0..6100.0).contains(&uj);
+    assert!(is_near(energy["net_uj"]["mean"].as_f64().unwrap()), "{energy}");
+    // the counter of the device counts the same runs; it does not count while the device is idle
+    let [low, high] = ["low", "high"].map(|end| energy["gross_uj"][end].as_f64().unwrap());
+    assert!(low < 6100.0 && high > 6000.0, "{energy}");
+    let shown = polychip(&["profile", "show", &profile, "--json"]).json("profile-show");
+    let kept = &shown["parts"][0]["energy"];
+    assert_eq!(kept["sensor"], "plugin", "{kept}");
+    assert!(is_near(kept["energy_uj"].as_f64().unwrap()), "{kept}");
+}
+
+#[test]
 fn measure_tries_the_best_plan_of_several_devices() {
     let plugins = null_plugin();
     let plugins = plugins.path().to_str().unwrap();
