@@ -29,6 +29,9 @@ pub enum ErrorKind {
     /// A plan does not fit the memory limit ([`Builder::memory_limit`](crate::Builder::memory_limit)),
     /// though idle sessions were parked.
     OutOfMemory,
+    /// A call that never waits would have to: as many runs are in flight as the policy allows, or a plan
+    /// is not ready ([`Session::try_submit`](crate::Session::try_submit)).
+    WouldBlock,
     /// The session was closed ([`Session::close`](crate::Session::close)).
     Closed,
     /// The wait timed out; the run continues.

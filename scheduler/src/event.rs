@@ -68,11 +68,13 @@ pub enum EventKind {
     Parked,
     /// A parked plan was loaded again.
     Resumed,
+    /// Values exceeded the range of reduced precision.
+    Overflowed,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 24] = [
+    pub const ALL: [EventKind; 25] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -97,6 +99,7 @@ impl EventKind {
         EventKind::ReplicaReturns,
         EventKind::Parked,
         EventKind::Resumed,
+        EventKind::Overflowed,
     ];
 }
 
@@ -159,6 +162,7 @@ impl fmt::Display for Event {
             EventKind::ReplicaReturns => write!(f, "replica returns: {device}: {words}"),
             EventKind::Parked => write!(f, "parked: {words}"),
             EventKind::Resumed => write!(f, "resumed: {words}"),
+            EventKind::Overflowed => write!(f, "{words}"),
             EventKind::Dropped => write!(f, "dropped: {words}"),
             EventKind::Adopted => write!(f, "adopted: the plan on {device}: {words}"),
             EventKind::RolledBack => write!(f, "rolled back to the plan on {device}: {words}"),

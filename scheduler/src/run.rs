@@ -18,6 +18,7 @@ use crate::late_policy::Late;
 use crate::session::deadline_miss::Submitted;
 use crate::session::in_flight_limit::InFlightLimit;
 use crate::session::loaded::LoadedPlan;
+use crate::session::overflow::watch::{self, Watched};
 use crate::session::queue_grants::Terms;
 use crate::session::run_state::{Progress, RunState};
 use crate::session::specialization_state::Inner;
@@ -151,6 +152,12 @@ impl Run {
         Ok(run)
     }
 
+    /// Allows so many retries from now on.
+    pub(crate) fn with_retries(mut self, retries: u32) -> Run {
+        self.retries = retries;
+        self
+    }
+
     fn begin(&mut self, mut slot: Box<RunState>) -> Result<()> {
         loop {
             self.submitted.begins(self.inner.now_ns());
@@ -268,6 +275,7 @@ impl Run {
         if let Some(learning) = learning.filter(|_| is_alone) {
             learning.sample(&self.plan, &slot.given);
         }
+        let watched = Watched::of(&self.plan, &slot);
         let taken = slot.given.taken.take();
         let intact = self.plan.check_files();
         if let Err(error) = intact.and_then(|()| self.plan.complete(&mut slot)) {
@@ -305,13 +313,11 @@ impl Run {
             let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
             learning.ended(inner, plan, ns, is_alone, paced.changed);
         }
-        Ok(Outputs::new(
-            Arc::clone(plan),
-            self.index,
-            slot,
-            outcome,
-            self.flight.1,
-        ))
+        let outputs = Outputs::new(Arc::clone(plan), self.index, slot, outcome, self.flight.1);
+        if let Some(watched) = watched {
+            watch::look(inner, plan, watched, &outputs);
+        }
+        Ok(outputs)
     }
 }
 

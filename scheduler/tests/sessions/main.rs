@@ -29,14 +29,18 @@ mod keys;
 mod learning;
 mod memory;
 mod mixed_plans;
+mod overflow;
 mod random;
 mod recovery;
 mod replanning;
 mod replicas;
 mod run_errors;
 mod sampling;
+#[cfg(target_os = "linux")]
+mod seals;
 mod shapes;
 mod sizes;
 mod slots;
 #[cfg(target_os = "linux")]
 mod truncation;
+mod try_submit;

@@ -34,6 +34,7 @@ from ._polychip import (
     Tensor,
     TensorInfo,
     TimedOutError,
+    WouldBlockError,
     __version__,
 )
 
@@ -65,5 +66,6 @@ __all__ = [
     "Tensor",
     "TensorInfo",
     "TimedOutError",
+    "WouldBlockError",
     "__version__",
 ]
