@@ -41,6 +41,7 @@
 
 pub mod admission;
 mod bisect;
+mod blob_cache;
 mod bundles;
 mod cost_model;
 mod decisions;
@@ -67,6 +68,7 @@ mod replan;
 mod report;
 mod run;
 mod runtime;
+mod seal;
 mod session;
 pub mod settings;
 mod shared;

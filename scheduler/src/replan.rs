@@ -57,7 +57,7 @@ pub(crate) fn compile(
         let replicas = planned.plan().replicas.len();
         let copies: Vec<Planned> = (0..replicas).map(|index| planned.copy(index)).collect();
         let plans: Vec<&Planned> = std::iter::once(&planned).chain(&copies).collect();
-        let cache = shared.cache.as_deref();
+        let cache = shared.cache.as_ref();
         let answers: Vec<_> = plans
             .iter()
             .map(|planned| compile::all(planned, settings, cache, &search.have))

@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use polychip_profile::Profile;
 use polychip_profile::bundle::{PublicKey, Trust};
 
 use crate::admission::Registry;
+use crate::blob_cache::BlobCache;
 use crate::bundles::{self, LoadedBundle};
 use crate::device_queue::DeviceQueues;
 use crate::durable::Durable;
@@ -24,6 +26,7 @@ use crate::model::Model;
 use crate::planned::{Planned, PlanningStep};
 use crate::policy::Policy;
 use crate::precompiled::Precompiled;
+use crate::seal::{Sealed, Sealer};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::support::Support;
@@ -364,6 +367,9 @@ impl Builder {
     /// measurements stay in memory until the file can be written; [`Profile::trouble`] and the
     /// session reports state the reason. If several databases are given, the last one is used.
     ///
+    /// Values that plugins store in the database, such as a driver's pipeline cache, are sealed with a
+    /// key of this user. A plugin never receives values from a copied, merged or imported profile.
+    ///
     /// A bundle holds the measurements of a device farm (`polychip farm bundle`). Its content and
     /// version go into the database, so that no older bundle is accepted later; without a database
     /// they stay in memory. Only bundles signed by a trusted key are accepted ([`Builder::trust`]).
@@ -399,7 +405,9 @@ impl Builder {
         self
     }
 
-    /// Sets a folder for compiled parts, so that a later process need not compile them again.
+    /// Sets a folder for compiled parts, so that a later process need not compile them again. Only parts
+    /// that the same user compiled on this machine are used: they are sealed with a key in the user's
+    /// data folder, or in this folder if the user has none.
     #[must_use]
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
@@ -488,7 +496,19 @@ impl Builder {
         let bundles = bundles.into_iter();
         let bundles = bundles.map(|path| LoadedBundle::load(path, &profile, &self.trust));
         let bundles: Vec<LoadedBundle> = bundles.collect();
-        let store: Arc<dyn Store> = Arc::new(PluginValues(Arc::clone(&profile)));
+        let of_files = || Arc::new(Sealer::of_user(self.cache.as_deref()));
+        let sealer = profile
+            .path()
+            .map_or_else(|| Arc::new(Sealer::in_memory()), |_| of_files());
+        let cache = self
+            .cache
+            .clone()
+            .map(|folder| BlobCache::new(folder, of_files()));
+        let store: Arc<dyn Store> = Arc::new(PluginValues {
+            profile: Arc::clone(&profile),
+            sealer,
+            foreign: AtomicBool::new(false),
+        });
         let mut host = Host::builder()
             .clock(self.clock.clone())
             .store(store)
@@ -516,7 +536,7 @@ impl Builder {
             host,
             profile,
             bundles,
-            cache: self.cache,
+            cache,
             sensors: self.sensors,
             calibrating: Mutex::default(),
             calibrate: Runtime::calibrate_for_session,
@@ -558,19 +578,41 @@ impl Builder {
     }
 }
 
-/// The plugins' own values, kept in the profile database.
-struct PluginValues(Arc<Profile>);
+/// The plugins' own values, kept in the profile database with seals: a plugin gets only what this user stored on
+/// this machine.
+struct PluginValues {
+    profile: Arc<Profile>,
+    sealer: Arc<Sealer>,
+    /// A value of another user or machine was found and reported.
+    foreign: AtomicBool,
+}
 
 impl Store for PluginValues {
     fn read(&self, plugin: &str, key: &str) -> Option<Vec<u8>> {
-        self.0.plugin_value(plugin, key).unwrap_or_else(|error| {
+        let stored = self.profile.plugin_value(plugin, key).unwrap_or_else(|error| {
             tracing::warn!("{error}");
             None
-        })
+        })?;
+        let value = self.sealer.open(Sealed::Value { plugin, key }, &stored);
+        if value.is_none() && !self.foreign.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                "the profile holds values of plugins that this user did not store on this machine, such as {key:?} of \
+                 {plugin}: no plugin receives them"
+            );
+        }
+        value
     }
 
     fn write(&self, plugin: &str, key: &str, value: &[u8]) -> bool {
-        let written = self.0.set_plugin_value(plugin, key, value);
+        let sealed = if value.is_empty() {
+            Some(Vec::new())
+        } else {
+            self.sealer.close(Sealed::Value { plugin, key }, value)
+        };
+        let Some(sealed) = sealed else {
+            return false;
+        };
+        let written = self.profile.set_plugin_value(plugin, key, &sealed);
         if let Err(error) = &written {
             tracing::warn!("{error}");
         }

@@ -4,12 +4,12 @@
 //! Not here: its construction (`runtime`).
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use polychip_host::{Device, Host};
 use polychip_profile::Profile;
 
+use crate::blob_cache::BlobCache;
 use crate::bundles::LoadedBundle;
 use crate::device_queue::DeviceQueues;
 use crate::durable::Durable;
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     /// Bundles that were given.
     pub(crate) bundles: Vec<LoadedBundle>,
     /// Compiled parts are kept here between processes.
-    pub(crate) cache: Option<PathBuf>,
+    pub(crate) cache: Option<BlobCache>,
     /// Linux's sensors, where the app gave them.
     pub(crate) sensors: Option<Sensors>,
     /// Calibrations tried in this process. Locked while devices are calibrated, so that none is calibrated twice.

@@ -50,6 +50,7 @@ mod truncation_guard;
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 #[path = "no_truncation_guard.rs"]
 mod truncation_guard;
+mod user_key;
 
 pub use access::{Access, AccessGuard};
 pub use blob::{Blob, CompileOptions};
@@ -80,3 +81,4 @@ pub use port::{Layout, Port};
 pub use services::Store;
 pub use submission::{Priority, Submission};
 pub use thermal::ThermalService;
+pub use user_key::{UserKey, create_private, make_private};

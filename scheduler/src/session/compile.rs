@@ -1,21 +1,19 @@
 //! Compiles and loads parts, several at once, with a cache if one is set.
 //!
 //! Invariants:
-//! 1. A cached blob is used only if its hash is valid and its key names the part's content, the
-//!    device, the plugin's build and the options; else it is compiled again and the reason logged.
+//! 1. A part whose cached blob is refused (`blob_cache`) is compiled again, and the reason logged.
 //! 2. A device that refuses a part returns its own error; `replan` handles it.
 
 use std::borrow::Cow;
-use std::io::Write as _;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use polychip_graph::{Graph, TensorId, fingerprint};
-use polychip_host::{CompileOptions, Device, FlatGraph, MappedFile};
+use polychip_host::{CompileOptions, Device, FlatGraph};
 use polychip_partitioner::{DeviceIndex, Part};
 
+use crate::blob_cache::BlobCache;
 use crate::cost_model::part_graph;
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
@@ -23,11 +21,6 @@ use crate::policy::{Precision, Settings};
 
 /// A device's result for a part.
 pub(crate) type DeviceResult<T> = std::result::Result<T, polychip_host::Error>;
-
-/// "PLYB": a cached blob of ours.
-const MAGIC: [u8; 4] = *b"PLYB";
-/// Magic, then key and hash of the payload; the payload follows at a multiple of 64.
-const HEADER: usize = 128;
 
 /// The contract's value for a missing fingerprint.
 const NO_FINGERPRINT: [u8; 32] = [0; 32];
@@ -108,7 +101,7 @@ impl Loaded {
 pub(crate) fn all(
     planned: &Planned,
     settings: Settings,
-    cache: Option<&Path>,
+    cache: Option<&BlobCache>,
     have: &Loaded,
 ) -> Vec<DeviceResult<LoadedPart>> {
     let descriptors = planned.model().descriptors(planned.graph());
@@ -164,7 +157,7 @@ pub(crate) fn in_parallel<T: Send>(parts: usize, one: impl Fn(usize) -> T + Sync
 /// Where the blob of a part may come from, and whether it is kept.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Source<'a> {
-    pub(crate) cache: Option<&'a Path>,
+    pub(crate) cache: Option<&'a BlobCache>,
     pub(crate) blob: Option<&'a Bytes>,
     pub(crate) keep: bool,
     /// Hash of the part's structure, if it is known.
@@ -243,31 +236,30 @@ fn load(
         }
     }
     let key = key(device, &content, settings);
-    let file = source
-        .cache
-        .map(|folder| folder.join(format!("{}.blob", key.to_hex())));
-    if let Some(file) = &file {
-        match read(file, &key) {
+    if let Some(cache) = source.cache {
+        let file = || cache.path(&key).display().to_string();
+        match cache.read(&key) {
             Ok(Some(bytes)) => {
                 // the bytes are a mapping of the file
                 let blob = keep.then(|| bytes.clone());
                 match device.load_bytes(bytes, &flat, settings.threads) {
                     Ok(executable) => return Ok(made(executable, true, blob)),
-                    Err(error) => tracing::warn!("{}: {error}; compiling again", file.display()),
+                    Err(error) => tracing::warn!("{}: {error}; compiling again", file()),
                 }
             }
             Ok(None) => {}
-            Err(reason) => tracing::warn!("{}: {reason}; compiling again", file.display()),
+            Err(reason) => tracing::warn!("{}: {reason}; compiling again", file()),
         }
     }
     let mut compiled = device.compile(&flat, &options(settings))?;
     let mut blob = None;
-    if keep || file.is_some() {
+    if keep || source.cache.is_some() {
         match compiled.bytes() {
             Ok(bytes) => {
-                if let Some(file) = &file
-                    && let Err(error) = write(file, &key, bytes)
+                if let Some(cache) = source.cache
+                    && let Err(error) = cache.write(&key, bytes)
                 {
+                    let file = cache.path(&key);
                     tracing::warn!("{}: {error}; the part is not cached", file.display());
                 }
                 blob = keep.then(|| Bytes::copy_from_slice(bytes));
@@ -295,92 +287,4 @@ fn key(device: &Device, content: &[u8; 32], settings: Settings) -> blake3::Hash 
     hasher.update(&settings.threads.to_le_bytes());
     hasher.update(&[u8::from(settings.precision == Precision::Reduced)]);
     hasher.finalize()
-}
-
-/// The payload of a cached blob, `None` where there is no file, or why it is refused.
-fn read(file: &Path, key: &blake3::Hash) -> std::result::Result<Option<Bytes>, String> {
-    let mapped = match MappedFile::open(file) {
-        Ok(mapped) => mapped,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
-    };
-    let bytes = mapped.bytes();
-    if bytes.len() < HEADER || bytes[..4] != MAGIC {
-        return Err("not a cached blob, or torn".into());
-    }
-    if bytes[32..64] != *key.as_bytes() {
-        return Err("made for another part, device or build".into());
-    }
-    let payload = bytes.slice(HEADER..);
-    if bytes[64..96] != *blake3::hash(&payload).as_bytes() {
-        return Err("its hash does not hold: torn or changed".into());
-    }
-    Ok(Some(payload))
-}
-
-fn write(file: &Path, key: &blake3::Hash, payload: &[u8]) -> std::result::Result<(), String> {
-    let mut bytes = vec![0; HEADER];
-    bytes[..4].copy_from_slice(&MAGIC);
-    bytes[32..64].copy_from_slice(key.as_bytes());
-    bytes[64..96].copy_from_slice(blake3::hash(payload).as_bytes());
-    bytes.extend_from_slice(payload);
-    let words = |error: std::io::Error| error.to_string();
-    if let Some(folder) = file.parent() {
-        make_private(folder).map_err(words)?;
-    }
-    // written under another name and renamed, so that readers never see half a file
-    static WRITES: AtomicU64 = AtomicU64::new(0);
-    let count = WRITES.fetch_add(1, Ordering::Relaxed);
-    let aside: PathBuf = file.with_extension(format!("{}-{count}.part", std::process::id()));
-    create_private(&aside)
-        .and_then(|mut file| file.write_all(&bytes))
-        .and_then(|()| std::fs::rename(&aside, file))
-        .map_err(|error| {
-            let _ = std::fs::remove_file(&aside);
-            words(error)
-        })
-}
-
-/// Makes a folder, if it is missing, that only this user can enter.
-fn make_private(folder: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-/// Makes a new file that only this user can read and write.
-fn create_private(file: &Path) -> std::io::Result<std::fs::File> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(file)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn invalid_cached_blob_is_refused_with_the_reason() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a/b.blob");
-        let key = blake3::hash(b"key");
-        assert_eq!(read(&file, &key), Ok(None));
-        write(&file, &key, b"payload").unwrap();
-        assert_eq!(read(&file, &key).unwrap().unwrap(), "payload");
-        assert!(
-            read(&file, &blake3::hash(b"other"))
-                .unwrap_err()
-                .contains("another part")
-        );
-        let mut bytes = std::fs::read(&file).unwrap();
-        *bytes.last_mut().unwrap() ^= 1;
-        std::fs::write(&file, &bytes).unwrap();
-        assert!(read(&file, &key).unwrap_err().contains("hash"));
-        std::fs::write(&file, &bytes[..60]).unwrap();
-        assert!(read(&file, &key).unwrap_err().contains("torn"));
-    }
 }

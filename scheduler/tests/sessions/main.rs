@@ -34,6 +34,8 @@ mod replanning;
 mod replicas;
 mod run_errors;
 mod sampling;
+#[cfg(target_os = "linux")]
+mod seals;
 mod shapes;
 mod sizes;
 mod slots;

@@ -276,6 +276,12 @@ impl std::fmt::Display for Merge {
                  {plugin_values} plugin values; {known} batches were already there",
                 added.file, self.into
             )?;
+            if plugin_values > 0 {
+                write!(
+                    f,
+                    "\n  plugins receive only values that you stored on this machine; others stay unused"
+                )?;
+            }
         }
         Ok(())
     }
