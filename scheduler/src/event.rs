@@ -64,11 +64,13 @@ pub enum EventKind {
     ReplicaRests,
     /// An idle replica gets runs again.
     ReplicaReturns,
+    /// Values exceeded the range of reduced precision.
+    Overflowed,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 22] = [
+    pub const ALL: [EventKind; 23] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -91,6 +93,7 @@ impl EventKind {
         EventKind::Reopened,
         EventKind::ReplicaRests,
         EventKind::ReplicaReturns,
+        EventKind::Overflowed,
     ];
 }
 
@@ -151,6 +154,7 @@ impl fmt::Display for Event {
             EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
             EventKind::ReplicaRests => write!(f, "replica rests: {device}: {words}"),
             EventKind::ReplicaReturns => write!(f, "replica returns: {device}: {words}"),
+            EventKind::Overflowed => write!(f, "{words}"),
             EventKind::Dropped => write!(f, "dropped: {words}"),
             EventKind::Adopted => write!(f, "adopted: the plan on {device}: {words}"),
             EventKind::RolledBack => write!(f, "rolled back to the plan on {device}: {words}"),

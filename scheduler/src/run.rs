@@ -18,6 +18,7 @@ use crate::late_policy::Late;
 use crate::session::deadline_miss::Submitted;
 use crate::session::in_flight_limit::InFlightLimit;
 use crate::session::loaded::LoadedPlan;
+use crate::session::overflow::watch::{self, Watched};
 use crate::session::queue_grants::Terms;
 use crate::session::run_state::{Progress, RunState};
 use crate::session::specialization_state::Inner;
@@ -268,6 +269,7 @@ impl Run {
         if let Some(learning) = learning.filter(|_| is_alone) {
             learning.sample(&self.plan, &slot.given);
         }
+        let watched = Watched::of(&self.plan, &slot);
         let taken = slot.given.taken.take();
         let intact = self.plan.check_files();
         if let Err(error) = intact.and_then(|()| self.plan.complete(&mut slot)) {
@@ -305,13 +307,11 @@ impl Run {
             let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
             learning.ended(inner, plan, ns, is_alone, paced.changed);
         }
-        Ok(Outputs::new(
-            Arc::clone(plan),
-            self.index,
-            slot,
-            outcome,
-            self.flight.1,
-        ))
+        let outputs = Outputs::new(Arc::clone(plan), self.index, slot, outcome, self.flight.1);
+        if let Some(watched) = watched {
+            watch::look(inner, plan, watched, &outputs);
+        }
+        Ok(outputs)
     }
 }
 

@@ -40,6 +40,7 @@ use in_flight_limit::InFlightLimit;
 use learn::Learning;
 use learn::drive::LearningEnd;
 use loaded::LoadedPlan;
+use overflow::OverflowState;
 use pace::Pace;
 use queue_grants::Terms;
 use specialization_state::{Current, Inner, LossCount, output_in_flight};
@@ -64,6 +65,7 @@ pub(crate) mod learn;
 pub(crate) mod loaded;
 pub(crate) mod memory;
 pub(crate) mod notifier;
+pub(crate) mod overflow;
 pub(crate) mod pace;
 pub(crate) mod padding;
 pub(crate) mod portfolio;
@@ -157,6 +159,7 @@ impl Specialization {
             }),
             governing,
             learning: learning.clone(),
+            overflow: OverflowState::default(),
             recovery: Mutex::new(()),
             old: Mutex::new(Vec::new()),
             runs: AtomicU64::new(0),

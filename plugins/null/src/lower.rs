@@ -7,7 +7,7 @@
 use polychip_reference::Program;
 use polychip_sdk::{
     AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, ErrorKind, GraphView, Layout,
-    LoadSource, LoadedFrom, MemoryKinds, Port, Result, Support, TensorView,
+    LoadSource, LoadedFrom, MemoryKinds, Port, Precision, Result, Support, TensorView,
 };
 
 use crate::caps;
@@ -18,6 +18,8 @@ use crate::work::Price;
 const IDENTITY: u32 = 1;
 const DEVICE: u32 = 2;
 const LAYOUTS: u32 = 3;
+/// Whether outputs are rounded to 16-bit floats.
+const HALF: u32 = 4;
 
 /// A part ready to run.
 pub(crate) struct Lowered {
@@ -27,6 +29,8 @@ pub(crate) struct Lowered {
     pub(crate) price: Price,
     pub(crate) constant_bytes: u64,
     pub(crate) arena_bytes: u64,
+    /// Whether f32 outputs are rounded to 16-bit floats.
+    pub(crate) is_half: bool,
 }
 
 /// Makes the blob of a part.
@@ -73,6 +77,10 @@ pub(crate) fn compile(
         .section(IDENTITY, &identity)
         .section(DEVICE, script.name.as_bytes())
         .section(LAYOUTS, &layouts)
+        .section(
+            HALF,
+            &[u8::from(script.half && options.precision == Precision::Reduced)],
+        )
         .finish()
 }
 
@@ -141,6 +149,7 @@ fn lower(
         })
         .sum();
     Ok(Lowered {
+        is_half: blob.section(HALF)? == [1],
         program,
         ports: ports_of(script, &graph, layouts)?,
         price: Price::of(script, &graph, 0..graph.node_count()),

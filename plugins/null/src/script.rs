@@ -17,6 +17,7 @@
 //! op.Conv = { ps_per_mac = 0.5 }    # what is left out is that of `cost`
 //! actual = [{ time_permille = 1500 }] # what runs take of what `cost` states
 //! states_energy = true
+//! half = true                       # with reduced precision, outputs of parts are 16-bit floats
 //! noise_permille = 20
 //! refuse = [{ node = "head*", reason = "vendor", detail = "known to be slow" }]
 //! compile_waits_for = "/tmp/go"     # a compilation waits until this file exists
@@ -117,6 +118,8 @@ pub struct DeviceScript {
     pub actual: Vec<Actual>,
     /// Whether it reports power and energy, in estimates, runs and sensors. A real device without sensors does not.
     pub states_energy: bool,
+    /// Whether f32 outputs of parts compiled with reduced precision have the range and precision of 16-bit floats.
+    pub half: bool,
     /// Greatest relative noise of a run's time, in thousandths.
     pub noise_permille: u32,
     /// Seed of the noise.
@@ -163,6 +166,7 @@ impl Default for DeviceScript {
             op: BTreeMap::new(),
             actual: Vec::new(),
             states_energy: true,
+            half: false,
             noise_permille: 0,
             seed: 0,
             operating_point: Vec::new(),

@@ -22,7 +22,7 @@ mod candidates;
 pub(crate) mod drive;
 mod job;
 pub(crate) mod report;
-mod shadow;
+pub(crate) mod shadow;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

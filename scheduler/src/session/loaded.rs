@@ -23,6 +23,7 @@ use crate::policy::{Policy, Settings};
 use crate::session::compile::Loaded;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
+use crate::session::overflow::RunsToWatch;
 use crate::session::padding;
 use crate::session::replicas::{ReplicaReport, Replicas, Taken};
 use crate::session::run_driver::RunDriver;
@@ -61,6 +62,7 @@ pub(crate) struct LoadedPlan {
     pub(crate) history: Mutex<History>,
     /// How long device clocks stay raised after a run, if runs leave gaps.
     pub(crate) clock_hold_ns: u64,
+    pub(crate) watched_runs: RunsToWatch,
     /// Shared by all replicas, which are replaced together.
     failed: Arc<AtomicBool>,
 }
@@ -187,6 +189,7 @@ impl LoadedPlan {
                 policy.runs_in_flight() > 1,
             )),
             clock_hold_ns: held(&planned),
+            watched_runs: RunsToWatch::of(&planned, policy.settings().precision),
             planned,
             wiring,
             parts,

@@ -20,6 +20,7 @@ use crate::session::deadline_miss::Lateness;
 use crate::session::govern::state::Governing;
 use crate::session::learn::Learning;
 use crate::session::loaded::LoadedPlan;
+use crate::session::overflow::OverflowState;
 use crate::session::pace::Pace;
 use crate::session::run_input::run_input;
 use crate::session::standby_plan::StandbyPlan;
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     pub(crate) policy: Policy,
     pub(crate) governing: Option<Governing>,
     pub(crate) learning: Option<Arc<Learning>>,
+    /// What was done about values beyond the range of reduced precision.
+    pub(crate) overflow: OverflowState,
     pub(super) inputs: Vec<TensorSpec>,
     pub(super) outputs: Vec<TensorSpec>,
     pub(super) current: Mutex<Current>,

@@ -37,6 +37,11 @@ impl Hold {
         first.is_ok().then(|| Hold(Arc::clone(memory)))
     }
 
+    /// The memory, for a reader after the run.
+    pub(crate) fn memory(&self) -> Arc<TensorMemory> {
+        Arc::clone(&self.0)
+    }
+
     /// The memory, to be written by the host for the run that holds it.
     pub(crate) fn write(&self) -> Result<AccessGuard<'static>> {
         self.0.open(Access::Write)

@@ -28,6 +28,7 @@ mod governed;
 mod keys;
 mod learning;
 mod mixed_plans;
+mod overflow;
 mod random;
 mod recovery;
 mod replanning;

@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::run::outputs::Outputs;
 use crate::session::deadline_miss::Outcome;
 use crate::session::loaded::LoadedPlan;
+use crate::session::overflow;
 use crate::session::queue_grants::Terms;
 use crate::session::run_state::{Progress, RunBindings, RunState};
 use crate::tensor::{Hold, TensorMemory};
@@ -29,14 +30,14 @@ const ONE_IN: usize = 500;
 
 /// Copied inputs of one run of the app, and the incumbent's outputs.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     inputs: Vec<(usize, Arc<TensorMemory>)>,
     pub(super) reference: OnceLock<Vec<OutputSnapshot>>,
 }
 
 /// A copied output.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct OutputSnapshot {
+pub(crate) struct OutputSnapshot {
     dtype: DType,
     shape: Vec<usize>,
     bytes: Vec<u8>,
@@ -44,14 +45,14 @@ pub(super) struct OutputSnapshot {
 
 /// A shadow run that ended in time.
 #[derive(Debug)]
-pub(super) struct Shadowed {
+pub(crate) struct Shadowed {
     pub(super) ns: f64,
-    pub(super) answers: Vec<OutputSnapshot>,
+    pub(crate) answers: Vec<OutputSnapshot>,
 }
 
 impl Sample {
     /// The inputs of an ended run; `None` if it cannot run again because it read a state or strings.
-    pub(super) fn of(plan: &LoadedPlan, given: &RunBindings) -> Option<Sample> {
+    pub(crate) fn of(plan: &LoadedPlan, given: &RunBindings) -> Option<Sample> {
         if given.states.is_some() {
             return None;
         }
@@ -71,10 +72,34 @@ impl Sample {
             reference: OnceLock::new(),
         })
     }
+
+    /// The largest magnitude in any input ([`overflow::largest`]).
+    pub(crate) fn largest_input(&self) -> f64 {
+        self.inputs
+            .iter()
+            .map(|(_, memory)| largest(memory))
+            .fold(0.0, f64::max)
+    }
+
+    /// The largest magnitude by input, of so many.
+    pub(crate) fn largest_inputs(&self, count: usize) -> Vec<f64> {
+        let mut all = vec![0.0; count];
+        for (index, memory) in &self.inputs {
+            if let Some(one) = all.get_mut(*index) {
+                *one = largest(memory);
+            }
+        }
+        all
+    }
+}
+
+fn largest(memory: &TensorMemory) -> f64 {
+    let bytes = memory.access(Access::Read);
+    bytes.map_or(0.0, |bytes| overflow::largest(memory.dtype, &bytes))
 }
 
 /// Runs a plan on a sample; none where it took longer than `most` and was cancelled.
-pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Result<Option<Shadowed>> {
+pub(crate) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Result<Option<Shadowed>> {
     let (index, mut slot) = plan.take_slot()?;
     for (input, memory) in &sample.inputs {
         let Some(hold) = Hold::of_reader(memory) else {
@@ -173,6 +198,11 @@ pub(super) fn agree(one: &[OutputSnapshot], other: &[OutputSnapshot], is_exact: 
 }
 
 impl OutputSnapshot {
+    /// The largest magnitude ([`overflow::largest`]).
+    pub(crate) fn largest(&self) -> f64 {
+        overflow::largest(self.dtype, &self.bytes)
+    }
+
     fn agrees(&self, other: &OutputSnapshot, tolerance: f64) -> bool {
         if self.dtype != other.dtype || self.shape != other.shape || self.bytes.len() != other.bytes.len() {
             return false;
