@@ -26,6 +26,9 @@ pub enum ErrorKind {
     DeviceLost,
     /// A run in flight uses the memory, or as many runs are in flight as the policy allows.
     InFlight,
+    /// A call that never waits would have to: as many runs are in flight as the policy allows, or a plan
+    /// is not ready ([`Session::try_submit`](crate::Session::try_submit)).
+    WouldBlock,
     /// The session was closed ([`Session::close`](crate::Session::close)).
     Closed,
     /// The wait timed out; the run continues.

@@ -152,6 +152,12 @@ impl Run {
         Ok(run)
     }
 
+    /// Allows so many retries from now on.
+    pub(crate) fn with_retries(mut self, retries: u32) -> Run {
+        self.retries = retries;
+        self
+    }
+
     fn begin(&mut self, mut slot: Box<RunState>) -> Result<()> {
         loop {
             self.submitted.begins(self.inner.now_ns());

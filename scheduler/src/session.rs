@@ -30,7 +30,8 @@ use crate::report::Report;
 use crate::run::{Run, RunOptions};
 use crate::shared::Shared;
 use crate::tensor::{Input, Output, Owner, TensorMemory, TensorSpec};
-use crate::trace::{TracedRun, Tracer};
+use crate::trace::Tracer;
+use ahead::Waits;
 use bindings::{give, give_run};
 use compile::Loaded;
 use deadline_miss::{Lateness, Submitted, whole_ns};
@@ -49,6 +50,7 @@ use standby_plan::StandbyPlan;
 use thermal_readmission::timer::ThermalTimer;
 
 mod admitted;
+pub(crate) mod ahead;
 pub(crate) mod arena;
 mod background;
 mod bindings;
@@ -83,6 +85,8 @@ pub(crate) mod specializations;
 pub(crate) mod standby_plan;
 mod state;
 mod thermal_readmission;
+mod tracing_runs;
+mod try_submit;
 pub(crate) mod variants;
 pub(crate) mod wiring;
 
@@ -602,7 +606,9 @@ impl Session {
     /// # Errors
     /// As for [`Session::submit_into`].
     pub fn submit_with(&self, inputs: &[&Input], outputs: &[&Output], options: RunOptions) -> Result<Run> {
-        self.submit_and(inputs, outputs, options, &|| self.0.reap_variants())
+        self.submit_and(inputs, outputs, options, Waits::AsAllowed, &|| {
+            self.0.reap_variants()
+        })
     }
 
     /// Like [`Session::submit_with`]; `reap` looks for ended runs of the other sessions that share the permits.
@@ -611,21 +617,39 @@ impl Session {
         inputs: &[&Input],
         outputs: &[&Output],
         options: RunOptions,
+        waits: Waits,
         reap: &dyn Fn(),
     ) -> Result<Run> {
+        let never = waits == Waits::Never;
         let (states, run_limit) = (&self.0.states, &self.0.run_limit);
         let mut submitted = Submitted::at(self.0.now_ns());
-        let patience = options.queue_timeout;
+        let patience = options.queue_timeout.filter(|_| !never);
         if let Some(input) = inputs.iter().find(|input| input.session != self.0.id) {
             let words = format!("input {:?} belongs to another session", input.name());
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         let given = inputs.iter().filter(|input| input.sized);
-        let variant = self.variant(given.map(|input| (input.index, input.shape())))?;
-        if let Some(variant) = variant {
-            return variant.submit_for(inputs, outputs, options, &|| self.0.reap_ended());
+        let given = given.map(|input| (input.index, input.shape()));
+        let variant = if never {
+            self.made_variant(given)?
+        } else {
+            self.variant(given)?.map(Some)
+        };
+        match variant {
+            Some(Some(variant)) => {
+                return variant.submit_for(inputs, outputs, options, waits, &|| self.0.reap_ended());
+            }
+            Some(None) => return Err(self.make_ahead(inputs, "there is no plan for these inputs yet")),
+            None => {}
         }
-        let (inner, padding) = self.0.of(inputs)?;
+        let found = if never {
+            self.0.of_made(inputs)?
+        } else {
+            Some(self.0.of(inputs)?)
+        };
+        let Some((inner, padding)) = found else {
+            return Err(self.make_ahead(inputs, "there is no plan for these sizes yet"));
+        };
         run_limit.raise(inner.places);
         inner.check_inputs(inputs, states, padding.as_deref())?;
         inner.check_outputs(outputs, inputs, states, padding.as_deref())?;
@@ -649,16 +673,30 @@ impl Session {
                 permit
             }
         };
-        let permit = permit.ok_or_else(|| run_limit.refusal(stateful))?;
+        let permit = permit.ok_or_else(|| run_limit.refusal(stateful, never))?;
         let run = permit.run();
-        inner.mind_heat(submitted.at_ns());
+        if never && inner.minds_heat(submitted.at_ns()) {
+            // the run takes the plan that is there
+            self.make_ahead(inputs, "");
+        } else {
+            inner.mind_heat(submitted.at_ns());
+        }
         let is_alone = run_limit.is_only(run);
         submitted.is_alone(is_alone);
         let trial = inner
             .learning
             .as_ref()
             .and_then(|learning| learning.trial(&inner, is_alone && !stateful, submitted.at_ns()));
-        let ready = trial.map_or_else(|| inner.ready(), Ok)?;
+        let ready = match trial.or_else(|| inner.usable()) {
+            Some(ready) => ready,
+            None if never => {
+                return Err(self.make_ahead(
+                    inputs,
+                    "a device of the plan was lost, and there is no other plan yet",
+                ));
+            }
+            None => inner.ready()?,
+        };
         let (plan, taken) = ready.choose(stateful);
         let (index, mut slot) = plan.take_slot()?;
         slot.given.permit = Some(permit);
@@ -694,7 +732,9 @@ impl Session {
             latest: Arc::clone(&inner.latest),
         };
         let flight = (Arc::clone(run_limit), run);
-        Run::start(inner, plan, index, slot, retries, submitted, terms, flight)
+        let at_once = if never { 0 } else { retries };
+        let run = Run::start(inner, plan, index, slot, at_once, submitted, terms, flight)?;
+        Ok(if never { run.with_retries(retries) } else { run })
     }
 
     /// Stops new runs, in all clones: `submit` fails with [`ErrorKind::Closed`], and so do threads that wait
@@ -716,46 +756,6 @@ impl Session {
             shapes: self.0.report(),
             ..report
         }
-    }
-
-    /// Records the part times of the next `runs` runs and discards earlier records; 0 stops tracing. For a
-    /// model with open sizes, records runs of the last used sizes.
-    pub fn start_trace(&self, runs: usize) {
-        if let Some(inner) = self.0.latest() {
-            inner.tracer.start(runs, false);
-        }
-    }
-
-    /// Like [`Session::start_trace`], and devices that support it also time each step of a run
-    /// ([`TracedPart::steps`](crate::TracedPart::steps)). This slows runs slightly: two clock reads per
-    /// kernel.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), polychip::Error> {
-    /// # let runtime = polychip::Runtime::builder().build()?;
-    /// # let session = runtime.session(&runtime.load("model.onnx")?, polychip::Policy::latency())?;
-    /// session.start_op_trace(1);
-    /// session.submit(&[])?.wait(std::time::Duration::from_secs(60))?;
-    /// let (runs, _) = session.trace();
-    /// for step in runs.iter().flat_map(|run| &run.parts).flat_map(|part| &part.steps) {
-    ///     println!("{} {} ns", step.kernel, step.time_ns);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn start_op_trace(&self, runs: usize) {
-        if let Some(inner) = self.0.latest() {
-            inner.tracer.start(runs, true);
-        }
-    }
-
-    /// The traced runs, and the number of runs that the trace had no room for.
-    #[must_use]
-    pub fn trace(&self) -> (Vec<TracedRun>, u64) {
-        self.0
-            .latest()
-            .map(|inner| inner.tracer.kept())
-            .unwrap_or_default()
     }
 }
 

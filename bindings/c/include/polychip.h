@@ -299,6 +299,10 @@ typedef uint32_t (*polychip_progress_callback_t)(void *user, uint64_t done, uint
 // The session is closed and starts no more runs.
 #define POLYCHIP_ERROR_CLOSED 19
 
+// A call that never waits would have to: as many runs are in flight as the policy allows, or a plan is
+// not ready (polychip_session_try_submit).
+#define POLYCHIP_ERROR_WOULD_BLOCK 20
+
 // Text for people.
 #define POLYCHIP_FORMAT_TEXT 0
 
@@ -697,6 +701,23 @@ polychip_status_t polychip_session_submit(polychip_session_t session,
                                           polychip_run_t *out_run,
                                           struct polychip_failure *failure);
 
+// As polychip_session_submit, but never waits and never plans: it fails with POLYCHIP_ERROR_WOULD_BLOCK
+// if as many runs are in flight as the policy allows, or if the plan for these sizes is not ready. A
+// missing plan is then made on a thread of the library; submit again later. Thread-safe.
+// `queue_timeout_ns` has no effect. A failure of that thread is returned once, by a later call with
+// the same sizes.
+//
+// The call still copies inputs for devices that cannot import their memory, and hands the run to the
+// devices' drivers.
+polychip_status_t polychip_session_try_submit(polychip_session_t session,
+                                              const polychip_tensor_t *inputs,
+                                              uint64_t input_count,
+                                              const polychip_tensor_t *outputs,
+                                              uint64_t output_count,
+                                              const struct polychip_run_options *options,
+                                              polychip_run_t *out_run,
+                                              struct polychip_failure *failure);
+
 // Runs and waits, at most `timeout_ns` nanoseconds (POLYCHIP_FOREVER: without a limit), as
 // polychip_session_submit and polychip_run_wait do. Thread-safe. Blocks.
 //
@@ -814,6 +835,9 @@ polychip_status_t polychip_session_create(polychip_runtime_t runtime,
                                           struct polychip_failure *failure);
 
 // Destroys a session. Accepts 0. Runs in flight continue and deliver their outputs. Thread-safe.
+// Blocks if no call and no run uses the session any more: until a plan that one of its threads makes is
+// ready, until devices have ended abandoned runs (at most the setting `hang-timeout` each), and with a
+// profile file while measured times are written. polychip_session_close returns at once.
 polychip_status_t polychip_session_destroy(polychip_session_t session, struct polychip_failure *failure);
 
 // Returns the number of inputs and of outputs; either pointer may be null. Thread-safe.

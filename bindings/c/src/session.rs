@@ -92,12 +92,14 @@ impl SessionObject {
     }
 
     /// Starts a run on these tensors, a handle per input and output in the model's order; 0 where none is given.
+    /// `never_waits`: as [`Session::try_submit_with`].
     pub(crate) fn submit(
         &self,
         handle: u64,
         inputs: &[u64],
         outputs: &[u64],
         options: RunOptions,
+        never_waits: bool,
     ) -> Result<Run> {
         // those with a default may be left out
         let wanted = self.required().max(inputs.len().min(self.inputs.len()));
@@ -116,7 +118,12 @@ impl SessionObject {
         }
         let read: SmallVec<[_; FEW]> = given.iter().map(|input| &**input).collect();
         let written: SmallVec<[_; FEW]> = taken.iter().map(|output| &**output).collect();
-        Ok(self.session.submit_with(&read, &written, options)?)
+        let run = if never_waits {
+            self.session.try_submit_with(&read, &written, options)
+        } else {
+            self.session.submit_with(&read, &written, options)
+        };
+        Ok(run?)
     }
 }
 

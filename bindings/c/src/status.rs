@@ -56,6 +56,10 @@ pub const POLYCHIP_ERROR_INTERNAL: u32 = 18;
 /// The session is closed and starts no more runs.
 pub const POLYCHIP_ERROR_CLOSED: u32 = 19;
 
+/// A call that never waits would have to: as many runs are in flight as the policy allows, or a plan is
+/// not ready (polychip_session_try_submit).
+pub const POLYCHIP_ERROR_WOULD_BLOCK: u32 = 20;
+
 /// The status of a kind of error.
 pub(crate) fn of(kind: ErrorKind) -> polychip_status_t {
     match kind {
@@ -74,6 +78,7 @@ pub(crate) fn of(kind: ErrorKind) -> polychip_status_t {
         ErrorKind::BadProfile => POLYCHIP_ERROR_BAD_PROFILE,
         ErrorKind::Io => POLYCHIP_ERROR_IO,
         ErrorKind::Closed => POLYCHIP_ERROR_CLOSED,
+        ErrorKind::WouldBlock => POLYCHIP_ERROR_WOULD_BLOCK,
         // a kind that this library does not know yet
         _ => POLYCHIP_ERROR_INTERNAL,
     }
@@ -102,6 +107,7 @@ pub(crate) fn words(status: polychip_status_t) -> &'static CStr {
         POLYCHIP_ERROR_FORKED => c"forked",
         POLYCHIP_ERROR_INTERNAL => c"internal fault",
         POLYCHIP_ERROR_CLOSED => c"closed",
+        POLYCHIP_ERROR_WOULD_BLOCK => c"would block",
         _ => c"unknown status",
     }
 }
@@ -112,11 +118,11 @@ mod tests {
 
     #[test]
     fn every_status_has_its_own_name() {
-        let all: Vec<&CStr> = (POLYCHIP_OK..=POLYCHIP_ERROR_CLOSED).map(words).collect();
+        let all: Vec<&CStr> = (POLYCHIP_OK..=POLYCHIP_ERROR_WOULD_BLOCK).map(words).collect();
         for (index, one) in all.iter().enumerate() {
             assert_ne!(*one, c"unknown status", "{index}");
             assert!(!all[..index].contains(one), "{one:?}");
         }
-        assert_eq!(words(POLYCHIP_ERROR_CLOSED + 1), c"unknown status");
+        assert_eq!(words(POLYCHIP_ERROR_WOULD_BLOCK + 1), c"unknown status");
     }
 }

@@ -42,6 +42,7 @@ exceptions! {
     BadPluginError [BadPlugin] "A requested plugin or device is missing, or was refused.";
     DeviceError [DeviceFailed, DeviceLost] "A device failed or was lost.";
     InFlightError [InFlight] "Memory is in use by a run in flight, or the limit of runs in flight is reached.";
+    WouldBlockError [WouldBlock] "`try_submit` would have to wait for a run or a plan; submit again later.";
     TimedOutError [Timeout] "The wait timed out; the run continues.";
     CancelledError [Cancelled] "The run was cancelled.";
     DroppedError [Dropped] "The run was dropped because it was late.";

@@ -91,7 +91,14 @@ impl Session {
     }
 
     /// Submits a run of the inputs passed from Python.
-    fn start(&self, py: Python<'_>, inputs: &Bound<'_, PyDict>, options: RunOptions) -> PyResult<Started> {
+    /// `never_waits`: as `try_submit`; outputs are then in the run's memory, because memory for them is made by a plan.
+    fn start(
+        &self,
+        py: Python<'_>,
+        inputs: &Bound<'_, PyDict>,
+        options: RunOptions,
+        never_waits: bool,
+    ) -> PyResult<Started> {
         self.shared.process.check()?;
         let mut given = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {
@@ -119,11 +126,15 @@ impl Session {
             let inputs: PyResult<Vec<&polychip::Input>> = locked.iter().map(Locked::input).collect();
             let mut places = Vec::with_capacity(pools.len());
             for pool in pools.iter() {
-                let bound = pool.way() == OutputTransfer::Bound;
+                let bound = pool.way() == OutputTransfer::Bound && !never_waits;
                 places.push(if bound { Some(pool.take(session)?) } else { None });
             }
             let outputs: Vec<&polychip::Output> = places.iter().flatten().map(OutputMemory::output).collect();
-            let run = session.submit_with(&inputs?, &outputs, options);
+            let run = if never_waits {
+                session.try_submit_with(&inputs?, &outputs, options)
+            } else {
+                session.submit_with(&inputs?, &outputs, options)
+            };
             Ok(Started {
                 run: run.map_err(error::of)?,
                 pools: Arc::clone(pools),
@@ -345,7 +356,7 @@ impl Session {
     ) -> PyResult<Bound<'py, PyDict>> {
         let timeout = milliseconds("timeout_ms", timeout_ms)?;
         let patience = timeout.unwrap_or(TURN);
-        let started = self.start(py, inputs, options(deadline_ms, Some(patience))?)?;
+        let started = self.start(py, inputs, options(deadline_ms, Some(patience))?, false)?;
         started.finish(py, timeout)
     }
 
@@ -381,7 +392,22 @@ impl Session {
             py,
             inputs,
             options(deadline_ms, patience)?,
+            false,
         )?))
+    }
+
+    /// Like `submit`, but never waits and never plans: raises WouldBlockError if as many runs are in
+    /// flight as the policy allows, or if the plan for these sizes is not ready. A missing plan is then
+    /// made on a thread of the session; submit again later.
+    #[pyo3(signature = (inputs, *, deadline_ms = None))]
+    fn try_submit(
+        &self,
+        py: Python<'_>,
+        inputs: &Bound<'_, PyDict>,
+        deadline_ms: Option<f64>,
+    ) -> PyResult<Run> {
+        let started = self.start(py, inputs, options(deadline_ms, None)?, true)?;
+        Ok(Run::new(started))
     }
 
     /// Plans and compiles for inputs of these shapes, so that the first run with them need not.

@@ -95,6 +95,21 @@ def test_more_runs_than_the_policy_allows_are_refused(runtime, x):
     session.submit({"x": x}).wait()
 
 
+def test_try_submit_waits_for_no_run_and_no_plan(runtime, x):
+    session = runtime.load(double([2, 3])).session(polychip.Policy.latency(in_flight=1))
+    first = session.try_submit({"x": x})
+    with pytest.raises(polychip.WouldBlockError, match="1 run is in flight"):
+        session.try_submit({"x": x})
+    first.wait()
+    numpy.testing.assert_array_equal(session.try_submit({"x": x}).wait()["y"], x + x)
+
+    session = runtime.load(double(["n", 3])).session()
+    with pytest.raises(polychip.WouldBlockError, match="no plan for these sizes"):
+        session.try_submit({"x": x})
+    session.run({"x": x})
+    numpy.testing.assert_array_equal(session.try_submit({"x": x}).wait()["y"], x + x)
+
+
 def test_forked_child_receives_an_error(runtime, doubler, x):
     read, write = os.pipe()
     child = os.fork()

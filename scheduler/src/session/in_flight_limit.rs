@@ -223,8 +223,9 @@ impl InFlightLimit {
         self.changed.notify_all();
     }
 
-    /// Why no place was to be had: the session is closed, or which runs have the places.
-    pub(crate) fn refusal(&self, stateful: bool) -> Error {
+    /// Why no place was to be had: the session is closed, or which runs have the places. `never`: for a caller that
+    /// never waits.
+    pub(crate) fn refusal(&self, stateful: bool, never: bool) -> Error {
         let state = self.lock();
         if state.is_closed {
             return Error::new(ErrorKind::Closed, "the session is closed: it starts no more runs");
@@ -249,7 +250,12 @@ impl InFlightLimit {
         if is_given_up {
             words.push_str("; a run that was given up keeps its place until its devices have ended it");
         }
-        Error::new(ErrorKind::InFlight, words)
+        let kind = if never {
+            ErrorKind::WouldBlock
+        } else {
+            ErrorKind::InFlight
+        };
+        Error::new(kind, words)
     }
 }
 
@@ -365,7 +371,7 @@ mod tests {
         let (second, third) = (in_flight_limit.take(2).unwrap(), in_flight_limit.take(2).unwrap());
         assert_eq!((second.run(), third.run()), (2, 3));
         in_flight_limit.give_up(3);
-        let error = in_flight_limit.refusal(false);
+        let error = in_flight_limit.refusal(false, false);
         assert_eq!(error.kind(), ErrorKind::InFlight);
         let words = error.to_string();
         assert!(words.starts_with("2 runs are in flight"), "{words}");
@@ -394,7 +400,7 @@ mod tests {
         });
         drop(first);
         assert!(in_flight_limit.take(1).is_none() && in_flight_limit.wait(1, LONG, || {}).is_none());
-        let error = in_flight_limit.refusal(true);
+        let error = in_flight_limit.refusal(true, false);
         assert_eq!(error.kind(), ErrorKind::Closed);
         assert_eq!(error.to_string(), "the session is closed: it starts no more runs");
         let state = in_flight_limit.lock();

@@ -26,6 +26,7 @@ use crate::model::Model;
 use crate::planned;
 use crate::policy::Policy;
 use crate::precompiled::Precompiled;
+use crate::session::ahead::Ahead;
 use crate::session::background::Background;
 use crate::session::buckets::{Buckets, Padding, Sizes};
 use crate::session::in_flight_limit::InFlightLimit;
@@ -41,6 +42,7 @@ use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
 mod answers;
 mod made;
 mod making;
+mod ready;
 mod sizes;
 mod specialization;
 mod take_over;
@@ -76,6 +78,8 @@ pub(crate) struct Shapes {
     kind: Kind,
     /// None where the model says all that a run may be given.
     pub(crate) variants: Option<Variants<Shapes>>,
+    /// What is made ready for callers that do not wait.
+    pub(crate) ahead: Ahead,
     /// The reservation of an admitted session.
     _held: Option<SessionResources>,
 }
@@ -172,6 +176,7 @@ impl Shapes {
             background: None,
             policy,
             run_limit,
+            ahead: Ahead::default(),
             _held: held,
         }
     }
@@ -272,6 +277,7 @@ impl Shapes {
             background,
             inputs,
             policy,
+            ahead: Ahead::default(),
             _held: None,
         })
     }

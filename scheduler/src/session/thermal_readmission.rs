@@ -17,6 +17,11 @@ use crate::session::loaded::LoadedPlan;
 use crate::session::specialization_state::Inner;
 
 impl Inner {
+    /// Whether [`Inner::mind_heat`] would look now.
+    pub(super) fn minds_heat(&self, now_ns: u64) -> bool {
+        self.thermal_timer.is_due(now_ns)
+    }
+
     /// Plans anew where a device of the plan is too hot, or one that was left out has cooled; looks every second.
     pub(super) fn mind_heat(&self, now_ns: u64) {
         if !self.thermal_timer.is_due(now_ns) {

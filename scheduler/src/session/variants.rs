@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::ahead::Waits;
 use super::in_flight_limit::InFlightLimit;
 use super::specializations::Shapes;
 use super::{Session, next_id};
@@ -94,6 +95,7 @@ impl Session {
         inputs: &[&Input],
         outputs: &[&Output],
         options: RunOptions,
+        waits: Waits,
         reap: &dyn Fn(),
     ) -> Result<Run> {
         let inputs: Vec<Input> = inputs
@@ -123,12 +125,20 @@ impl Session {
             .collect::<Result<_>>()?;
         let inputs: Vec<&Input> = inputs.iter().collect();
         let outputs: Vec<&Output> = outputs.iter().collect();
-        self.submit_and(&inputs, &outputs, options, reap)
+        self.submit_and(&inputs, &outputs, options, waits, reap)
     }
 
     /// The session that runs on inputs of these shapes, by name.
     pub(super) fn variant_for(&self, shapes: &[(usize, &[usize])]) -> Result<Option<Session>> {
         self.variant(shapes.iter().copied())
+    }
+
+    /// As [`Session::variant`], if it is made; the inner `None` is one that is not.
+    pub(super) fn made_variant<'a>(
+        &self,
+        shapes: impl Iterator<Item = (usize, &'a [usize])> + Clone,
+    ) -> Result<Option<Option<Session>>> {
+        Ok(self.0.made_variant(shapes)?.map(|made| made.map(Session)))
     }
 
     /// The session that runs on inputs of these shapes, where it is not this one.

@@ -42,3 +42,4 @@ mod sizes;
 mod slots;
 #[cfg(target_os = "linux")]
 mod truncation;
+mod try_submit;

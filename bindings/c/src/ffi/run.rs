@@ -118,13 +118,14 @@ unsafe fn start(
     inputs: (*const polychip_tensor_t, u64),
     outputs: (*const polychip_tensor_t, u64),
     options: RunOptions,
+    never_waits: bool,
 ) -> Result<Run> {
     let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     // SAFETY: the caller's promise.
     let inputs = unsafe { array(inputs.0, count(inputs.1), "inputs") }?;
     // SAFETY: the caller's promise.
     let outputs = unsafe { array(outputs.0, count(outputs.1), "outputs") }?;
-    SessionObject::of(session)?.submit(session, inputs, outputs, options)
+    SessionObject::of(session)?.submit(session, inputs, outputs, options, never_waits)
 }
 
 /// Starts a run and does not wait for its end. Thread-safe. Blocks, possibly for seconds, if the
@@ -151,20 +152,55 @@ pub unsafe extern "C" fn polychip_session_submit(
     out_run: *mut polychip_run_t,
     failure: *mut polychip_failure,
 ) -> polychip_status_t {
+    let (inputs, outputs) = ((inputs, input_count), (outputs, output_count));
+    // SAFETY: the caller's promise.
+    unsafe { submit(session, inputs, outputs, options, out_run, failure, false) }
+}
+
+/// As polychip_session_submit, but never waits and never plans: it fails with POLYCHIP_ERROR_WOULD_BLOCK
+/// if as many runs are in flight as the policy allows, or if the plan for these sizes is not ready. A
+/// missing plan is then made on a thread of the library; submit again later. Thread-safe.
+/// `queue_timeout_ns` has no effect. A failure of that thread is returned once, by a later call with
+/// the same sizes.
+///
+/// The call still copies inputs for devices that cannot import their memory, and hands the run to the
+/// devices' drivers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_session_try_submit(
+    session: polychip_session_t,
+    inputs: *const polychip_tensor_t,
+    input_count: u64,
+    outputs: *const polychip_tensor_t,
+    output_count: u64,
+    options: *const polychip_run_options,
+    out_run: *mut polychip_run_t,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let (inputs, outputs) = ((inputs, input_count), (outputs, output_count));
+    // SAFETY: the caller's promise.
+    unsafe { submit(session, inputs, outputs, options, out_run, failure, true) }
+}
+
+/// Starts a run, with its callback.
+///
+/// # Safety
+/// As the header says.
+unsafe fn submit(
+    session: polychip_session_t,
+    inputs: (*const polychip_tensor_t, u64),
+    outputs: (*const polychip_tensor_t, u64),
+    options: *const polychip_run_options,
+    out_run: *mut polychip_run_t,
+    failure: *mut polychip_failure,
+    never_waits: bool,
+) -> polychip_status_t {
     let call = || {
         // SAFETY: the caller's promise, rules 3 and 4 of the header.
         let place = unsafe { Out::new(out_run, "out_run") }?;
         // SAFETY: as above.
         let said = unsafe { said(options) }?;
         // SAFETY: as above.
-        let started = unsafe {
-            start(
-                session,
-                (inputs, input_count),
-                (outputs, output_count),
-                said.options,
-            )
-        }?;
+        let started = unsafe { start(session, inputs, outputs, said.options, never_waits) }?;
         let handle = RunObject::new(started).into_handle()?;
         // the callback may come before this returns, and then knows its run
         place.put(handle);
@@ -213,6 +249,7 @@ pub unsafe extern "C" fn polychip_session_run(
                 (inputs, input_count),
                 (outputs, output_count),
                 said.options,
+                false,
             )
         }?;
         let mut run = started;

@@ -53,6 +53,9 @@ pub unsafe extern "C" fn polychip_session_create(
 }
 
 /// Destroys a session. Accepts 0. Runs in flight continue and deliver their outputs. Thread-safe.
+/// Blocks if no call and no run uses the session any more: until a plan that one of its threads makes is
+/// ready, until devices have ended abandoned runs (at most the setting `hang-timeout` each), and with a
+/// profile file while measured times are written. polychip_session_close returns at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_destroy(
     session: polychip_session_t,

@@ -61,7 +61,9 @@ fn output_in_device_memory_is_copied_back() {
     let (handle, session) = session("imports = []");
     let ((x, x_memory), (y, y_memory)) = (tensor([-1.0, 2.0, -3.0, 4.0]), tensor([7.0; 4]));
     for turn in 0..3 {
-        let started = session.submit(handle, &[x], &[y], RunOptions::new()).unwrap();
+        let started = session
+            .submit(handle, &[x], &[y], RunOptions::new(), false)
+            .unwrap();
         RunObject::new(started).wait(PATIENCE).unwrap();
         assert_eq!(
             numbers(&y_memory),
@@ -80,7 +82,7 @@ fn output_in_device_memory_is_copied_back() {
 fn failed_run_reports_the_same_error_to_every_waiter() {
     let (handle, session) = session("fault = [{ kind = \"lost\", times = 1000 }]");
     let (x, _memory) = tensor([1.0; 4]);
-    let started = session.submit(handle, &[x], &[], RunOptions::new());
+    let started = session.submit(handle, &[x], &[], RunOptions::new(), false);
     // the device may be lost while the run is given to it, or later
     let failure = match started {
         Err(failure) => failure,

@@ -138,7 +138,12 @@ static void submit_waits_for_a_free_slot(polychip_runtime_t runtime, const char 
     OK(polychip_session_submit(session, &image, 1, NULL, 0, NULL, &one, &failure));
     FAILS(POLYCHIP_ERROR_IN_FLIGHT, "1 run is in flight",
           polychip_session_submit(session, &image, 1, NULL, 0, NULL, &two, &failure));
+    FAILS(POLYCHIP_ERROR_WOULD_BLOCK, "1 run is in flight",
+          polychip_session_try_submit(session, &image, 1, NULL, 0, NULL, &two, &failure));
     OK(polychip_run_wait(one, POLYCHIP_FOREVER, &failure));
+    OK(polychip_session_try_submit(session, &image, 1, NULL, 0, NULL, &two, &failure));
+    OK(polychip_run_wait(two, POLYCHIP_FOREVER, &failure));
+    OK(polychip_run_destroy(two, &failure));
     /* its outputs occupy no slot */
     struct polychip_run_options options = {.struct_size = sizeof options, .queue_timeout_ns = 10000000000};
     OK(polychip_session_submit(session, &image, 1, NULL, 0, &options, &two, &failure));

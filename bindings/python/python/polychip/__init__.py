@@ -33,6 +33,7 @@ from ._polychip import (
     Tensor,
     TensorInfo,
     TimedOutError,
+    WouldBlockError,
     __version__,
 )
 
@@ -63,5 +64,6 @@ __all__ = [
     "Tensor",
     "TensorInfo",
     "TimedOutError",
+    "WouldBlockError",
     "__version__",
 ]

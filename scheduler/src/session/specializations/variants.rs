@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::Shapes;
-use super::variant_table::lock;
+use super::variant_table::{Variants, lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::given::Given;
 use crate::model::Model;
@@ -41,6 +41,47 @@ impl Shapes {
         shapes: impl Iterator<Item = (usize, &'a [usize])> + Clone,
         make: Make,
     ) -> Result<Option<Arc<Shapes>>> {
+        let Some((variants, given)) = self.given(shapes)? else {
+            return Ok(None);
+        };
+        let variant = variants.of(&given);
+        if let Some(shapes) = variant.shapes.get() {
+            return Ok(Some(Arc::clone(shapes)));
+        }
+        let _making = lock(&variant.making);
+        if let Some(shapes) = variant.shapes.get() {
+            return Ok(Some(Arc::clone(shapes)));
+        }
+        let model = variants.model.for_given(&given)?;
+        let (shared, policy) = (Arc::clone(&variants.shared), variants.policy.clone());
+        let shapes = make(Arc::clone(&self.run_limit), shared, &model, policy)?;
+        let changes = lock(&variants.changes);
+        for change in &*changes {
+            shapes.keep(*change);
+            for inner in shapes.all() {
+                // settings were checked when they were made
+                let _ = inner.take(*change);
+            }
+        }
+        // before the changes are unlocked: each later one finds it
+        let entered = variant.shapes.get_or_init(|| shapes);
+        Ok(Some(Arc::clone(entered)))
+    }
+
+    /// As [`Shapes::variant`], if it is made; the inner `None` is one that is not.
+    pub(crate) fn made_variant<'a>(
+        &self,
+        shapes: impl Iterator<Item = (usize, &'a [usize])> + Clone,
+    ) -> Result<Option<Option<Arc<Shapes>>>> {
+        let given = self.given(shapes)?;
+        Ok(given.map(|(variants, given)| variants.of(&given).shapes.get().cloned()))
+    }
+
+    /// What a run on inputs of these shapes is given beyond the session's graph, if anything.
+    fn given<'a>(
+        &self,
+        shapes: impl Iterator<Item = (usize, &'a [usize])> + Clone,
+    ) -> Result<Option<(&Variants<Shapes>, Given)>> {
         let Some(variants) = &self.variants else {
             return Ok(None);
         };
@@ -72,28 +113,7 @@ impl Shapes {
                          Model::with_inputs and Model::bind_shapes make such a model";
             return Err(Error::new(ErrorKind::BadInput, words));
         }
-        let variant = variants.of(&given);
-        if let Some(shapes) = variant.shapes.get() {
-            return Ok(Some(Arc::clone(shapes)));
-        }
-        let _making = lock(&variant.making);
-        if let Some(shapes) = variant.shapes.get() {
-            return Ok(Some(Arc::clone(shapes)));
-        }
-        let model = variants.model.for_given(&given)?;
-        let (shared, policy) = (Arc::clone(&variants.shared), variants.policy.clone());
-        let shapes = make(Arc::clone(&self.run_limit), shared, &model, policy)?;
-        let changes = lock(&variants.changes);
-        for change in &*changes {
-            shapes.keep(*change);
-            for inner in shapes.all() {
-                // settings were checked when they were made
-                let _ = inner.take(*change);
-            }
-        }
-        // before the changes are unlocked: each later one finds it
-        let entered = variant.shapes.get_or_init(|| shapes);
-        Ok(Some(Arc::clone(entered)))
+        Ok(Some((variants, given)))
     }
 
     pub(crate) fn reap_variants(&self) {
