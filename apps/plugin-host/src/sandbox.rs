@@ -4,7 +4,7 @@
 //! 1. Each restriction holds for all later threads and programs of this process, and cannot be taken back.
 //! 2. A restriction that the kernel does not offer is reported, and the plugin is loaded without it.
 //!
-//! A list of permitted system calls would fail here, because vendors' drivers use calls that nobody documents. The
+//! A list of permitted system calls would fail here, because drivers use calls that their vendors do not document. The
 //! filter therefore lists what no driver of a processor, GPU or NPU needs.
 
 use std::path::{Path, PathBuf};
