@@ -24,6 +24,9 @@ use crate::memory_limit::MemoryLimit;
 const NAMED: usize = 8;
 /// A load that waits for memory looks so often whether a session has become idle unseen.
 const LOOK: Duration = Duration::from_millis(10);
+/// A load gives up when no session could free memory for so long: until then, one that has ended may still be
+/// freeing its own.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What memory is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,7 +309,8 @@ impl MemoryAccount {
         let bytes = bytes.fold(0, u64::saturating_add);
         let more = bytes.saturating_sub(reserved.as_ref().map_or(0, Charge::bytes));
         let enter = || self.enter(holder, amounts, bytes, reserved.as_ref());
-        let has_turn = room == Room::Parked || more == 0 || !self.is_short();
+        // what is reserved has had its turn
+        let has_turn = room == Room::Parked || more == 0 || reserved.is_some() || !self.is_short();
         // what can never fit parks nothing
         let can_fit = self.limit.bytes().is_none_or(|limit| more <= limit);
         let is_entered = (has_turn && enter())
@@ -318,7 +322,7 @@ impl MemoryAccount {
                         enter()
                     }
                     Room::Awaited(patience) => {
-                        let turn = Turn::new(self, more);
+                        let turn = Turn::new(self, more, reserved.is_some());
                         // what waits itself is nothing to wait for
                         drop(loading);
                         self.await_room(&turn, holder.session, more, patience, &enter)
@@ -398,6 +402,7 @@ impl MemoryAccount {
         enter: &dyn Fn() -> bool,
     ) -> bool {
         let until = Instant::now().checked_add(patience);
+        let mut hopeless_since: Option<Instant> = None;
         loop {
             if turn.is_next() {
                 if enter() {
@@ -407,7 +412,9 @@ impl MemoryAccount {
                 if enter() {
                     return true;
                 }
-                if !self.may_get_room(session) {
+                if self.may_get_room(session) {
+                    hopeless_since = None;
+                } else if hopeless_since.get_or_insert_with(Instant::now).elapsed() >= GRACE {
                     return enter();
                 }
             }
@@ -574,11 +581,16 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    fn new(account: &MemoryAccount, more: u64) -> Turn<'_> {
+    /// The last place; the first one if a part of the memory is reserved, which others may wait for.
+    fn new(account: &MemoryAccount, more: u64, is_reserved: bool) -> Turn<'_> {
         let mut state = account.lock();
         let number = state.next;
         state.next += 1;
-        state.queue.push_back((number, more));
+        if is_reserved {
+            state.queue.push_front((number, more));
+        } else {
+            state.queue.push_back((number, more));
+        }
         account.waiting.store(state.queue.len(), Ordering::Release);
         Turn { account, number }
     }

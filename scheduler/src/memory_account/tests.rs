@@ -157,7 +157,7 @@ fn refusal_names_limit_holders_and_remedy() {
 }
 
 #[test]
-fn load_without_a_chance_parks_nothing_and_does_not_wait() {
+fn load_without_a_chance_parks_nothing_and_does_not_wait_for_long() {
     let account = MemoryAccount::new(MemoryLimit::Set(100));
     let idle = block(&account, 1, 60, 1);
     assert!(charge(&account, 2, 101, Room::Awaited(Duration::MAX)).is_err());
@@ -197,4 +197,24 @@ fn loads_wait_for_sessions_in_use_in_order_of_arrival() {
     assert_eq!(order.into_inner().unwrap(), [2, 3, 4]);
     assert!(!account.is_short() && !busy.is_held());
     assert_eq!(account.held(), 0);
+}
+
+#[test]
+fn load_with_a_reservation_does_not_wait_behind_one_that_waits_for_it() {
+    let account = MemoryAccount::new(MemoryLimit::Set(100));
+    let reserved = account.reserve(&holder(1), 80, Room::Free).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let amounts = [(Purpose::Parts, 60)];
+            account.charge(&holder(2), &amounts, None, Room::Awaited(PATIENCE))
+        });
+        while !account.is_short() {
+            std::thread::yield_now();
+        }
+        let amounts = [(Purpose::Parts, 90)];
+        let granted = account.charge(&holder(1), &amounts, reserved, Room::Awaited(PATIENCE));
+        assert_eq!(account.held(), 90);
+        drop(granted.unwrap());
+        waits.join().unwrap().unwrap();
+    });
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use polychip::{ErrorKind, EventKind, Learn, MemoryPressure, Model, Policy, Runtime, Session};
 
 use crate::model::{self, F32, constant, floats, node, port};
+use crate::scripted;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Rows and columns of the weights: 1 MiB, far more than what else a session holds.
@@ -295,4 +296,86 @@ fn state_survives_parking() {
         let sums: Vec<f32> = [1.0, 2.0, 3.0, 4.0].map(|value| value * run as f32).to_vec();
         assert_eq!(bytes, floats(&sums));
     }
+}
+
+#[test]
+fn learning_session_is_parked_with_its_plans_on_trial() {
+    let device = |name: &str, stated_ns: u32, permille: u32| {
+        format!(
+            "[[device]]
+            name = {name:?}
+            cost = {{ fixed_ns = {stated_ns}, ps_per_byte = 0.0, fixed_nj = 1e3, pj_per_byte = 0.0 }}
+            actual = [{{ time_permille = {permille} }}]
+            "
+        )
+    };
+    // stated 100 and 150 µs, truly 200 and 150
+    let script = device("a", 50_000, 2000) + &device("b", 75_000, 1000);
+    let (runtime, model) = scripted::runtime(&script);
+    let session = runtime
+        .session(&model, Policy::latency().devices(["null"]))
+        .unwrap();
+    let drive = |runs: usize| {
+        for run in 0..runs {
+            let value = 1.0 + run as f32;
+            let input = scripted::filled(&session, value);
+            let outputs = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap();
+            scripted::right(&outputs, value);
+        }
+    };
+    // before, while and after other plans are tried
+    for runs in [1, 17, 30, 60, 300] {
+        drive(runs);
+        let one_plan = session.resident_bytes();
+        assert!(session.park().unwrap() > 0);
+        assert!(session.resident_bytes() < one_plan);
+        let memory = runtime.memory();
+        assert_eq!((memory.parts_bytes, memory.buffers_bytes), (0, 0), "{memory:?}");
+    }
+    drive(300);
+    let report = session.report();
+    assert_eq!(report.parts[0].device, "null:1", "{report}");
+    assert!(report.learning.as_ref().unwrap().settled, "{report}");
+    assert_eq!(
+        (report.count(EventKind::Parked), report.count(EventKind::Resumed)),
+        (5, 5)
+    );
+}
+
+#[test]
+fn plans_on_trial_take_free_memory_only() {
+    let device = |stated_ns: u32| {
+        format!(
+            "[[device]]
+            cost = {{ fixed_ns = {stated_ns}, ps_per_byte = 0.0, fixed_nj = 1e3, pj_per_byte = 0.0 }}
+            "
+        )
+    };
+    let script = device(50_000) + &device(60_000);
+    let held = |limit: u64| {
+        let limited = |builder: polychip::Builder| builder.memory_limit(limit);
+        let (runtime, model) = scripted::runtime_with(&script, limited);
+        let policy = || Policy::latency().devices(["null"]);
+        let (idle, session) = (
+            runtime.session(&model, policy().learn(Learn::No)).unwrap(),
+            runtime.session(&model, policy()).unwrap(),
+        );
+        let first = runtime.memory().held_bytes;
+        for _ in 0..100 {
+            let input = scripted::filled(&session, 1.0);
+            drop(session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap());
+        }
+        assert!(!idle.is_parked());
+        let report = session.report();
+        (
+            first,
+            runtime.memory().peak_bytes,
+            report.count(EventKind::NotAdopted),
+        )
+    };
+    let (first, peak, refused) = held(u64::MAX);
+    assert!(peak > first && refused == 0, "a plan on trial takes memory");
+    let (same, peak, refused) = held(first);
+    assert_eq!((same, peak), (first, first));
+    assert!(refused > 0, "there is no memory for it");
 }

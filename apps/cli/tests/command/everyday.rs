@@ -211,3 +211,33 @@ fn crossings_have_readable_units() {
     let text = bench.ok();
     assert!(text.contains("null:0 → null:1: a (6.0 MiB, "), "{text}");
 }
+
+#[test]
+fn memory_limit_is_kept_and_reported() {
+    let model = shapes();
+    let run = |limit: &str, more: &[&str]| {
+        let line = ["run", &model, "--fill", "0", "--memory-limit", limit];
+        polychip(&[&line[..], more].concat())
+    };
+    let report = run("512MiB", &["--json"]).json("run");
+    let memory = &report["report"]["memory"];
+    assert_eq!(memory["limit_bytes"], 512 << 20);
+    assert_eq!(memory["limit_from"], "memory-limit");
+    let held = memory["held_bytes"].as_u64().unwrap();
+    assert!(held > 0 && report["report"]["resident_bytes"] == held, "{memory}");
+    let text = run("none", &[]);
+    assert!(
+        text.stdout.contains("no limit") || text.stderr.contains("no limit"),
+        "{}",
+        text.stdout
+    );
+    run("1kB", &[]).fails(
+        5,
+        &[
+            "needs",
+            "limit for all sessions is 0.0 MiB",
+            "--memory-limit BYTES",
+        ],
+    );
+    run("little", &[]).fails(2, &["--memory-limit", "1.5GiB"]);
+}
