@@ -565,6 +565,7 @@ mod tests {
                 },
             ],
             newest: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
