@@ -82,6 +82,8 @@ pub(crate) fn compile(
             return Ok((planned, loaded));
         }
         drop(loaded);
+        // what a device read from a truncated file is not its fault
+        planned.model().check_files()?;
         let mut changes = Vec::new();
         for (copy, index, error) in refused {
             changes.extend(search.refused(plans[copy], index, error, round >= ROUNDS)?);

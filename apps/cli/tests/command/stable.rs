@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::place::Place;
-use crate::tool::{polychip, shapes};
+use crate::tool::{data_folder, polychip, shapes};
 
 /// A device about as fast as a CPU, so that the CPU's rates decide where a node goes.
 const NEAR: &str = r#"
@@ -40,20 +40,41 @@ fn rates(place: &Place, permille: u64) -> String {
     values.retain(|value| value["plugin"] == "cpu" && value["key"].as_str().unwrap().starts_with("rates "));
     assert_eq!(values.len(), 1, "rates are kept once");
     let hex = values[0]["value"].as_str().unwrap();
-    let words = hex.as_bytes().chunks(16).map(|word| {
-        let word = u64::from_str_radix(std::str::from_utf8(word).unwrap(), 16).unwrap();
-        word.swap_bytes()
-    });
-    let changed: String = words
+    let sealed: Vec<u8> = hex
+        .as_bytes()
+        .chunks(2)
+        .map(|byte| u8::from_str_radix(std::str::from_utf8(byte).unwrap(), 16).unwrap())
+        .collect();
+    let (magic, value) = (&sealed[..4], &sealed[4 + blake3::OUT_LEN..]);
+    let words = value
+        .chunks_exact(8)
+        .map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    let changed: Vec<u8> = words
         .enumerate()
         // the first word is the time
-        .map(|(at, word)| if at == 0 { word } else { word * permille / 1000 })
-        .map(|word| format!("{:016x}", word.swap_bytes()))
+        .flat_map(|(at, word)| if at == 0 { word } else { word * permille / 1000 }.to_le_bytes())
         .collect();
-    values[0]["value"] = changed.into();
+    let seal = seal(values[0]["key"].as_str().unwrap(), &changed);
+    let changed = [magic, seal.as_bytes(), &changed].concat();
+    values[0]["value"] = changed
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>()
+        .into();
     std::fs::write(&json, file.to_string()).unwrap();
     polychip(&["profile", "import", &json, "--profile", &profile]).ok();
     profile
+}
+
+/// The seal of a value of the CPU plugin: without it, the value would not reach the plugin.
+fn seal(key: &str, value: &[u8]) -> blake3::Hash {
+    let user = polychip_host::UserKey::read(&data_folder().join("polychip")).unwrap();
+    let mut hasher = blake3::Hasher::new_keyed(user.expect("a value was sealed").bytes());
+    for part in [b"value", b"cpu".as_slice(), key.as_bytes(), value] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize()
 }
 
 /// Keeps every processor busy while it lives.

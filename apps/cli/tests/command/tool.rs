@@ -75,6 +75,11 @@ pub(crate) fn alone() -> &'static Path {
     })
 }
 
+/// Where the binary keeps the key of the user who runs the tests.
+pub(crate) fn data_folder() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("data")
+}
+
 /// Runs the binary, with these variables in its environment.
 pub(crate) fn polychip_with(variables: &[(&str, &str)], arguments: &[&str]) -> Done {
     let output = Command::new(alone())
@@ -82,6 +87,7 @@ pub(crate) fn polychip_with(variables: &[(&str, &str)], arguments: &[&str]) -> D
         .env_remove("POLYCHIP_PLUGINS")
         .env_remove("POLYCHIP_NULL_SCRIPT")
         .env_remove("POLYCHIP_LOG")
+        .env("XDG_DATA_HOME", data_folder())
         // what the person who runs the tests likes is no matter of theirs
         .env("POLYCHIP_CONFIG", "")
         .env_remove("NO_COLOR")
