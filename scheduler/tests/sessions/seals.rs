@@ -1,5 +1,10 @@
 //! Values that plugins store in a profile reach a plugin only if the same user stored them on this machine.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "the child process answers on its standard output"
+)]
+
 use std::path::Path;
 use std::process::Command;
 

@@ -1,6 +1,11 @@
 //! Another process truncates a model, its weights or a cached part while they are mapped: the user of the
 //! file gets an error or right outputs, and is never ended by a signal.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "the child process answers on its standard output"
+)]
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;

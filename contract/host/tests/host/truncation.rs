@@ -2,6 +2,10 @@
 //!
 //! Not here: truncated models (`scheduler/tests/sessions/truncation.rs`).
 
+#![allow(
+    clippy::print_stdout,
+    reason = "the child process answers on its standard output"
+)]
 #![allow(unsafe_code)]
 
 use std::fs::File;
