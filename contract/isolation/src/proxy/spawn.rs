@@ -187,7 +187,11 @@ impl Spawned {
                 "its process did not load the library within {limit:?}{}",
                 self.output.last()
             )),
-            Err(Broken::Malformed(words)) => Err(format!("{}: {words}", isolated.program.display())),
+            // the greetings of versions differ in length
+            Err(Broken::Malformed(words)) => Err(format!(
+                "{}: {words}; it may be of another version than this program",
+                isolated.program.display()
+            )),
             Err(Broken::NoDescriptors) => Err(format!(
                 "{}: a greeting with a descriptor",
                 isolated.program.display()
