@@ -64,8 +64,20 @@ fn receive(socket: BorrowedFd<'_>) -> (usize, Option<OwnedFd>) {
 
 /// A greeting as the program would send it.
 fn greeting(version: u32) -> Vec<u8> {
-    type Greeting = Result<(u32, &'static str, &'static str, &'static str, u32, u32), &'static str>;
-    let greeting: Greeting = Ok((version, "liar", "1", "build", 3, 0));
+    type Confinement = (Vec<String>, Vec<String>);
+    type Greeting = Result<
+        (
+            u32,
+            &'static str,
+            &'static str,
+            &'static str,
+            u32,
+            u32,
+            Confinement,
+        ),
+        &'static str,
+    >;
+    let greeting: Greeting = Ok((version, "liar", "1", "build", 3, 0, (Vec::new(), Vec::new())));
     let mut bytes = vec![0];
     bytes.extend(postcard::to_stdvec(&greeting).unwrap());
     bytes
@@ -93,7 +105,7 @@ pub(super) fn tell(lie: &str) {
             std::io::stdout().write_all(&vec![b'x'; 256 << 10]).unwrap();
             return send(control, &greeting(99), &[]);
         }
-        _ => send(control, &greeting(1), &[]),
+        _ => send(control, &greeting(2), &[]),
     }
     // the set-up, unless the host wanted the greeting only
     if receive(control).0 == 0 {
