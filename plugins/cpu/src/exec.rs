@@ -9,7 +9,6 @@
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::{DType, PACKED_BYTES, UNBOUNDED_BYTES};
@@ -21,7 +20,7 @@ use polychip_sdk::{
 use crate::arenas::{Arenas, Need};
 use crate::part::Part;
 use crate::pools::Pools;
-use crate::step::{Memory, Operands, Program, Slots, Step, bytes_of, tensor_from_bytes};
+use crate::step::{Clock, Context, Memory, Program, Slots, bytes_of, tensor_from_bytes};
 use crate::weights::{HeldContents, Packed, Weights};
 
 /// What a run works with, beside the arena.
@@ -235,39 +234,26 @@ impl CpuExecutable {
         }
         let is_cancelled = || run.is_cancelled();
         let _region = pool.region();
-        // The end of a step is the start of the next: what the loop takes beside the kernels is a part of them.
-        let mut looked = None;
-        let mut measured = Vec::new();
-        if run.measures_steps() {
-            measured.reserve(program.steps.len());
-            looked = Some(Instant::now());
+        let clock = run.measures_steps().then(|| Clock::start(program.steps.len()));
+        let context = Context {
+            node: &Some,
+            clock: clock.as_ref(),
+            once: true,
+        };
+        // SAFETY: the run's arena has `arena_bytes` bytes, the table of packed weights was made of the
+        // program's sections, the SDK
+        // checked that each binding is as large as its port; workplace and arena are this run's alone.
+        unsafe {
+            program.run_steps(
+                &workplace.memory,
+                &mut workplace.slots,
+                pool,
+                &is_cancelled,
+                &context,
+            )?;
         }
-        for step in &program.steps {
-            run.check_cancelled()?;
-            // SAFETY: the run's arena has `arena_bytes` bytes, the table of packed weights was made of the
-            // program's sections, the SDK
-            // checked that each binding is as large as its port; workplace and arena are this run's alone.
-            let mut operands = unsafe {
-                Operands::new(
-                    program.operands(step),
-                    &workplace.memory,
-                    &mut workplace.slots,
-                    pool,
-                    &is_cancelled,
-                )
-            };
-            (step.run)(&mut operands).map_err(|error| match error.node() {
-                None => error.at_node(step.node),
-                Some(_) => error,
-            })?;
-            if let Some(start) = &mut looked {
-                let now = Instant::now();
-                measured.push(measured_step(step, now - *start));
-                *start = now;
-            }
-        }
-        if run.measures_steps() {
-            run.set_steps(measured);
+        if let Some(clock) = clock {
+            run.set_steps(clock.into_inner().steps());
         }
         for (port, bound) in bound.iter().enumerate().skip(self.inputs) {
             if !program.ports[port].boxed {
@@ -330,19 +316,6 @@ impl CpuExecutable {
         let value = self.program.ports[port].value;
         let allocation = self.program.values[value.0 as usize].allocation;
         self.program.allocations[allocation.0 as usize].home.clone()
-    }
-}
-
-/// A step's measurement, as reported to the host.
-fn measured_step(step: &Step, time: Duration) -> polychip_sdk::Step {
-    let class = step.work.class;
-    polychip_sdk::Step {
-        name: step.name.into(),
-        nodes: Arc::clone(&step.nodes),
-        time_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
-        operations: class.multiplies().then(|| step.work.units.saturating_mul(2)),
-        moved_bytes: (!class.is_reference()).then_some(step.work.bytes),
-        is_reference: class.is_reference(),
     }
 }
 

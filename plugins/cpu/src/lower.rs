@@ -10,8 +10,8 @@
 //!
 //! From the bottom up: properties of a node or an encoding (`function`, `window`, `encoding`, `epilogue`, `precision`,
 //! `in_place`), the program builder (`builder`, `tensor_forms`, `steps`, `quantise`, `materialize`), the kernels of each op
-//! class (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), nodes lowered at run time (`dynamic_shapes`)
-//! or computed on boxed tensors (`boxed`, `by_rank`), the choice of a kernel (`fuse`, `dispatch`), and the last passes
+//! class (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), nodes lowered at run time (`dynamic_shapes`,
+//! `regions`) or computed on boxed tensors (`boxed`, `by_rank`), the choice of a kernel (`fuse`, `dispatch`), and the last passes
 //! (`finish`, `dry_run`). A file imports only files below its own.
 //!
 //! Not here: running (`exec`), reading the flat graph (`part`), offsets (the SDK's `arena`).
@@ -66,6 +66,7 @@ mod quantise;
 mod recurrent;
 mod reduce;
 mod reference;
+mod regions;
 mod resize;
 mod resize_axes;
 mod reverse;
@@ -102,7 +103,9 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     for port in 0..part.inputs.len() {
         lowering.feed(port)?;
     }
+    let mut spans = Vec::new();
     for (index, members) in members.into_iter().enumerate() {
+        let (first, is_single) = (lowering.steps.len(), members.len() == 1);
         if let Some((anchor, fused)) = groups.at(index) {
             lowering.node = anchor;
             lowering.members = members;
@@ -113,9 +116,14 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
                     error
                 }
             })?;
+            if is_single && anchor == index {
+                let steps = first..lowering.steps.len();
+                spans.push(regions::Span { node: index, steps });
+            }
         }
     }
-    finish::finish(lowering)
+    let regions = regions::find(&lowering, &spans);
+    finish::finish(lowering, regions)
 }
 
 /// Lowers a part for its steps only (see [`dry_run`](mod@dry_run)).

@@ -18,11 +18,13 @@ use crate::work::{Class, Repeated, Work};
 
 mod nested;
 mod operands;
+mod running;
 mod values;
 
 pub(crate) use nested::Nested;
 use operands::OperandTable;
 pub(crate) use operands::{Given, Memory, Operands, Plain, Slots, Wanted, bytes_of, tensor_from_bytes};
+pub(crate) use running::{Clock, Context, Region};
 pub(crate) use values::{Allocation, AllocationId, Home, Value, ValueId};
 
 /// What a step does.
@@ -95,6 +97,8 @@ pub(crate) struct Program {
     pub(crate) allocations: Vec<Allocation>,
     /// Steps in order of execution.
     pub(crate) steps: Vec<Step>,
+    /// Steps that can run as one program, in order.
+    pub(crate) regions: Vec<Region>,
     /// Bytes of the arena.
     pub(crate) arena_bytes: usize,
     /// The most bytes of it that are alive at one step: no arena is smaller.

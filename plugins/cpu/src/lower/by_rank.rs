@@ -103,6 +103,7 @@ impl ByRank {
     /// A result has another type or shape than the part states.
     pub(super) fn run(&self, o: &mut Operands<'_>) -> Result<bool> {
         let is_done = self.go(o)?;
+        o.by_kernel = is_done;
         #[cfg(test)]
         super::dynamic_shapes::CALLS.set(super::dynamic_shapes::CALLS.get() + usize::from(is_done));
         Ok(is_done)

@@ -15,7 +15,7 @@ use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 use super::builder::{Lowering, Options, bytes_of};
 use crate::arena::ALIGN;
 use crate::part::{BodyPart, Feed, Node, TensorIndex};
-use crate::step::{Given, Nested, Operands, ValueId, Wanted, tensor_from_bytes};
+use crate::step::{Context, Given, Nested, Operands, ValueId, Wanted, tensor_from_bytes};
 use crate::tune::Choices;
 use crate::work::{Class, Repeated, rounds};
 
@@ -269,7 +269,7 @@ fn branch(l: &mut Lowering<'_>, node: &Node, reads: &[ValueId], bodies: Vec<Body
                     None => Wanted::Boxed(target),
                 });
             }
-            o.call(nested, scratch, given, wanted)?;
+            o.call(nested, scratch, given, wanted, &Context::BODY)?;
             for (output, tensor) in boxes.into_iter().enumerate() {
                 if let (Some(i), Some(tensor)) = (results.get(output).copied().flatten(), tensor) {
                     o.store(i, tensor)?;
@@ -537,7 +537,7 @@ fn turn(
                 _ => Wanted::Boxed(&mut stack.boxed),
             });
         }
-        o.call(nested, scratch, given, wanted)?;
+        o.call(nested, scratch, given, wanted, &Context::BODY)?;
         going = match truth_box {
             Some(tensor) => boxed_truth(&tensor)?,
             None => truth_byte[0] != 0,

@@ -1,28 +1,31 @@
-//! Nodes with dynamic shapes: lowered at run time for the shapes of a run, if that pays off, and cached.
+//! Nodes with dynamic shapes: lowered at run time for the shapes of a run, if that pays off, and cached. A single node is
+//! lowered in its step; the nodes of a region are lowered together, as a static part would be.
 //!
 //! Invariants:
-//! 1. A specialization equals what lowering gives for the same static shapes; nodes that it leaves to the reference evaluator
-//!    stay there.
+//! 1. A specialization equals what lowering gives for the same static shapes; a single node that it leaves to the reference
+//!    evaluator stays there.
 //! 2. The cache is bounded, and drops the least recently used entry. Shapes that occur once with little work are not lowered:
 //!    lowering would take longer than computing.
-//! 3. The step is the reference's, with the same operands and results.
+//! 3. Operands and results are those of the steps that it stands for. The results of a region are stored when all
+//!    operands were read: they may lie where an operand lies.
 //!
-//! Not here: how the evaluator computes a node (`reference`), how a program runs inside a step (`step::nested`).
+//! Not here: how the evaluator computes a node (`reference`), which nodes form a region (`regions`), how a program runs
+//! inside a step (`step::nested`).
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip_cpu_kernels::{AlignedVec, Isa};
-use polychip_ops::{DType, Dim, InferInput, Literal, Op, TensorType, Value, axis, infer};
+use polychip_ops::{DType, Dim, InferInput, Inferred, Literal, Op, TensorType, Value, axis, infer};
 use polychip_reference::Tensor;
 use polychip_sdk::{Constant, Result};
 
 use super::builder::{LowerBody, Lowering, Options};
-use crate::part::{BodyPart, Feed, Node, Part, Programs, TensorIndex};
-use crate::step::{Nested, Operands, Wanted};
+use crate::part::{BodyPart, Feed, Node, Part, Programs, Tensor as PartTensor, TensorIndex};
+use crate::step::{Context, Nested, Operands, Wanted, tensor_from_bytes};
 use crate::tune::Choices;
-use crate::weights::Weights;
+use crate::weights::{HeldContents, Weights};
 use crate::work::{Repeated, of_node};
 
 /// Most specializations that are cached per node.
@@ -47,10 +50,14 @@ thread_local! {
 /// The key of a specialization: threads, then rank and extents of each operand, and the values that determine shapes.
 type Key = Vec<u64>;
 
-/// A node that is lowered at run time.
-pub(super) struct DynamicNode {
-    /// A part that holds only the node.
+/// Nodes that are lowered at run time.
+pub(super) struct DynamicPart {
+    /// A part that holds only these nodes.
     part: Part,
+    /// The node of the whole part that each of them is; none of a single node, whose step is named.
+    region: Option<Vec<u32>>,
+    /// The input ports whose values may determine shapes.
+    by_values: Vec<bool>,
     /// The operand of each input port.
     operands: Vec<usize>,
     /// Whether few elements may produce many.
@@ -77,63 +84,121 @@ struct SpecializationCache {
     scratch: Vec<AlignedVec>,
 }
 
-/// The node, lowered for one key.
+/// The nodes, lowered for one key.
 struct Specialization {
     used: u64,
-    /// None if no kernel covers it.
-    compiled: Option<Arc<CompiledNode>>,
+    /// None if they cannot be lowered, or no kernel covers a single node.
+    compiled: Option<Arc<CompiledPart>>,
 }
 
-struct CompiledNode {
+struct CompiledPart {
     nested: Nested,
+    /// The node of the whole part that each of its nodes is, of a region.
+    nodes: Option<Vec<u32>>,
     /// The operand of each of its input ports.
     operands: Vec<usize>,
-    /// Extents of each result, if known.
-    results: Vec<Option<Vec<usize>>>,
+    results: Vec<Known>,
     /// Values that the program holds as constants.
     _values: Vec<Arc<[u8]>>,
+    /// Spares another size the hashes of the weights.
+    _contents: HeldContents,
+}
+
+/// What is known of a result before it is computed.
+enum Known {
+    /// Its extents; nothing if they depend on the data.
+    Dims(Option<Vec<usize>>),
+    /// All of it.
+    Value(Literal),
 }
 
 /// The shapes of the operands, and the values that determine shapes.
 struct Sizes {
     dims: Vec<Vec<usize>>,
     values: Vec<Option<Literal>>,
-    /// Extents of each result, unless they depend on the data.
-    results: Vec<Option<Vec<usize>>>,
+    /// Of the tensors that the nodes make, in their order: extents, unless they depend on the data, and the value, if
+    /// that follows from shapes.
+    made: Vec<Made>,
 }
 
-impl DynamicNode {
+/// The nodes with the shapes of a run.
+struct Specialized {
+    part: Part,
+    /// The node of the whole part that each of its nodes is, of a region.
+    nodes: Option<Vec<u32>>,
+    /// The operand of each of its input ports.
+    operands: Vec<usize>,
+    /// Values that it holds as constants.
+    values: Vec<Arc<[u8]>>,
+}
+
+/// What follows of a tensor that the nodes make.
+struct Made {
+    tensor: TensorIndex,
+    dims: Option<Vec<usize>>,
+    value: Option<Literal>,
+}
+
+impl DynamicPart {
     /// For a node whose operands are its inputs in order, with repetitions; `None` for a node that is lowered at compile
     /// time, or never.
-    pub(super) fn of(l: &Lowering<'_>, node: &Node) -> Option<DynamicNode> {
-        let tensors = node.inputs.iter().chain(&node.outputs).flatten();
-        let plain = |&t: &usize| {
-            let t = &l.part.tensors[t];
-            t.plain && !t.packed && t.encoding.is_none() && t.dtype.byte_width().is_some()
-        };
+    pub(super) fn of_node(l: &Lowering<'_>, node: &Node) -> Option<DynamicPart> {
         // the evaluator shares the elements of an operand that has another shape
         let views = matches!(
             node.op,
             Op::Reshape | Op::Squeeze | Op::Unsqueeze | Op::Flatten | Op::Identity
         );
-        if views || l.all_known(node) || !node.bodies.is_empty() || !tensors.into_iter().all(plain) {
+        if views || l.all_known(node) || !is_plain(l.part, node) {
             return None;
         }
-        let (part, inputs) = isolated(l.part, node);
+        let isolated = isolated(l.part, std::slice::from_ref(node), &[]);
         let given: Vec<usize> = node.inputs.iter().copied().flatten().collect();
         let place = |tensor: &usize| given.iter().position(|given| given == tensor);
-        let operands = inputs.iter().map(place).collect::<Option<_>>()?;
-        Some(DynamicNode {
-            grows: grows(node.op),
+        let operands = isolated.inputs.iter().map(place).collect::<Option<_>>()?;
+        let by_values = vec![true; isolated.inputs.len()];
+        Some(Self::new(l, isolated.part, operands, by_values, None))
+    }
+
+    /// For the nodes of a region, of which these tensors are read behind it, and whose operands are its inputs, each once.
+    /// `by_values` tells of which of them values determine shapes.
+    pub(super) fn of_region(
+        l: &Lowering<'_>,
+        nodes: std::ops::Range<usize>,
+        results: &[TensorIndex],
+        by_values: impl Fn(TensorIndex) -> bool,
+    ) -> (DynamicPart, Vec<TensorIndex>) {
+        let isolated = isolated(l.part, &l.part.nodes[nodes.clone()], results);
+        let operands = (0..isolated.inputs.len()).collect();
+        let by_values = isolated.inputs.iter().map(|&t| by_values(t)).collect();
+        let region = nodes.map(|node| node as u32).collect();
+        let dynamic = Self::new(l, isolated.part, operands, by_values, Some(region));
+        (dynamic, isolated.inputs)
+    }
+
+    fn new(
+        l: &Lowering<'_>,
+        part: Part,
+        operands: Vec<usize>,
+        by_values: Vec<bool>,
+        region: Option<Vec<u32>>,
+    ) -> DynamicPart {
+        let cache = SpecializationCache {
+            by_values: region.is_some() && by_values.contains(&true),
+            ..SpecializationCache::default()
+        };
+        DynamicPart {
+            grows: region.is_some() || part.nodes.iter().any(|node| grows(node.op)),
             constants: constants(&part),
             part,
+            region,
+            by_values,
             operands,
             isa: l.isa,
             reduced: l.reduced,
             lower: l.lower_body,
-            cache: Mutex::default(),
+            cache: Mutex::new(cache),
             weights: Weights::default(),
-        })
+        }
     }
 
     /// The expected work of the node, if upper bounds of its shapes are known: that for these bounds.
@@ -174,11 +239,11 @@ impl DynamicNode {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Computes the node with a cached or a new specialization; `false` if neither exists, and nothing was computed.
+    /// Computes the nodes with a cached or a new specialization; `false` if neither exists, and nothing was computed.
     ///
     /// # Errors
     /// A kernel fails.
-    pub(super) fn run(&self, o: &mut Operands<'_>) -> Result<bool> {
+    pub(super) fn run(&self, o: &mut Operands<'_>, context: &Context<'_>) -> Result<bool> {
         if !self.grows && self.operand_elements(o) < FEW_OPERAND_ELEMENTS {
             return Ok(false);
         }
@@ -189,11 +254,11 @@ impl DynamicNode {
         let found = self.cache().find(&key);
         let compiled = match found {
             Some(compiled) => compiled,
-            None => self.specialize(o, &key, by_values)?,
+            None => self.specialize(o, &key, by_values, context.once)?,
         };
         match compiled {
             None => Ok(false),
-            Some(compiled) => self.call(o, &compiled).map(|()| true),
+            Some(compiled) => self.call(o, &compiled, context).map(|()| true),
         }
     }
 
@@ -207,11 +272,12 @@ impl DynamicNode {
     fn key(&self, o: &Operands<'_>, by_values: bool) -> Option<Key> {
         let mut key = Vec::with_capacity(16);
         key.push(o.pool.threads() as u64);
-        for &operand in &self.operands {
+        for (&operand, &may_determine) in self.operands.iter().zip(&self.by_values) {
             let dims = o.dims(operand)?;
             key.push(dims.len() as u64);
             key.extend(dims.iter().map(|&size| size as u64));
-            if by_values && axis::product(dims).is_some_and(|count| count <= MAX_VALUES) {
+            let few = axis::product(dims).is_some_and(|count| count <= MAX_VALUES);
+            if by_values && may_determine && few {
                 let bytes = bytes_of(o, operand)?;
                 let word = |chunk: &[u8]| {
                     chunk
@@ -225,10 +291,20 @@ impl DynamicNode {
         Some(key)
     }
 
-    /// Lowers the node for a key that is not cached, if that pays off.
-    fn specialize(&self, o: &Operands<'_>, key: &Key, by_values: bool) -> Result<Option<Arc<CompiledNode>>> {
+    /// Lowers the nodes for a key that is not cached, if that pays off. `once` tells that the shapes do not change while
+    /// the part runs.
+    fn specialize(
+        &self,
+        o: &Operands<'_>,
+        key: &Key,
+        by_values: bool,
+        once: bool,
+    ) -> Result<Option<Arc<CompiledPart>>> {
         let Some(sizes) = self.sizes(o, by_values) else {
-            if !by_values {
+            if self.region.is_some() {
+                // shapes that follow from data: these nodes run one by one
+                self.cache().insert(key.clone(), None);
+            } else if !by_values {
                 // from now on the key holds the values too
                 self.cache().by_values = true;
             }
@@ -236,82 +312,115 @@ impl DynamicNode {
         };
         let count = |dims: &Vec<usize>| axis::product(dims).unwrap_or(usize::MAX);
         let taken = sizes.dims.iter().map(count);
-        let given = sizes.results.iter().flatten().map(count);
+        let given = sizes.made.iter().filter_map(|made| made.dims.as_ref().map(count));
         let elements = taken.chain(given).fold(self.constants, usize::saturating_add);
         if elements < FEW_ELEMENTS {
             return Ok(None);
         }
-        let (part, operands, values) = self.part_of(&sizes);
-        let work = of_node(&part, &part.nodes[0]);
-        let much = work.units.saturating_add(work.boxed.all()) >= MUCH_WORK;
+        let specialized = self.part_of(&sizes);
+        let part = &specialized.part;
+        let works = part.nodes.iter().map(|node| of_node(part, node));
+        let units = works.fold(0_u64, |sum, work| {
+            sum.saturating_add(work.units).saturating_add(work.boxed.all())
+        });
+        // the nodes of a region take that much work each, and would each be lowered
+        let count = part.nodes.len() as u64;
+        let much = units >= MUCH_WORK.saturating_mul(count) && (once || self.region.is_none());
         if !much && !self.cache().mark_seen(key) {
             return Ok(None);
         }
-        let compiled = self.compile(o, part, operands, values, sizes.results)?;
+        let results = self.results(&sizes);
+        let compiled = self.compile(o, specialized, results)?;
         self.cache().insert(key.clone(), compiled.clone());
         Ok(compiled)
     }
 
     /// The shapes of a run; `None` if the shapes of the results do not follow from them.
     fn sizes(&self, o: &Operands<'_>, by_values: bool) -> Option<Sizes> {
-        let node = &self.part.nodes[0];
         let mut sizes = Sizes {
             dims: Vec::new(),
             values: Vec::new(),
-            results: Vec::new(),
+            made: Vec::new(),
         };
-        for (&operand, &tensor) in self.operands.iter().zip(&self.part.inputs) {
+        let mut facts: Vec<Option<(TensorType, Option<Value>)>> = vec![None; self.part.tensors.len()];
+        let ports = self.operands.iter().zip(&self.part.inputs).zip(&self.by_values);
+        for ((&operand, &tensor), &may_determine) in ports {
             let dims = o.dims(operand)?.to_vec();
+            let dtype = self.part.tensors[tensor].dtype;
             let few = axis::product(&dims).is_some_and(|count| count <= MAX_VALUES);
-            let value = (by_values && few)
-                .then(|| {
-                    let dtype = self.part.tensors[tensor].dtype;
-                    Literal::new(dtype, dims.clone(), bytes_of(o, operand)?)
-                })
+            let value = (by_values && may_determine && few)
+                .then(|| Literal::new(dtype, dims.clone(), bytes_of(o, operand)?))
                 .flatten();
+            facts[tensor] = Some((TensorType::known(dtype, &dims), value.clone().map(Value::Literal)));
             sizes.dims.push(dims);
             sizes.values.push(value);
         }
-        let mut facts: Vec<Option<(TensorType, Option<Value>)>> = Vec::new();
-        for input in &node.inputs {
-            facts.push(match *input {
-                None => None,
-                Some(tensor) => {
+        for node in &self.part.nodes {
+            for &tensor in node.inputs.iter().flatten() {
+                if facts[tensor].is_none() {
                     let t = &self.part.tensors[tensor];
-                    let port = self.part.inputs.iter().position(|&port| port == tensor);
-                    let (dims, value) = match port {
-                        Some(port) => (&sizes.dims[port], sizes.values[port].clone()),
-                        None => (t.dims.as_ref()?, self.literal(tensor)),
-                    };
-                    Some((TensorType::known(t.dtype, dims), value.map(Value::Literal)))
+                    let value = self.literal(tensor).map(Value::Literal);
+                    facts[tensor] = Some((TensorType::known(t.dtype, t.dims.as_ref()?), value));
                 }
-            });
-        }
-        let inputs: Vec<Option<InferInput<'_>>> = facts
-            .iter()
-            .map(|fact| {
-                fact.as_ref().map(|(ty, value)| InferInput {
-                    ty,
-                    value: value.as_ref(),
-                })
-            })
-            .collect();
-        let inferred = infer(node.op, &node.attributes, &inputs, node.outputs.len()).ok()?;
-        for (output, fact) in node.outputs.iter().zip(&inferred) {
-            if output.is_none() {
-                continue;
             }
-            let known = fact.ty.shape.as_ref().and_then(|dims| {
-                let size = |dim: &Dim| match dim {
-                    Dim::Known(size) => Some(*size),
+            let inputs: Vec<Option<InferInput<'_>>> = node
+                .inputs
+                .iter()
+                .map(|&input| {
+                    let (ty, value) = facts[input?].as_ref()?;
+                    Some(InferInput {
+                        ty,
+                        value: value.as_ref(),
+                    })
+                })
+                .collect();
+            let inferred = infer(node.op, &node.attributes, &inputs, node.outputs.len()).ok()?;
+            if inferred.len() < node.outputs.len() {
+                return None;
+            }
+            // a node that makes something else besides is computed
+            let follows = |fact: &Inferred| matches!(fact.value, Some(Value::Literal(_)));
+            let is_fixed = self.region.is_some() && inferred.iter().take(node.outputs.len()).all(follows);
+            for (&output, fact) in node.outputs.iter().zip(inferred) {
+                let Some(tensor) = output else { continue };
+                let known = fact.ty.shape.as_ref().and_then(|dims| {
+                    let size = |dim: &Dim| match dim {
+                        Dim::Known(size) => Some(*size),
+                        _ => None,
+                    };
+                    dims.iter().map(size).collect::<Option<Vec<usize>>>()
+                });
+                let known = known?;
+                if fact.upper_bound && self.region.is_some() {
+                    return None;
+                }
+                let value = match &fact.value {
+                    Some(Value::Literal(literal)) => Some(literal.clone()),
                     _ => None,
                 };
-                dims.iter().map(size).collect::<Option<Vec<usize>>>()
-            });
-            let known = known?;
-            sizes.results.push((!fact.upper_bound).then_some(known));
+                sizes.made.push(Made {
+                    tensor,
+                    dims: (!fact.upper_bound).then_some(known),
+                    value: value.filter(|_| is_fixed),
+                });
+                facts[tensor] = Some((fact.ty, fact.value));
+            }
         }
-        (sizes.results.len() == self.part.outputs.len()).then_some(sizes)
+        Some(sizes)
+    }
+
+    /// What is known of each result.
+    fn results(&self, sizes: &Sizes) -> Vec<Known> {
+        let of = |&tensor: &TensorIndex| {
+            let made = sizes.made.iter().find(|made| made.tensor == tensor);
+            match made {
+                Some(Made {
+                    value: Some(value), ..
+                }) => Known::Value(value.clone()),
+                made => Known::Dims(made.and_then(|made| made.dims.clone())),
+            }
+        };
+        self.part.outputs.iter().map(of).collect()
     }
 
     /// The elements of a constant that is small enough to determine shapes.
@@ -323,43 +432,66 @@ impl DynamicNode {
         Literal::new(t.dtype, dims.clone(), bytes.to_vec())
     }
 
-    /// The node with these shapes, the operand of each of its ports, and the values that it holds as constants.
-    fn part_of(&self, sizes: &Sizes) -> (Part, Vec<usize>, Vec<Arc<[u8]>>) {
+    /// The nodes with these shapes. What follows from shapes is a constant, and nothing computes it.
+    fn part_of(&self, sizes: &Sizes) -> Specialized {
         let mut part = self.part.clone();
         let (mut ports, mut operands, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fix = |t: &mut PartTensor, value: &Literal| {
+            // SAFETY: the user of the part keeps the values as long
+            t.constant = Some(unsafe { Constant::kept(&value.bytes) });
+            values.push(Arc::clone(&value.bytes));
+        };
         for (port, &tensor) in self.part.inputs.iter().enumerate() {
             let t = &mut part.tensors[tensor];
             t.dims = Some(sizes.dims[port].clone());
             t.bounds.clone_from(&t.dims);
             match &sizes.values[port] {
-                Some(value) => {
-                    // SAFETY: the user of the part keeps the values as long
-                    t.constant = Some(unsafe { Constant::kept(&value.bytes) });
-                    values.push(Arc::clone(&value.bytes));
-                }
+                Some(value) => fix(t, value),
                 None => {
                     ports.push(tensor);
                     operands.push(self.operands[port]);
                 }
             }
         }
-        for (&tensor, dims) in self.part.outputs.iter().zip(&sizes.results) {
-            let t = &mut part.tensors[tensor];
-            t.dims.clone_from(dims);
-            t.bounds.clone_from(dims);
+        for made in &sizes.made {
+            let t = &mut part.tensors[made.tensor];
+            t.dims.clone_from(&made.dims);
+            t.bounds.clone_from(&made.dims);
+            if let Some(value) = &made.value {
+                fix(t, value);
+            }
+        }
+        let mut nodes = None;
+        if let Some(region) = &self.region {
+            let is_fixed = |tensor: &TensorIndex| part.tensors[*tensor].constant.is_some();
+            part.outputs.retain(|tensor| !is_fixed(tensor));
+            let own = part.nodes.drain(..).zip(region);
+            let kept = own.filter(|(node, _)| !node.outputs.iter().flatten().all(is_fixed));
+            let (kept, places): (Vec<Node>, Vec<u32>) = kept.unzip();
+            (part.nodes, nodes) = (kept, Some(places));
         }
         part.inputs = ports;
-        (part, operands, values)
+        Specialized {
+            part,
+            nodes,
+            operands,
+            values,
+        }
     }
 
     fn compile(
         &self,
         o: &Operands<'_>,
-        part: Part,
-        operands: Vec<usize>,
-        values: Vec<Arc<[u8]>>,
-        results: Vec<Option<Vec<usize>>>,
-    ) -> Result<Option<Arc<CompiledNode>>> {
+        specialized: Specialized,
+        results: Vec<Known>,
+    ) -> Result<Option<Arc<CompiledPart>>> {
+        let Specialized {
+            part,
+            nodes,
+            operands,
+            values,
+        } = specialized;
+        let constants = part.tensors.iter().filter_map(|t| t.constant).collect();
         let body = as_body(part);
         let layouts = layouts(&body.part);
         let options = self.options(&body.programs, o.pool, &layouts);
@@ -368,54 +500,80 @@ impl DynamicNode {
             return Ok(None);
         };
         let by_kernels = !lowered.work.iter().any(|step| step.work.class.is_reference());
-        let Some(mut program) = lowered.program.filter(|_| by_kernels) else {
+        let Some(mut program) = lowered.program.filter(|_| by_kernels || self.region.is_some()) else {
             return Ok(None);
         };
         let packed = self.weights.pack(&std::mem::take(&mut program.packers), o.pool)?;
-        Ok(Some(Arc::new(CompiledNode {
+        let contents = self.weights.hold(&packed, constants);
+        Ok(Some(Arc::new(CompiledPart {
             nested: Nested::with_weights(program, packed),
+            nodes,
             operands,
             results,
             _values: values,
+            _contents: contents,
         })))
     }
 
-    fn call(&self, o: &mut Operands<'_>, compiled: &CompiledNode) -> Result<()> {
-        let mut made: Vec<Option<Tensor>> = Vec::with_capacity(compiled.results.len());
-        for (i, (dims, &tensor)) in compiled.results.iter().zip(&self.part.outputs).enumerate() {
+    fn call(&self, o: &mut Operands<'_>, compiled: &CompiledPart, context: &Context<'_>) -> Result<()> {
+        let is_region = self.region.is_some();
+        let mut made: Vec<(usize, Option<Tensor>)> = Vec::with_capacity(compiled.results.len());
+        for (i, (known, &tensor)) in compiled.results.iter().zip(&self.part.outputs).enumerate() {
             let dtype = self.part.tensors[tensor].dtype;
+            let dims = match known {
+                Known::Value(_) => continue,
+                Known::Dims(dims) => dims,
+            };
             // truth values are checked when they are boxed
             let room = match dims {
-                Some(dims) if o.gives_boxed(i) && dtype != DType::Bool => {
+                Some(dims) if (is_region || o.gives_boxed(i)) && dtype != DType::Bool => {
                     let room = Tensor::zeros(polychip_reference::element(dtype), dims.clone());
                     room.ok().filter(|room| room.bytes().is_some())
                 }
                 _ => None,
             };
-            made.push(room);
+            made.push((i, room));
         }
         let mut wanted = Vec::with_capacity(made.len());
-        for (i, room) in made.iter_mut().enumerate() {
-            let dims = compiled.results[i].as_deref().unwrap_or(&[]);
-            let dtype = self.part.tensors[self.part.outputs[i]].dtype;
-            wanted.push(if room.is_none() {
-                o.wanted(i, room)
-            } else {
+        for (i, room) in &mut made {
+            let dims = match &compiled.results[*i] {
+                Known::Dims(Some(dims)) => dims.as_slice(),
+                _ => &[],
+            };
+            let dtype = self.part.tensors[self.part.outputs[*i]].dtype;
+            wanted.push(if room.is_some() {
                 let bytes = room.as_mut().and_then(Tensor::bytes_mut);
                 let bytes = bytes.expect("invariant: room was made of what has bytes");
                 Wanted::Memory(bytes, dtype, dims)
+            } else if is_region {
+                Wanted::Boxed(room)
+            } else {
+                o.wanted(*i, room)
             });
         }
         let given = compiled.operands.iter().map(|&operand| o.given_in_place(operand));
         let given = given.collect::<Result<Vec<_>>>()?;
         let mut scratch = self.scratch(compiled.nested.scratch_bytes().div_ceil(4))?;
-        o.call(&compiled.nested, &mut scratch, given, wanted)?;
+        let inner = compiled.nodes.as_deref();
+        let node = |node: u32| (context.node)(*inner?.get(node as usize)?);
+        let context = Context {
+            node: &node,
+            clock: context.clock.filter(|_| is_region),
+            once: context.once,
+        };
+        o.call(&compiled.nested, &mut scratch, given, wanted, &context)?;
         self.cache().scratch.push(scratch);
         #[cfg(test)]
-        CALLS.set(CALLS.get() + 1);
-        for (i, tensor) in made.into_iter().enumerate() {
+        CALLS.set(CALLS.get() + self.part.nodes.len());
+        o.by_kernel = true;
+        for (i, tensor) in made {
             if let Some(tensor) = tensor {
                 o.store(i, tensor)?;
+            }
+        }
+        for (i, known) in compiled.results.iter().enumerate() {
+            if let Known::Value(value) = known {
+                o.store(i, tensor_from_bytes(value.dtype, &value.shape, &value.bytes)?)?;
             }
         }
         Ok(())
@@ -434,7 +592,7 @@ impl DynamicNode {
 
 impl SpecializationCache {
     /// The entry of this key.
-    fn find(&mut self, key: &Key) -> Option<Option<Arc<CompiledNode>>> {
+    fn find(&mut self, key: &Key) -> Option<Option<Arc<CompiledPart>>> {
         self.uses += 1;
         let uses = self.uses;
         let entry = self.specializations.get_mut(key)?;
@@ -460,7 +618,7 @@ impl SpecializationCache {
         false
     }
 
-    fn insert(&mut self, key: Key, compiled: Option<Arc<CompiledNode>>) {
+    fn insert(&mut self, key: Key, compiled: Option<Arc<CompiledPart>>) {
         if self.specializations.len() == MAX_CACHED {
             let oldest = self.specializations.iter().min_by_key(|(_, entry)| entry.used);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
@@ -495,34 +653,59 @@ fn constants(part: &Part) -> usize {
     counts.fold(0, usize::saturating_add)
 }
 
-/// A part that holds only this node, and the tensor of `whole` at each input port.
-fn isolated(whole: &Part, node: &Node) -> (Part, Vec<TensorIndex>) {
+/// Whether all tensors of a node are numbers without encodings, and it has no bodies.
+pub(super) fn is_plain(part: &Part, node: &Node) -> bool {
+    let plain = |&t: &usize| {
+        let t = &part.tensors[t];
+        t.plain && !t.packed && t.encoding.is_none() && t.dtype.byte_width().is_some()
+    };
+    node.bodies.is_empty() && node.inputs.iter().chain(&node.outputs).flatten().all(plain)
+}
+
+/// A part that holds only some nodes.
+struct Isolated {
+    part: Part,
+    /// The tensor of the whole part at each input port.
+    inputs: Vec<TensorIndex>,
+}
+
+/// Copies nodes of a part into one of their own, whose results are these tensors; of a single node, all that it makes.
+fn isolated(whole: &Part, nodes: &[Node], results: &[TensorIndex]) -> Isolated {
     let mut part = Part::default();
-    let mut seen: Vec<TensorIndex> = Vec::new();
+    let mut seen: HashMap<TensorIndex, TensorIndex> = HashMap::new();
     let mut place = |tensor: TensorIndex, part: &mut Part| {
-        seen.iter().position(|&other| other == tensor).unwrap_or_else(|| {
-            seen.push(tensor);
+        *seen.entry(tensor).or_insert_with(|| {
             part.tensors.push(whole.tensors[tensor].clone());
-            seen.len() - 1
+            part.tensors.len() - 1
         })
     };
-    let mut own = node.clone();
     let mut inputs = Vec::new();
-    for input in own.inputs.iter_mut().flatten() {
-        let tensor = *input;
-        *input = place(tensor, &mut part);
-        if !whole.is_constant(tensor) && !part.inputs.contains(input) {
-            part.inputs.push(*input);
-            inputs.push(tensor);
+    let mut is_made = vec![false; whole.tensors.len()];
+    for node in nodes {
+        let mut own = node.clone();
+        for input in own.inputs.iter_mut().flatten() {
+            let tensor = *input;
+            *input = place(tensor, &mut part);
+            if !whole.is_constant(tensor) && !is_made[tensor] && !part.inputs.contains(input) {
+                part.inputs.push(*input);
+                inputs.push(tensor);
+            }
         }
+        for output in own.outputs.iter_mut().flatten() {
+            let tensor = *output;
+            is_made[tensor] = true;
+            *output = place(tensor, &mut part);
+            if nodes.len() == 1 {
+                part.outputs.push(*output);
+            }
+        }
+        own.decomposition = None;
+        part.nodes.push(own);
     }
-    for output in own.outputs.iter_mut().flatten() {
-        *output = place(*output, &mut part);
-        part.outputs.push(*output);
+    if nodes.len() > 1 {
+        part.outputs = results.iter().map(|&tensor| place(tensor, &mut part)).collect();
     }
-    own.decomposition = None;
-    part.nodes.push(own);
-    (part, inputs)
+    Isolated { part, inputs }
 }
 
 /// The part as a body.

@@ -13,10 +13,10 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use super::builder::Lowering;
 use crate::arena::ALIGN;
 use crate::part::{BodyPart, Feed, Node, Part, Programs, TensorIndex};
-use crate::step::{AllocationId, Home, PortUse, Program, ValueId};
+use crate::step::{AllocationId, Home, PortUse, Program, Region, ValueId};
 
 /// Finishes a program.
-pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
+pub(super) fn finish(mut l: Lowering<'_>, regions: Vec<Region>) -> Result<Program> {
     let part = l.part;
     let mut ports = Vec::new();
     for &tensor in &part.inputs {
@@ -51,6 +51,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
         values: l.values,
         allocations: l.allocations,
         steps: l.steps,
+        regions,
         arena_bytes,
         arena_bound,
         slots: l.slots,

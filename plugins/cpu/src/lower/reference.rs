@@ -8,8 +8,9 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use super::boxed;
 use super::builder::Lowering;
 use super::by_rank::ByRank;
-use super::dynamic_shapes::DynamicNode;
+use super::dynamic_shapes::DynamicPart;
 use crate::part::Node;
+use crate::step::Context;
 use crate::work::{Class, of_node};
 
 /// Adds a step that evaluates a node.
@@ -44,7 +45,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
         }
     }
     let packed = l.containers(node);
-    let dynamic = DynamicNode::of(l, node);
+    let dynamic = DynamicPart::of_node(l, node);
     let expected = dynamic.as_ref().and_then(|dynamic| dynamic.expected(l));
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
     let work = of_node(l.part, node);
@@ -62,6 +63,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
             if let Some(dtype) = copied
                 && boxed::run(o, op, &attributes, dtype, &places)?
             {
+                o.by_kernel = true;
                 return Ok(());
             }
             if let Some(by_rank) = &by_rank
@@ -70,7 +72,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
                 return Ok(());
             }
             if let Some(dynamic) = &dynamic
-                && dynamic.run(o)?
+                && dynamic.run(o, &Context::BODY)?
             {
                 return Ok(());
             }

@@ -13,7 +13,7 @@ use polychip_sdk::Result;
 use super::builder::{Lowering, bytes_of};
 use super::control::{Body, Fed, agree, lowered, not_lowered, place, results, scratch, uncomputed};
 use crate::part::{BodyPart, Feed, Node, TensorIndex};
-use crate::step::{Given, Operands, Wanted};
+use crate::step::{Context, Given, Operands, Wanted};
 use crate::work::{Class, Repeated, rounds};
 
 /// A tensor that a round takes or gives.
@@ -289,7 +289,7 @@ impl Scan {
                     &stacked.one.dims,
                 ));
             }
-            o.call(nested, scratch, given, wanted)?;
+            o.call(nested, scratch, given, wanted, &Context::BODY)?;
             for ((_, now), next) in now.iter_mut().zip(&mut next) {
                 std::mem::swap(now, next);
             }

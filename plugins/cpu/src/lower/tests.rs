@@ -29,7 +29,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Options, dry_run, lower};
 use crate::part::{Node, Part, Programs, Tensor};
-use crate::step::{Home, Memory, Operands, Program, Step, tensor_from_bytes};
+use crate::step::{Context, Home, Memory, Program, Step, tensor_from_bytes};
 use crate::weights::Weights;
 
 /// A part under construction, with the values of its inputs.
@@ -413,12 +413,17 @@ fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
             .iter_mut()
             .map(|port| (port.as_mut_ptr(), port.len()))
             .collect();
-        for step in &program.steps {
-            // SAFETY: all memory is as large as the program says and used by this thread alone.
-            let mut operands =
-                unsafe { Operands::new(program.operands(step), &memory, &mut slots, pool, &|| false) };
-            (step.run)(&mut operands).unwrap();
-        }
+        let context = Context {
+            node: &Some,
+            clock: None,
+            once: true,
+        };
+        // SAFETY: all memory is as large as the program says and used by this thread alone.
+        unsafe {
+            program
+                .run_steps(&memory, &mut slots, pool, &|| false, &context)
+                .unwrap()
+        };
         arena.fill(f32::NAN);
     }
     (fed.len()..program.ports.len())

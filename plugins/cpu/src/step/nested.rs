@@ -12,7 +12,7 @@ use polychip_ops::DType;
 use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 
 use super::operands::{Given, Memory, Operands, Wanted, bytes_of, tensor_from_bytes};
-use super::{Program, Value};
+use super::{Context, Program, Value};
 use crate::arena::ALIGN;
 use crate::weights::Packed;
 
@@ -98,6 +98,7 @@ impl Operands<'_> {
         scratch: &mut [f32],
         given: Vec<Given<'_>>,
         wanted: Vec<Wanted<'_>>,
+        context: &Context<'_>,
     ) -> Result<()> {
         let program = &nested.program;
         if 4 * scratch.len() < program.arena_bytes || given.len() + wanted.len() != program.ports.len() {
@@ -176,15 +177,10 @@ impl Operands<'_> {
         };
         // a body may have no steps, and be called for ever
         self.check_cancelled()?;
-        for step in &program.steps {
-            self.check_cancelled()?;
-            // SAFETY: the scratch has `arena_bytes` bytes and is this call's alone; the table of packed weights holds the
-            // sections of this program, from the first one on; each port was checked above to be as large as its value,
-            // input ports are only read, and what is behind a port outlives the call.
-            let mut operands =
-                unsafe { Operands::new(program.operands(step), &memory, &mut slots, self.pool, self.stop) };
-            (step.run)(&mut operands)?;
-        }
+        // SAFETY: the scratch has `arena_bytes` bytes and is this call's alone; the table of packed weights holds the
+        // sections of this program, from the first one on; each port was checked above to be as large as its value,
+        // input ports are only read, and what is behind a port outlives the call.
+        unsafe { program.run_steps(&memory, &mut slots, self.pool, self.stop, context)? };
         for (index, wanted) in wanted.into_iter().enumerate() {
             let port = inputs + index;
             let value = nested.value(port);

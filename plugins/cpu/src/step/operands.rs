@@ -125,6 +125,8 @@ pub(crate) struct Operands<'a> {
     pub(crate) stop: &'a dyn Fn() -> bool,
     /// A bit for each result: whether it was lent. A step of more than 64 results allocates.
     taken: SmallVec<[u64; 1]>,
+    /// Whether a kernel computed a step that the evaluator could have computed.
+    pub(crate) by_kernel: bool,
 }
 
 impl<'a> Operands<'a> {
@@ -149,6 +151,7 @@ impl<'a> Operands<'a> {
             pool,
             stop,
             taken: SmallVec::new(),
+            by_kernel: false,
         }
     }
 
