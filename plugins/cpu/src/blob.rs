@@ -165,7 +165,8 @@ pub(crate) fn open(
         return Ok(Some(Packed::of_bytes(sections, bytes, offset)));
     }
     // memory that is not aligned would slow every run down: copied once
-    let mut memory = crate::arena::memory(guard.packed_len, "packed weights")?;
+    let last = sections.last().map_or(0, |section| section.len);
+    let mut memory = crate::weights::memory(guard.packed_len, last)?;
     for (target, &word) in memory
         .iter_mut()
         .zip(bytes.bytes()[offset..offset + len].as_chunks().0)

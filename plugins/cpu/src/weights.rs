@@ -257,11 +257,11 @@ impl Packed {
 
     /// All sections as they lie in a blob, where they do in memory: none was found.
     pub(crate) fn whole(&self, sections: &[Section], len: usize) -> Option<&[f32]> {
-        let memory = self.held.first().filter(|memory| memory.len() == len)?;
+        let memory = self.held.first()?;
         let mut locations = self.table.iter().zip(sections);
-        locations
-            .all(|(address, section)| address.0 == memory.as_ptr().wrapping_add(section.start))
-            .then_some(&memory[..])
+        let is_whole =
+            locations.all(|(address, section)| address.0 == memory.as_ptr().wrapping_add(section.start));
+        memory.get(..len).filter(|_| is_whole)
     }
 
     /// The floats of section `index`.
@@ -341,12 +341,13 @@ impl Weights {
         };
         let keys = keys(packers, &contents, pool);
         let (locations, new, floats) = self.locations(packers, &keys);
-        let mut memory = crate::arena::memory(floats, "packed weights")?;
+        let last = new.last().map_or(0, |&index| packers[index].len);
+        let mut memory = memory(floats, last)?;
         let new_packers: Vec<(usize, &Packer)> = new
             .iter()
             .map(|&index| (locations[index].start, &packers[index]))
             .collect();
-        fill(&new_packers, &mut memory, pool)?;
+        fill(&new_packers, &mut memory[..floats], pool)?;
         let memory = Arc::new(memory);
         let mut held = vec![Arc::clone(&memory)];
         let mut table = Vec::with_capacity(packers.len());
@@ -407,6 +408,21 @@ impl Weights {
         (locations, new, floats)
     }
 }
+
+/// Memory for packed weights whose last section has so many floats.
+///
+/// A product prefetches what follows its last panel, as much as a panel. Where nothing is mapped behind the last
+/// section, the processor looks each of these addresses up in vain: convolutions of a voice took up to eight times as
+/// long. So some memory follows that is written once.
+pub(crate) fn memory(floats: usize, last: usize) -> Result<AlignedVec> {
+    let beyond = last.min(MOST_BEYOND);
+    let mut memory = crate::arena::memory(floats.saturating_add(beyond), "packed weights")?;
+    memory[floats..].fill(0.0);
+    Ok(memory)
+}
+
+/// Floats of the largest usual panel, 512 KiB.
+const MOST_BEYOND: usize = 128 << 10;
 
 /// Floats of a cache line: where sections start.
 pub(crate) const ALIGN: usize = crate::arena::ALIGN / 4;

@@ -16,6 +16,7 @@ mod product;
 mod quantised;
 mod recurrent;
 mod reduction;
+mod regions;
 mod sampling;
 mod work;
 
@@ -378,6 +379,11 @@ fn close(have: &Boxed, want: &Boxed, tolerance: f64, what: &str) {
 
 /// Runs a program twice over the same arena and gives the second run's outputs, in ONNX order.
 fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
+    try_run(program, pool, fed).unwrap()
+}
+
+/// As [`run`], with the error of a step.
+fn try_run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> polychip_sdk::Result<Vec<Boxed>> {
     let packed = Weights::default().pack(&program.packers, pool).unwrap();
     let mut arena = AlignedVec::zeroed(program.arena_bytes.div_ceil(4));
     let mut ports: Vec<AlignedBytes> = program
@@ -426,14 +432,13 @@ fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
         };
         arena.fill(f32::NAN);
     }
-    (fed.len()..program.ports.len())
-        .map(|port| {
-            let port_use = &program.ports[port];
-            let value = &program.values[port_use.value.0 as usize];
-            if port_use.boxed {
-                return slots[slot(port_use.value)].clone().unwrap();
-            }
-            tensor_from_bytes(value.dtype, value.shape.as_ref().unwrap(), &ports[port]).unwrap()
-        })
-        .collect()
+    let outputs = (fed.len()..program.ports.len()).map(|port| {
+        let port_use = &program.ports[port];
+        let value = &program.values[port_use.value.0 as usize];
+        if port_use.boxed {
+            return slots[slot(port_use.value)].clone().unwrap();
+        }
+        tensor_from_bytes(value.dtype, value.shape.as_ref().unwrap(), &ports[port]).unwrap()
+    });
+    Ok(outputs.collect())
 }
