@@ -425,11 +425,7 @@ fn try_run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> polychip_sdk:
             once: true,
         };
         // SAFETY: all memory is as large as the program says and used by this thread alone.
-        unsafe {
-            program
-                .run_steps(&memory, &mut slots, pool, &|| false, &context)
-                .unwrap()
-        };
+        unsafe { program.run_steps(&memory, &mut slots, pool, &|| false, &context)? };
         arena.fill(f32::NAN);
     }
     let outputs = (fed.len()..program.ports.len()).map(|port| {
