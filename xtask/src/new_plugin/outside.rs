@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use toml::{Table, Value};
 
-use super::files::{self, FILES, format, packages};
+use super::files::{self, Template, format, packages};
 use crate::root::root;
 
 /// Writes the workspace and prints what to do next.
-pub(super) fn write(out: &Path, name: &str) -> Result<()> {
+pub(super) fn write(out: &Path, name: &str, template: Template) -> Result<()> {
     let existed = out.exists();
     fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;
     let folder = out.canonicalize().with_context(|| out.display().to_string())?;
-    let written = check(&folder).and_then(|()| fill(&folder, name));
+    let written = check(&folder).and_then(|()| fill(&folder, name, template));
     if let Err(error) = written {
         if !existed {
             fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
@@ -29,12 +29,13 @@ pub(super) fn write(out: &Path, name: &str) -> Result<()> {
     format(&folder, name);
     let [plugin, wrapper] = packages(name);
     eprintln!(
-        "{}: a workspace with a plugin that computes Identity, Relu and Add on f32; Polychip is the tree {}\n\
+        "{}: a workspace with {}; Polychip is the tree {}\n\
          there, test it:  cargo test --package {plugin}\n\
          there, build it: cargo build --package {wrapper}   # target/debug/libpolychip_plugin_{name}.so\n\
          load it:         polychip devices --plugins {}\n\
          then:            docs/adding-a-plugin.md",
         folder.display(),
+        template.summary(),
         root().display(),
         folder.join("target/debug").display()
     );
@@ -57,7 +58,7 @@ fn check(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn fill(folder: &Path, name: &str) -> Result<()> {
+fn fill(folder: &Path, name: &str, template: Template) -> Result<()> {
     let manifest = root().join("Cargo.toml");
     let text = fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
     let root_manifest = text
@@ -67,7 +68,7 @@ fn fill(folder: &Path, name: &str) -> Result<()> {
         let path = folder.join(path);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     };
-    write("Cargo.toml", &workspace(&root_manifest)?)?;
+    write("Cargo.toml", &workspace(&root_manifest, template)?)?;
     write(".gitignore", "/target\n")?;
     // what is not needed cargo takes out; what stays has the versions that this tree is tested with
     for file in ["Cargo.lock", "rustfmt.toml"] {
@@ -75,16 +76,16 @@ fn fill(folder: &Path, name: &str) -> Result<()> {
     }
     let plugins = folder.join("plugins");
     fs::create_dir(&plugins).with_context(|| format!("making {}", plugins.display()))?;
-    files::write(&plugins, name)?;
+    files::write(&plugins, name, template)?;
     Ok(())
 }
 
 /// The workspace's manifest.
-fn workspace(of_tree: &Table) -> Result<String> {
+fn workspace(of_tree: &Table, template: Template) -> Result<String> {
     let of_tree = table(of_tree, "workspace")?;
     let dependencies = table(of_tree, "dependencies")?;
     let mut taken = Table::new();
-    for name in inherited() {
+    for name in inherited(template) {
         let dependency = dependencies
             .get(&name)
             .with_context(|| format!("the workspace has no dependency {name}"))?;
@@ -116,15 +117,16 @@ fn table<'a>(of: &'a Table, key: &str) -> Result<&'a Table> {
 }
 
 /// Dependencies that manifests of a plugin take from their workspace.
-fn inherited() -> BTreeSet<String> {
-    let manifests = FILES.iter().filter(|(file, _)| file.ends_with("Cargo.toml"));
-    let names = manifests.flat_map(|(_, template)| {
-        let (_, dependencies) = template.split_once("[dependencies]").unwrap_or_default();
-        dependencies
-            .lines()
-            .filter_map(|line| line.strip_suffix(".workspace = true"))
-    });
-    names.map(str::to_owned).collect()
+fn inherited(template: Template) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (path, manifest) in template.files("xyz") {
+        let (_, dependencies) = manifest.split_once("[dependencies]").unwrap_or_default();
+        let of_workspace = |line: &str| line.strip_suffix(".workspace = true").map(str::to_owned);
+        if path.ends_with("Cargo.toml") {
+            names.extend(dependencies.lines().filter_map(of_workspace));
+        }
+    }
+    names
 }
 
 /// A dependency whose path leads to the tree from anywhere.
@@ -145,7 +147,7 @@ mod tests {
     fn outside_workspace_uses_the_trees_versions_and_paths() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("mine");
-        write(&out, "my_npu").unwrap();
+        write(&out, "my_npu", Template::Driver).unwrap();
         let manifest = fs::read_to_string(out.join("Cargo.toml"))
             .unwrap()
             .parse::<Table>()
@@ -165,14 +167,14 @@ mod tests {
             .map(|package| package.name.as_str())
             .collect();
         assert_eq!(members, ["polychip-my_npu", "polychip-plugin-my_npu"]);
-        let error = write(&out, "other").unwrap_err().to_string();
+        let error = write(&out, "other", Template::Basic).unwrap_err().to_string();
         assert!(error.contains("must be empty"), "{error}");
     }
 
     #[test]
     fn folder_inside_the_tree_is_refused() {
         let out = root().join("docs/xtask-outside");
-        let error = write(&out, "my_npu").unwrap_err().to_string();
+        let error = write(&out, "my_npu", Template::Basic).unwrap_err().to_string();
         assert!(error.contains("inside the tree") && !out.exists(), "{error}");
     }
 }
