@@ -96,15 +96,34 @@ fn conforms(case: &Case) -> Result<()> {
         return judge(case, &library, &[], &tree.join("report.json"));
     }
     let folder = tree.join("plugins").join(name).join("driver");
-    let driver = format!("{}{name}_driver{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let driver = format!(
+        "{}{name}_driver{}",
+        std::env::consts::DLL_PREFIX,
+        std::env::consts::DLL_SUFFIX
+    );
     run(Command::new("cc")
-        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-shared", "-fPIC", "-o"])
+        .args([
+            "-std=c11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-o",
+        ])
         .arg(tree.join(driver))
         .arg(folder.join(format!("{name}_driver.c"))))?;
     let lib_dir = format!("lib_dir={}", tree.display());
     for &setting in case.settings {
         let report = tree.join(format!("{setting}.json"));
-        judge(case, &library, &["--config", &lib_dir, "--config", setting], &report)?;
+        judge(
+            case,
+            &library,
+            &["--config", &lib_dir, "--config", setting],
+            &report,
+        )?;
     }
     Ok(())
 }

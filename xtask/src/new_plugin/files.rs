@@ -41,8 +41,14 @@ const BASIC: &[File] = &[
     ("src/lower.rs", include_str!("../../templates/basic/lower.rs")),
     ("src/exec.rs", include_str!("../../templates/basic/exec.rs")),
     ("src/buffer.rs", include_str!("../../templates/basic/buffer.rs")),
-    ("src/telemetry.rs", include_str!("../../templates/basic/telemetry.rs")),
-    ("tests/host.rs", include_str!("../../templates/basic/host_test.rs")),
+    (
+        "src/telemetry.rs",
+        include_str!("../../templates/basic/telemetry.rs"),
+    ),
+    (
+        "tests/host.rs",
+        include_str!("../../templates/basic/host_test.rs"),
+    ),
 ];
 
 /// Further files of [`Template::Driver`].
@@ -53,15 +59,33 @@ const DRIVER: &[File] = &[
     ("src/lower.rs", include_str!("../../templates/driver/lower.rs")),
     ("src/exec.rs", include_str!("../../templates/driver/exec.rs")),
     ("src/buffer.rs", include_str!("../../templates/driver/buffer.rs")),
-    ("src/telemetry.rs", include_str!("../../templates/driver/telemetry.rs")),
+    (
+        "src/telemetry.rs",
+        include_str!("../../templates/driver/telemetry.rs"),
+    ),
     ("src/shared.rs", include_str!("../../templates/driver/shared.rs")),
     ("src/driver.rs", include_str!("../../templates/driver/driver.rs")),
     ("src/driver/api.rs", include_str!("../../templates/driver/api.rs")),
-    ("src/driver/graph.rs", include_str!("../../templates/driver/graph.rs")),
-    ("src/driver/session.rs", include_str!("../../templates/driver/session.rs")),
-    ("driver/xyz_driver.h", include_str!("../../templates/driver/driver/driver.h")),
-    ("driver/xyz_driver.c", include_str!("../../templates/driver/driver/driver.c")),
-    ("tests/host.rs", include_str!("../../templates/driver/host_test.rs")),
+    (
+        "src/driver/graph.rs",
+        include_str!("../../templates/driver/graph.rs"),
+    ),
+    (
+        "src/driver/session.rs",
+        include_str!("../../templates/driver/session.rs"),
+    ),
+    (
+        "driver/xyz_driver.h",
+        include_str!("../../templates/driver/driver/driver.h"),
+    ),
+    (
+        "driver/xyz_driver.c",
+        include_str!("../../templates/driver/driver/driver.c"),
+    ),
+    (
+        "tests/host.rs",
+        include_str!("../../templates/driver/host_test.rs"),
+    ),
 ];
 
 impl Template {

@@ -24,7 +24,7 @@ use serde::Serialize;
 use super::desk::DeskArguments;
 use super::dry_run::DryRun;
 use super::models::Models;
-use super::nightly::{Earlier, equipment};
+use super::nightly::{earlier, equipment};
 use super::programs::{ProgramArguments, blob};
 use super::transfers::Transfers;
 use crate::exit::{Code, bad_input, failure, usage};
@@ -235,7 +235,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let folder = match (begun, header) {
         (None, Some(mut header)) => {
             let effort = arguments.measuring.effort();
-            let earlier = Earlier::read(&arguments.unchanged_since)?;
+            let earlier = earlier(&arguments.unchanged_since)?;
             header.equipment = equipment(&boards);
             header.unchanged = earlier.unchanged(&mut header.items, &header.equipment, &effort);
             if arguments.dry_run {

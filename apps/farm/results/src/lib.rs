@@ -19,6 +19,7 @@
 mod batch;
 pub mod bundle;
 pub mod compare;
+mod earlier;
 mod error;
 mod kind;
 pub mod report;
@@ -27,8 +28,9 @@ mod selection;
 mod statistics;
 
 pub use compare::{Comparison, compare};
+pub use earlier::Earlier;
 pub use error::{Error, ErrorKind, Result};
 pub use kind::Kind;
 pub use report::Report;
 pub use run::{Missing, Run, Silent, Torn};
-pub use selection::{Selection, Source};
+pub use selection::{Selection, Source, is_of};
