@@ -91,7 +91,7 @@ pub(super) struct RawSensors {
 
 /// Declares [`Api`]: functions that every accepted version has, then those of later versions.
 macro_rules! functions {
-    ($($name:ident: $type:ty = $symbol:literal;)* since_later: $($later:ident: $of:ty = $later_symbol:literal;)*) => {
+    (required { $($name:ident: $type:ty = $symbol:literal;)* } later { $($later:ident: $of:ty = $later_symbol:literal;)* }) => {
         /// The driver's functions.
         pub(super) struct Api {
             $(pub(super) $name: $type,)*
@@ -113,25 +113,28 @@ macro_rules! functions {
 }
 
 functions! {
-    last_error: unsafe extern "C" fn() -> *const c_char = "xyz_last_error";
-    device_count: unsafe extern "C" fn(*mut u32) -> i32 = "xyz_device_count";
-    session_open: unsafe extern "C" fn(u32, *mut *mut RawSession) -> i32 = "xyz_session_open";
-    session_close: unsafe extern "C" fn(*mut RawSession) = "xyz_session_close";
-    session_info: unsafe extern "C" fn(*mut RawSession, *mut RawDeviceInfo) -> i32 = "xyz_session_info";
-    session_interrupt: unsafe extern "C" fn(*mut RawSession) -> i32 = "xyz_session_interrupt";
-    memory_allocate: unsafe extern "C" fn(*mut RawSession, u64, *mut *mut RawMemory) -> i32 = "xyz_memory_allocate";
-    memory_import: unsafe extern "C" fn(*mut RawSession, *mut c_void, u64, *mut *mut RawMemory) -> i32 = "xyz_memory_import";
-    memory_write: unsafe extern "C" fn(*mut RawMemory, u64, *const c_void, u64) -> i32 = "xyz_memory_write";
-    memory_read: unsafe extern "C" fn(*mut RawMemory, u64, *mut c_void, u64) -> i32 = "xyz_memory_read";
-    memory_free: unsafe extern "C" fn(*mut RawMemory) = "xyz_memory_free";
-    graph_check: unsafe extern "C" fn(*mut RawSession, *const RawGraph) -> i32 = "xyz_graph_check";
-    graph_compile: unsafe extern "C" fn(*mut RawSession, *const RawGraph, *mut *mut u8, *mut u64) -> i32 = "xyz_graph_compile";
-    bytes_free: unsafe extern "C" fn(*mut u8) = "xyz_bytes_free";
-    program_load: unsafe extern "C" fn(*mut RawSession, *const c_void, u64, *mut *mut RawProgram, *mut RawProgramInfo) -> i32 = "xyz_program_load";
-    program_unload: unsafe extern "C" fn(*mut RawProgram) = "xyz_program_unload";
-    program_run: unsafe extern "C" fn(*mut RawProgram, *const RawBinding, *mut u64, *mut u64) -> i32 = "xyz_program_run";
-    since_later:
-    sensors_read: unsafe extern "C" fn(*mut RawSession, *mut RawSensors) -> i32 = "xyz_sensors_read";
+    required {
+        last_error: unsafe extern "C" fn() -> *const c_char = "xyz_last_error";
+        device_count: unsafe extern "C" fn(*mut u32) -> i32 = "xyz_device_count";
+        session_open: unsafe extern "C" fn(u32, *mut *mut RawSession) -> i32 = "xyz_session_open";
+        session_close: unsafe extern "C" fn(*mut RawSession) = "xyz_session_close";
+        session_info: unsafe extern "C" fn(*mut RawSession, *mut RawDeviceInfo) -> i32 = "xyz_session_info";
+        session_interrupt: unsafe extern "C" fn(*mut RawSession) -> i32 = "xyz_session_interrupt";
+        memory_allocate: unsafe extern "C" fn(*mut RawSession, u64, *mut *mut RawMemory) -> i32 = "xyz_memory_allocate";
+        memory_import: unsafe extern "C" fn(*mut RawSession, *mut c_void, u64, *mut *mut RawMemory) -> i32 = "xyz_memory_import";
+        memory_write: unsafe extern "C" fn(*mut RawMemory, u64, *const c_void, u64) -> i32 = "xyz_memory_write";
+        memory_read: unsafe extern "C" fn(*mut RawMemory, u64, *mut c_void, u64) -> i32 = "xyz_memory_read";
+        memory_free: unsafe extern "C" fn(*mut RawMemory) = "xyz_memory_free";
+        graph_check: unsafe extern "C" fn(*mut RawSession, *const RawGraph) -> i32 = "xyz_graph_check";
+        graph_compile: unsafe extern "C" fn(*mut RawSession, *const RawGraph, *mut *mut u8, *mut u64) -> i32 = "xyz_graph_compile";
+        bytes_free: unsafe extern "C" fn(*mut u8) = "xyz_bytes_free";
+        program_load: unsafe extern "C" fn(*mut RawSession, *const c_void, u64, *mut *mut RawProgram, *mut RawProgramInfo) -> i32 = "xyz_program_load";
+        program_unload: unsafe extern "C" fn(*mut RawProgram) = "xyz_program_unload";
+        program_run: unsafe extern "C" fn(*mut RawProgram, *const RawBinding, *mut u64, *mut u64) -> i32 = "xyz_program_run";
+    }
+    later {
+        sensors_read: unsafe extern "C" fn(*mut RawSession, *mut RawSensors) -> i32 = "xyz_sensors_read";
+    }
 }
 
 /// The library's version, major and minor, or the name of the missing function.

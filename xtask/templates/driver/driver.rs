@@ -22,7 +22,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 
 use api::Api;
 pub(crate) use graph::{Graph, MAX_RANK, Operation, Pool, Tensor};
-pub(crate) use session::{Binding, DeviceInfo, MemoryBlock, Program, ProgramInfo, Sensors, Session};
+pub(crate) use session::{Binding, DeviceInfo, MemoryBlock, Program, Session};
 
 /// Major version of the header, and the first minor version with all functions that this plugin calls.
 const VERSION: (u32, u32) = (1, 0);

@@ -39,14 +39,6 @@ impl Operation {
         }
     }
 
-    /// Number of tensors that it reads.
-    pub(crate) fn operands(self) -> usize {
-        match self {
-            Operation::Add => 2,
-            Operation::Copy | Operation::Relu | Operation::MaxPool(_) => 1,
-        }
-    }
-
     fn raw(self, inputs: &[u32], output: u32) -> RawOperation {
         let mut raw = RawOperation {
             inputs: [inputs[0], inputs.get(1).copied().unwrap_or(0)],

@@ -132,18 +132,19 @@ fn sensors_are_reported() {
 
 #[test]
 fn device_computes_again_after_a_run_that_hung() {
-    let device = device(&driver("hang", &["-DXYZ_FIRST_RUN_HANGS"]), "shared");
+    let device = device(&driver("hang", &["-DXYZ_FIRST_SESSION_HANGS"]), "shared");
     assert!(device.offers_reset());
     let executable = load(&device, &relu_of_sum());
     let mut submission = Submission::new(&executable, 4);
     let _buffers = buffers(&device, &executable, &mut submission);
     let hung = executable.execute(&mut submission, &[]).unwrap();
     let kind = |ended: Result<(), polychip_host::Error>| ended.unwrap_err().kind();
-    assert_eq!(kind(hung.wait(Duration::from_millis(1))), ErrorKind::Timeout);
+    assert_eq!(kind(hung.wait(Duration::from_millis(50))), ErrorKind::Timeout);
     device.reset().unwrap();
     assert_eq!(kind(hung.wait(PATIENCE)), ErrorKind::DeviceLost);
-    let stale = executable.execute(&mut submission, &[]).unwrap();
-    assert_eq!(kind(stale.wait(PATIENCE)), ErrorKind::DeviceLost);
+    // what was loaded before is lost
+    let stale = executable.execute(&mut submission, &[]).map(drop);
+    assert_eq!(kind(stale), ErrorKind::DeviceLost);
     polychip_parts::runs_more_than_once(&device);
 }
 

@@ -23,6 +23,7 @@ mod plugin;
 mod shared;
 mod telemetry;
 
+pub use buffer::{XyzBuffer, XyzSide};
 pub use exec::{XyzExecutable, XyzRun};
 pub use plugin::{XyzDevice, XyzPlugin};
 

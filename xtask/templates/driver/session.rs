@@ -38,7 +38,7 @@ pub(crate) struct Sensors {
 }
 
 /// A chip in use, from its opening to a reset.
-pub(crate) struct Session {
+pub struct Session {
     api: &'static Api,
     raw: NonNull<RawSession>,
     number: u64,

@@ -115,7 +115,7 @@ pub(crate) fn select(side: &str) -> anyhow::Result<Selection> {
             _ => (name, None),
         };
         let mut runs = all(Path::new(folder))?;
-        // of a folder of runs, those that have measurements of the build; a single one is told of
+        // of a folder of runs, those that have measurements of the build; an unknown build is an error
         if let Some(build) = build
             && runs.len() > 1
         {

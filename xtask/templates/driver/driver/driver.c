@@ -1,9 +1,9 @@
 /*
  * A driver without a chip: it keeps the interface of xyz_driver.h and computes on the processor. It
- * stands for your vendor's library, so that the plugin has a real library to load. For Linux and macOS.
+ * takes the place of your library, so that the plugin has a real library to load. For Linux and macOS.
  *
- * With -DXYZ_FIRST_RUN_HANGS the first run never ends, not even when it is interrupted, as if the chip
- * hung: the plugin's test of resets builds it so.
+ * With -DXYZ_FIRST_SESSION_HANGS, runs of the first session never end, not even when they are
+ * interrupted, as if the chip hung: the plugin's test of resets builds it so.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "xyz_driver.h"
@@ -25,14 +25,15 @@
 /* The chip, which all sessions share. */
 static _Atomic uint64_t memory_used;
 static _Atomic uint64_t energy_nj;
-#ifdef XYZ_FIRST_RUN_HANGS
-static atomic_flag has_hung = ATOMIC_FLAG_INIT;
+#ifdef XYZ_FIRST_SESSION_HANGS
+static atomic_flag has_session = ATOMIC_FLAG_INIT;
 #endif
 
 static _Thread_local char last_error[256];
 
 struct xyz_session {
     atomic_int interrupted;
+    int hangs;
     /* readings of the power sensor: the mean since the last one */
     _Atomic uint64_t read_ns, read_energy_nj;
 };
@@ -115,6 +116,9 @@ int32_t xyz_session_open(uint32_t device, xyz_session **out_session) {
     xyz_session *session = calloc(1, sizeof *session);
     if (!session)
         return fail(XYZ_OUT_OF_MEMORY, "no host memory for a session");
+#ifdef XYZ_FIRST_SESSION_HANGS
+    session->hangs = !atomic_flag_test_and_set(&has_session);
+#endif
     atomic_store(&session->read_ns, now_ns());
     atomic_store(&session->read_energy_nj, atomic_load(&energy_nj));
     *out_session = session;
@@ -519,11 +523,8 @@ int32_t xyz_program_run(xyz_program *program, const xyz_binding *bindings, uint6
     int32_t code = bind(program, bindings);
     if (code != XYZ_OK)
         return code;
-#ifdef XYZ_FIRST_RUN_HANGS
-    if (!atomic_flag_test_and_set(&has_hung))
-        for (;;)
-            nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-#endif
+    while (program->session->hangs)
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     uint64_t begun = now_ns(), moved = 0;
     for (uint32_t at = 0; at < program->of.operation_count && code == XYZ_OK; at++) {
         const xyz_operation *operation = &program->operations[at];

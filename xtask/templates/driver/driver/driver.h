@@ -1,9 +1,9 @@
 /*
- * The interface of the xyz driver, version 1.2. This header and xyz_driver.c stand for your vendor's
+ * The interface of the xyz driver, version 1.2. This header and xyz_driver.c take the place of your
  * SDK: replace both, then src/driver.
  *
  * Threads: every call may be made from any thread at any time, except that a program runs once at a
- * time, and that nobody else uses an object that is being closed, freed or unloaded.
+ * time, and that closing, freeing or unloading an object is the last call with it.
  * Results: each call that can fail returns one of XYZ_OK and its neighbours. A failed call writes no
  * output and leaves a text for xyz_last_error.
  */
