@@ -356,7 +356,7 @@ impl State {
         Ok(Run::read(&path)?)
     }
 
-    /// Both builds, alternately, as `farm run --reference` has them; what `farm compare` reports.
+    /// Both builds, alternating as with `farm run --reference`; what `farm compare` reports.
     fn alternate(
         &mut self,
         path: &str,

@@ -120,8 +120,8 @@ struct MeasuringArguments {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
     time_limit: Option<u32>,
     /// Also measure on boards that are throttled or used by other programs
-    #[arg(long, visible_alias = "ignore-state")]
-    unfit: bool,
+    #[arg(long, alias = "unfit")]
+    ignore_state: bool,
 }
 
 /// A job by its name.
@@ -209,7 +209,7 @@ struct NotMeasured {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let mut members = arguments.desk.members()?;
-    if arguments.measuring.unfit {
+    if arguments.measuring.ignore_state {
         for member in &mut members {
             member.limits.throttled = true;
             member.limits.load_by_others_millis = 1000;

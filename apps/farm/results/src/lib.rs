@@ -1,7 +1,7 @@
 //! Results of farm runs: reading, merging, comparing and reporting.
 //!
 //! [`Run::read`] reads the folder of a run (format: [`polychip_farm_record`]), and [`Selection`]
-//! chooses the records to compare. [`compare()`] decides for each item and kind of board whether it
+//! chooses the records to compare. [`compare()`] decides for each item and board type whether it
 //! became slower, [`Report`] shows the results, and [`bundle`] makes of them what ships with an
 //! app.
 //!
