@@ -2,7 +2,7 @@
 //! and what is measured again.
 //!
 //! ```text
-//! cargo run --release -p polychip-cli --features farm --example simulated_nights -- [SEEDS [ROUNDS]]
+//! cargo run --release -p polychip-cli --features farm --example simulated_nights -- [SEEDS [ROUNDS [PERCENT]]]
 //! ```
 //!
 //! Six boards measure ten models in five nights, as `docs/farm.md` describes it. Nights 2, 3 and 5 bring a new build,
@@ -11,7 +11,7 @@
 //! undecided items of the night before alternate again (`--suspects`). Other programs use the boards for a third of the time, and boards have two
 //! clock modes.
 //!
-//! Exit code 1 if a planted slowdown was not called slower within two nights, if more than 5 % of the nights called
+//! A change counts from PERCENT on (`--fail-on slower=5`; default: 5). Exit code 1 if a planted slowdown was not called slower within two nights, if more than 5 % of the nights called
 //! something slower that is not, or if an unchanged model was measured again.
 //!
 //! Not here: real boards and their times. Time is virtual; records are written to the folder `TMPDIR`.
@@ -277,6 +277,8 @@ struct State {
     clock: Clock,
     members: Vec<Member>,
     models: Vec<Blob>,
+    /// Smallest change that counts.
+    percent: f64,
     runs: u64,
 }
 
@@ -381,6 +383,7 @@ impl State {
             }
         }
         let options = Options {
+            relevant: self.percent / 100.0,
             emulated: true,
             ..Options::default()
         };
@@ -431,7 +434,7 @@ struct Night {
 }
 
 /// The five nights of a seed, and slowdowns that were never found.
-fn nights(seed: u64, rounds: usize) -> anyhow::Result<(Vec<Night>, usize)> {
+fn nights(seed: u64, rounds: usize, percent: f64) -> anyhow::Result<(Vec<Night>, usize)> {
     let folder = tempfile::tempdir()?;
     let world = Arc::new(Farm { seed });
     let clock = Clock::simulated();
@@ -442,6 +445,7 @@ fn nights(seed: u64, rounds: usize) -> anyhow::Result<(Vec<Night>, usize)> {
         models: (0..MODELS)
             .map(|at| blob(&model_name(at), &model_name(at), 5 << 20))
             .collect(),
+        percent,
         runs: 0,
     };
     let mut earlier: Vec<Run> = Vec::new();
@@ -537,15 +541,19 @@ fn nights(seed: u64, rounds: usize) -> anyhow::Result<(Vec<Night>, usize)> {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<usize>());
-    let seeds = numbers.next().transpose()?.unwrap_or(1);
-    let rounds = numbers.next().transpose()?.unwrap_or(12);
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<f64>());
+    let mut number = |default: f64| numbers.next().unwrap_or(Ok(default));
+    let seeds = number(1.0)? as usize;
+    let rounds = number(12.0)? as usize;
+    let percent = number(5.0)?;
     let start = Instant::now();
     let (mut all, mut alarmed, mut again) = (0, 0, 0);
     let (mut planted, mut at_once, mut later, mut never) = (0, 0, 0, 0);
-    println!("simulated boards: all figures are emulated; {BOARDS} boards, {MODELS} models, {rounds} rounds");
+    println!(
+        "simulated boards: all figures are emulated; {BOARDS} boards, {MODELS} models, {rounds} rounds, changes from {percent} %"
+    );
     for seed in 1..=seeds as u64 {
-        let (nights, missed) = nights(seed, rounds)?;
+        let (nights, missed) = nights(seed, rounds, percent)?;
         println!("\nseed {seed}");
         println!(
             "night  batches  not again  again  planted  found  next night  false alarms  undecided  hours  what"

@@ -47,7 +47,7 @@ impl Driver {
         }
         let failed = |what: &str| Error::new(ErrorKind::Persistent, format!("{}: {what}; {remedy}", file.display()));
         // SAFETY: the library's initialisers run here; the user chose the library.
-        let library = unsafe { Library::new(&file) }.map_err(|error| failed(&error.to_string()))?;
+        let library = unsafe { Library::new(&file) }.map_err(|error| failed(&cause(&error)))?;
         let library: &'static Library = Box::leak(Box::new(library));
         // first, because another version may lack any other function
         let version = api::version(library).map_err(|symbol| failed(&format!("it has no function {symbol}")))?;
@@ -93,6 +93,12 @@ impl Api {
         let text = unsafe { CStr::from_ptr((self.last_error)()) }.to_string_lossy();
         Err(Error::new(kind(code), format!("{call}: {text} (code {code})")).with_vendor_code(code.into()))
     }
+}
+
+/// What the system's loader complains about: `libloading` itself only names its call.
+fn cause(error: &libloading::Error) -> String {
+    let source = std::error::Error::source(error);
+    source.map_or_else(|| error.to_string(), |source| source.to_string())
 }
 
 /// What a code of the driver means to the host.

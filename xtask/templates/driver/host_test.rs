@@ -154,6 +154,11 @@ fn missing_and_wrong_libraries_are_named_with_the_remedy() {
     assert!(text.contains("/nonexistent has no") && text.contains("set xyz.lib_dir"), "{text}");
     let text = refusal(&[("memory", "far")]);
     assert!(text.contains("xyz.memory is 'far'; expected shared or device"), "{text}");
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("xyz_drivers/text");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(library_name()), "no library").unwrap();
+    let text = refusal(&[("lib_dir", &folder.display().to_string())]);
+    assert!(text.contains("install the xyz driver") && !text.contains("dlopen failed"), "{text}");
     let stub = |name: &str, text: &str| {
         let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("xyz_{name}.c"));
         std::fs::write(&source, text).unwrap();
