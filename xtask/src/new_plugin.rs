@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// New folder outside this tree, created as a workspace with the plugin and built against this tree
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     out: Option<PathBuf>,
+    /// Depend on published packages by version, instead of on this tree by path
+    #[arg(long, requires = "out")]
+    published: bool,
 }
 
 /// Longest name.
@@ -41,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let name = options.name.as_str();
     check_name(name)?;
     if let Some(out) = &options.out {
-        return outside::write(out, name, options.template);
+        return outside::write(out, name, options.template, options.published);
     }
     let tree = options.tree.as_deref().unwrap_or(root());
     let metadata = MetadataCommand::new()
@@ -124,6 +127,7 @@ mod tests {
                 template: Template::Basic,
                 tree: None,
                 out: None,
+                published: false,
             })
             .unwrap_err()
             .to_string();

@@ -15,11 +15,11 @@ use super::files::{self, Template, format, packages};
 use crate::root::root;
 
 /// Writes the workspace and prints what to do next.
-pub(super) fn write(out: &Path, name: &str, template: Template) -> Result<()> {
+pub(super) fn write(out: &Path, name: &str, template: Template, published: bool) -> Result<()> {
     let existed = out.exists();
     fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;
     let folder = out.canonicalize().with_context(|| out.display().to_string())?;
-    let written = check(&folder).and_then(|()| fill(&folder, name, template));
+    let written = check(&folder).and_then(|()| fill(&folder, name, template, published));
     if let Err(error) = written {
         if !existed {
             fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
@@ -58,7 +58,7 @@ fn check(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn fill(folder: &Path, name: &str, template: Template) -> Result<()> {
+fn fill(folder: &Path, name: &str, template: Template, published: bool) -> Result<()> {
     let manifest = root().join("Cargo.toml");
     let text = fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
     let root_manifest = text
@@ -68,10 +68,15 @@ fn fill(folder: &Path, name: &str, template: Template) -> Result<()> {
         let path = folder.join(path);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     };
-    write("Cargo.toml", &workspace(&root_manifest, template)?)?;
+    write("Cargo.toml", &workspace(&root_manifest, template, published)?)?;
     write(".gitignore", "/target\n")?;
     // what is not needed cargo takes out; what stays has the versions that this tree is tested with
-    for file in ["Cargo.lock", "rustfmt.toml"] {
+    let kept: &[&str] = if published {
+        &["rustfmt.toml"]
+    } else {
+        &["Cargo.lock", "rustfmt.toml"]
+    };
+    for &file in kept {
         fs::copy(root().join(file), folder.join(file)).with_context(|| file.to_owned())?;
     }
     let plugins = folder.join("plugins");
@@ -81,7 +86,7 @@ fn fill(folder: &Path, name: &str, template: Template) -> Result<()> {
 }
 
 /// The workspace's manifest.
-fn workspace(of_tree: &Table, template: Template) -> Result<String> {
+fn workspace(of_tree: &Table, template: Template, published: bool) -> Result<String> {
     let of_tree = table(of_tree, "workspace")?;
     let dependencies = table(of_tree, "dependencies")?;
     let mut taken = Table::new();
@@ -89,7 +94,12 @@ fn workspace(of_tree: &Table, template: Template) -> Result<String> {
         let dependency = dependencies
             .get(&name)
             .with_context(|| format!("the workspace has no dependency {name}"))?;
-        taken.insert(name, rooted(dependency, root()));
+        let taken_over = if published {
+            versioned(&name, dependency)?
+        } else {
+            rooted(dependency, root())
+        };
+        taken.insert(name, taken_over);
     }
     let mut workspace = Table::new();
     let members = ["plugins/*", "plugins/*/cdylib"].map(Value::from);
@@ -104,10 +114,12 @@ fn workspace(of_tree: &Table, template: Template) -> Result<String> {
     workspace.insert("dependencies".to_owned(), Value::Table(taken));
     let mut manifest = Table::new();
     manifest.insert("workspace".to_owned(), Value::Table(workspace));
-    Ok(format!(
-        "# A Polychip plugin outside the tree. Paths point to the tree that created this file: change them if yours is elsewhere.\n\n{}",
-        toml::to_string(&manifest)?
-    ))
+    let comment = if published {
+        "# A Polychip plugin outside the tree, on published packages of Polychip."
+    } else {
+        "# A Polychip plugin outside the tree. Paths point to the tree that created this file: change them if yours is elsewhere."
+    };
+    Ok(format!("{comment}\n\n{}", toml::to_string(&manifest)?))
 }
 
 fn table<'a>(of: &'a Table, key: &str) -> Result<&'a Table> {
@@ -129,6 +141,20 @@ fn inherited(template: Template) -> BTreeSet<String> {
     names
 }
 
+/// A dependency by its version alone.
+fn versioned(name: &str, dependency: &Value) -> Result<Value> {
+    let mut dependency = dependency.clone();
+    if let Some(table) = dependency.as_table_mut()
+        && table.remove("path").is_some()
+    {
+        ensure!(
+            table.contains_key("version"),
+            "{name} has no version in the root Cargo.toml: it is not published"
+        );
+    }
+    Ok(dependency)
+}
+
 /// A dependency whose path leads to the tree from anywhere.
 fn rooted(dependency: &Value, tree: &Path) -> Value {
     let mut dependency = dependency.clone();
@@ -147,7 +173,7 @@ mod tests {
     fn outside_workspace_uses_the_trees_versions_and_paths() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("mine");
-        write(&out, "my_npu", Template::Driver).unwrap();
+        write(&out, "my_npu", Template::Driver, false).unwrap();
         let manifest = fs::read_to_string(out.join("Cargo.toml"))
             .unwrap()
             .parse::<Table>()
@@ -167,14 +193,36 @@ mod tests {
             .map(|package| package.name.as_str())
             .collect();
         assert_eq!(members, ["polychip-my_npu", "polychip-plugin-my_npu"]);
-        let error = write(&out, "other", Template::Basic).unwrap_err().to_string();
+        let error = write(&out, "other", Template::Basic, false)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("must be empty"), "{error}");
+    }
+
+    #[test]
+    fn published_packages_are_named_by_version_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("mine");
+        write(&out, "my_npu", Template::Driver, true).unwrap();
+        let text = fs::read_to_string(out.join("Cargo.toml")).unwrap();
+        let manifest = text.parse::<Table>().unwrap();
+        let dependencies = manifest["workspace"]["dependencies"].as_table().unwrap();
+        assert!(
+            dependencies.values().all(|one| one.get("path").is_none()),
+            "{text}"
+        );
+        assert_eq!(
+            dependencies["polychip-sdk"]["version"].as_str(),
+            Some(env!("CARGO_PKG_VERSION"))
+        );
     }
 
     #[test]
     fn folder_inside_the_tree_is_refused() {
         let out = root().join("docs/xtask-outside");
-        let error = write(&out, "my_npu", Template::Basic).unwrap_err().to_string();
+        let error = write(&out, "my_npu", Template::Basic, false)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("inside the tree") && !out.exists(), "{error}");
     }
 }
