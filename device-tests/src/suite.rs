@@ -28,7 +28,7 @@ use crate::expectations::{Differs, Expectations, Outcome};
 use crate::model::Data;
 use crate::{Need, model, passes, paths, skipped};
 
-/// Whether an error says that no device takes the model.
+/// Whether an error reports that no device takes the model.
 #[must_use]
 pub fn is_refusal(error: &anyhow::Error) -> bool {
     let is_none = |error: &polychip::Error| error.kind() == polychip::ErrorKind::NoDevice;
