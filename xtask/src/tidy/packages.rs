@@ -139,21 +139,26 @@ mod tests {
 
     use super::*;
 
+    /// The package `a` of this manifest, beside packages `b` to `e`.
     fn package(manifest: &str) -> Package {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("src")).unwrap();
-        fs::write(folder.path().join("src/lib.rs"), "").unwrap();
-        fs::write(
-            folder.path().join("Cargo.toml"),
-            format!("{manifest}\n[workspace]\n"),
-        )
-        .unwrap();
+        let add = |place: &Path, manifest: &str| {
+            fs::create_dir_all(place.join("src")).unwrap();
+            fs::write(place.join("src/lib.rs"), "").unwrap();
+            fs::write(place.join("Cargo.toml"), manifest).unwrap();
+        };
+        add(folder.path(), &format!("{manifest}\n[workspace]\n"));
+        for name in ["b", "c", "d", "e"] {
+            let manifest = format!("[package]\nname = \"{name}\"\nversion = \"1.0.0\"\nedition = \"2024\"\n");
+            add(&folder.path().join(name), &manifest);
+        }
         let metadata = MetadataCommand::new()
             .manifest_path(folder.path().join("Cargo.toml"))
             .no_deps()
             .exec()
             .unwrap();
-        metadata.packages[0].clone()
+        let mut packages = metadata.packages.into_iter();
+        packages.find(|package| *package.name == "a").unwrap()
     }
 
     #[test]
