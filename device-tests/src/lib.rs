@@ -10,9 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod compare;
 pub mod emulated;
-pub mod expectations;
 pub mod gpu;
 pub mod litert;
 pub mod model;
@@ -27,4 +25,5 @@ pub mod suite;
 pub mod tflite;
 pub mod turns;
 
+pub use polychip_parts::{compare, expectations};
 pub use polychip_test_requirements::{Need, left_out, libraries, skipped};

@@ -28,6 +28,13 @@ use crate::expectations::{Differs, Expectations, Outcome};
 use crate::model::Data;
 use crate::{Need, model, passes, paths, skipped};
 
+/// Whether an error reports that no device takes the model.
+#[must_use]
+pub fn is_refusal(error: &anyhow::Error) -> bool {
+    let is_none = |error: &polychip::Error| error.kind() == polychip::ErrorKind::NoDevice;
+    error.downcast_ref().is_some_and(is_none)
+}
+
 /// The tolerance of ONNX's own runner.
 const TOLERANCE: Tolerance = Tolerance::Elementwise {
     relative: 1e-3,
@@ -233,7 +240,10 @@ impl Suite {
 
     fn judge(&self, kind: usize, name: &str, folder: &Path) -> Result<(), Failed> {
         let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run(folder)));
-        let outcome = Outcome::of(unwound.unwrap_or_else(|_| Err(anyhow::anyhow!("PANIC"))));
+        let outcome = Outcome::of(
+            unwound.unwrap_or_else(|_| Err(anyhow::anyhow!("PANIC"))),
+            is_refusal,
+        );
         match outcome {
             Outcome::Passed if self.expectations.varies(name) => 0,
             Outcome::Passed => self.passed[kind].fetch_add(1, Ordering::Relaxed),

@@ -75,7 +75,10 @@ fn main() -> Result<()> {
         names.push(name.clone());
         let known = Arc::clone(&known);
         trials.push(Trial::test(name.clone(), move || {
-            Ok(known.judge(&name, &Outcome::of(judge()))?)
+            Ok(known.judge(
+                &name,
+                &Outcome::of(judge(), polychip_device_tests::suite::is_refusal),
+            )?)
         }));
     };
     for sample in samples(&models.join("expected"))? {

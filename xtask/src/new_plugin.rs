@@ -5,7 +5,7 @@
 //! 1. A plugin is one folder: the workspace takes members by pattern and `tidy` derives its edges, so no other
 //!    file changes. Outside it is the same folder in a workspace of its own (`outside`), so that it can move in.
 //! 2. Nothing is overwritten: a taken name is refused, and a failed attempt leaves no folder.
-//! 3. The templates (`xtask/templates/plugin`) are the plugin `xyz`; its name in them is the only placeholder.
+//! 3. The templates (`xtask/templates`) are the plugin `xyz`; its name in them is the only placeholder.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use cargo_metadata::MetadataCommand;
 
 use crate::root::root;
-use files::{format, packages, write};
+use files::{Template, format, packages, write};
 
 mod files;
 mod outside;
@@ -22,12 +22,18 @@ mod outside;
 pub(crate) struct Options {
     /// Name of the plugin, after the SDK that it loads: lower-case letters, digits and _
     name: String,
+    /// What to start from
+    #[arg(long, value_enum, default_value_t = Template::Basic)]
+    template: Template,
     /// Tree to write the plugin into; default: this one
     #[arg(long, value_name = "FOLDER")]
     tree: Option<PathBuf>,
     /// New folder outside this tree, created as a workspace with the plugin and built against this tree
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     out: Option<PathBuf>,
+    /// Depend on published packages by version, instead of on this tree by path
+    #[arg(long, requires = "out")]
+    published: bool,
 }
 
 /// Longest name.
@@ -38,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let name = options.name.as_str();
     check_name(name)?;
     if let Some(out) = &options.out {
-        return outside::write(out, name);
+        return outside::write(out, name, options.template, options.published);
     }
     let tree = options.tree.as_deref().unwrap_or(root());
     let metadata = MetadataCommand::new()
@@ -51,16 +57,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             "the name {name} is taken: the workspace has a package {package}"
         );
     }
-    let folder = write(&tree.join("plugins"), name)?;
+    let folder = write(&tree.join("plugins"), name, options.template)?;
     format(tree, name);
     let [plugin, wrapper] = packages(name);
     eprintln!(
-        "{}: a plugin that computes Identity, Relu and Add on f32\n\
+        "{}: {}\n\
          test it:  cargo test --package {plugin}\n\
          load it:  cargo build --package {wrapper} && \
          cargo run --package polychip-cli -- devices --plugins target/debug\n\
          then:     docs/adding-a-plugin.md",
-        folder.display()
+        folder.display(),
+        options.template.summary()
     );
     Ok(())
 }
@@ -117,17 +124,19 @@ mod tests {
         for name in ["cpu", "graph", "abi"] {
             let error = run(&Options {
                 name: name.into(),
+                template: Template::Basic,
                 tree: None,
                 out: None,
+                published: false,
             })
             .unwrap_err()
             .to_string();
             assert!(error.contains("taken"), "{error}");
         }
         let plugins = tempfile::tempdir().unwrap();
-        let folder = write(plugins.path(), "npu").unwrap();
+        let folder = write(plugins.path(), "npu", Template::Basic).unwrap();
         fs::write(folder.join("src/caps.rs"), "mine").unwrap();
-        assert!(write(plugins.path(), "npu").is_err());
+        assert!(write(plugins.path(), "npu", Template::Driver).is_err());
         assert_eq!(fs::read_to_string(folder.join("src/caps.rs")).unwrap(), "mine");
     }
 }

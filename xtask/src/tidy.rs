@@ -16,6 +16,7 @@ mod dependencies;
 mod edges;
 mod imports;
 mod manifests;
+mod packages;
 pub(crate) mod pages;
 mod phrases;
 mod plugins;
@@ -46,6 +47,7 @@ pub(crate) fn run(options: &Options, chores: &[String]) -> Result<()> {
     dependencies::check(&metadata, &mut findings)?;
     edges::check(&metadata, &mut findings)?;
     manifests::check(&mut findings)?;
+    packages::check(&metadata, &mut findings)?;
     pages::check(&mut findings)?;
     phrases::check(&mut findings)?;
     plugins::check(&mut findings)?;

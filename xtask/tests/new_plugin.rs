@@ -11,36 +11,62 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use polychip_test_requirements::libraries;
 
-/// Taken by no plugin.
-const NAME: &str = "made_up";
-const PLUGIN: &str = "polychip-made_up";
-const LIBRARY: &str = "polychip-plugin-made_up";
+/// A template, and a name that no plugin has.
+struct Case {
+    template: &'static str,
+    name: &'static str,
+    /// Lines that a vendor's engineer is asked to read, tests and manifests included.
+    most_lines: usize,
+    /// What the plugin computes, and so what of the suite's ops must pass.
+    ops: &'static [&'static str],
+    /// Settings with which it must conform.
+    settings: &'static [&'static str],
+}
 
-/// Lines that a vendor's engineer is asked to read, tests and manifests included.
-const MOST_LINES: usize = 900;
+const BASIC: Case = Case {
+    template: "basic",
+    name: "made_up",
+    most_lines: 950,
+    ops: &["ops/Identity/", "ops/Relu/", "ops/Add/"],
+    settings: &[],
+};
 
-/// What the plugin computes, and so what of the suite's ops must pass.
-const OPS: [&str; 3] = ["ops/Identity/", "ops/Relu/", "ops/Add/"];
+/// Its driver is built by the command of `docs/tutorials/vendor.md`.
+const DRIVER: Case = Case {
+    template: "driver",
+    name: "made_up_chip",
+    most_lines: 2800,
+    ops: &["ops/Identity/", "ops/Relu/", "ops/Add/", "ops/MaxPool/"],
+    settings: &["memory=shared", "memory=device"],
+};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let conforms = || conforms().map_err(|error| format!("{error:#}").into());
-    let trial = Trial::test("a_new_plugin_conforms", conforms);
-    libtest_mimic::run(&arguments, vec![trial]).exit();
+    let trial = |name: &str, case: &'static Case| {
+        let conforms = || conforms(case).map_err(|error| format!("{error:#}").into());
+        Trial::test(name, conforms)
+    };
+    let mut trials = vec![trial("a_new_plugin_conforms", &BASIC)];
+    if cfg!(unix) {
+        trials.push(trial("a_new_plugin_of_a_driver_conforms", &DRIVER));
+    }
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn conforms() -> Result<()> {
+fn conforms(case: &Case) -> Result<()> {
+    let name = case.name;
     let program = std::env::current_exe()?;
     let profile = program.ancestors().nth(2).context("target/PROFILE")?;
     let target = profile.parent().context("target")?;
-    let tree = tree(&target.join("new-plugin"))?;
+    let tree = tree(&target.join("new-plugin").join(case.template))?;
     run(Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args(["new-plugin", NAME, "--tree"])
+        .args(["new-plugin", name, "--template", case.template, "--tree"])
         .arg(&tree))?;
-    let lines = lines(&tree.join("plugins").join(NAME))?;
+    let lines = lines(&tree.join("plugins").join(name))?;
     ensure!(
-        lines <= MOST_LINES,
-        "the plugin has {lines} lines, more than {MOST_LINES}"
+        lines <= case.most_lines,
+        "the plugin has {lines} lines, more than {}",
+        case.most_lines
     );
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO"));
@@ -55,25 +81,59 @@ fn conforms() -> Result<()> {
         ensure!(!words.contains("warning"), "{words}");
         Ok(words)
     };
-    cargo(&["build", "--package", LIBRARY])?;
+    cargo(&["build", "--package", &format!("polychip-plugin-{name}")])?;
     // searches for plugins in the target folder must not find it
-    let name = format!(
-        "{}polychip_plugin_{NAME}{}",
+    let file = format!(
+        "{}polychip_plugin_{name}{}",
         std::env::consts::DLL_PREFIX,
         std::env::consts::DLL_SUFFIX
     );
-    let library = tree.join(&name);
-    fs::copy(profile.join(&name), &library)?;
-    fs::remove_file(profile.join(&name))?;
-    cargo(&["test", "--package", PLUGIN])?;
-    judge(&library, &tree.join("report.json"))
+    let library = tree.join(&file);
+    fs::copy(profile.join(&file), &library)?;
+    fs::remove_file(profile.join(&file))?;
+    cargo(&["test", "--package", &format!("polychip-{name}")])?;
+    if case.settings.is_empty() {
+        return judge(case, &library, &[], &tree.join("report.json"));
+    }
+    let folder = tree.join("plugins").join(name).join("driver");
+    let driver = format!(
+        "{}{name}_driver{}",
+        std::env::consts::DLL_PREFIX,
+        std::env::consts::DLL_SUFFIX
+    );
+    run(Command::new("cc")
+        .args([
+            "-std=c11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-o",
+        ])
+        .arg(tree.join(driver))
+        .arg(folder.join(format!("{name}_driver.c"))))?;
+    let lib_dir = format!("lib_dir={}", tree.display());
+    for &setting in case.settings {
+        let report = tree.join(format!("{setting}.json"));
+        judge(
+            case,
+            &library,
+            &["--config", &lib_dir, "--config", setting],
+            &report,
+        )?;
+    }
+    Ok(())
 }
 
-/// The library by the conformance suite: no case fails, and those of the three ops pass.
-fn judge(library: &Path, report: &Path) -> Result<()> {
+/// The library by the conformance suite: no case fails, and those of the plugin's ops pass.
+fn judge(case: &Case, library: &Path, settings: &[&str], report: &Path) -> Result<()> {
     let conform = libraries::program("polychip-conformance", "polychip-conform")?;
     run(Command::new(conform)
         .arg(library)
+        .args(settings)
         .args(["--cycles", "200", "--json"])
         .arg(report))?;
     let report: serde_json::Value = serde_json::from_slice(&fs::read(report)?)?;
@@ -83,9 +143,9 @@ fn judge(library: &Path, report: &Path) -> Result<()> {
         .filter(|row| row["outcome"] == "passed")
         .filter_map(|row| row["case"].as_str())
         .collect();
-    for op in OPS {
+    for op in case.ops {
         ensure!(
-            passed.iter().any(|case| case.starts_with(op)),
+            passed.iter().any(|row| row.starts_with(op)),
             "no case of {op} passed, of {} that did",
             passed.len()
         );

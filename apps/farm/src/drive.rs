@@ -685,7 +685,7 @@ impl Shared<'_> {
         for item in given_up {
             self.give_up(
                 item,
-                &format!("board {name} was lost ({words}), and no other board can do the item"),
+                &format!("board {name} is unavailable ({words}), and no other board can run the item"),
             );
         }
     }

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alternation;
 mod blob;
 mod clean;
 mod clock;

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use adb::Adb;
 pub use local::Local;
-pub use simulated::{Faults, Simulated};
+pub use simulated::{Course, Faults, Simulated, World};
 pub use ssh::Ssh;
 
 pub(crate) use shell::time_of;

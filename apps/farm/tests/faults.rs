@@ -185,7 +185,7 @@ fn check(farm: &Farm, records: &[Record], round: u64) -> (usize, usize) {
                     })
                     .collect();
                 assert!(
-                    words.iter().any(|words| words.contains("was lost")),
+                    words.iter().any(|words| words.contains("is unavailable")),
                     "round {round}: {} {words:?}",
                     wanted.item
                 );

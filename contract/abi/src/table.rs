@@ -142,6 +142,10 @@ pub struct polychip_plugin_table {
     /// `compile` accepts any part made of such nodes. For a node that the device does not run, the
     /// record states the reason; the call itself succeeds. Compiles nothing.
     ///
+    /// The plugin sets `reason` in every record, also for a yes. On entry, each
+    /// `reason` holds a value that is not a `POLYCHIP_SUPPORT_*`. The host fails the call if a record
+    /// still holds it, or if a record past the last node was written.
+    ///
     /// Required. Thread-safe. May block. `out_support` holds one record per node, `stride` bytes
     /// apart; the caller sets the `struct_size` of each.
     pub query_support: Option<

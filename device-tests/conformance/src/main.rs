@@ -21,7 +21,7 @@ use polychip_conformance::child;
 use polychip_conformance::groups::{self, GROUPS, Selection};
 use polychip_conformance::report::{Report, Row};
 use polychip_conformance::run::{self, CHILD, Settings, Watch};
-use polychip_device_tests::expectations::Expectations;
+use polychip_parts::expectations::Expectations;
 
 /// Judges a plugin by its shared library: whether it does what the plugin contract says.
 #[derive(Debug, Parser)]

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use polychip_device_tests::compare::compare;
 use polychip_graph::{Graph, fingerprint, infer, verify};
 use polychip_host::FlatGraph;
 use polychip_ops::{DType, Literal};
+use polychip_parts::compare::compare;
 use polychip_reference::{Program, tensor_from_literal, tensor_to_literal};
 use polychip_sdk::GraphView;
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use polychip_device_tests::expectations::Expectations;
+use polychip_parts::expectations::Expectations;
 
 use crate::case::Case;
 use crate::child::{Found, Order, Word};

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use polychip_device_tests::compare::Tolerance;
 use polychip_ops::{DType, Literal};
+use polychip_parts::compare::Tolerance;
 use serde::Deserialize;
 
 /// The table's text.

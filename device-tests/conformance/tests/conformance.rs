@@ -11,8 +11,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use polychip_conformance::groups::GROUPS;
 use polychip_conformance::run::{self, Settings};
 use polychip_conformance::verdict::Verdict;
-use polychip_device_tests::expectations::Expectations;
 use polychip_device_tests::{Need, emulated, libraries, passes, skipped, suite};
+use polychip_parts::expectations::Expectations;
 
 /// Cases of each group where the suite is sampled.
 const SAMPLE: usize = 8;

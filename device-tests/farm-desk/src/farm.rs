@@ -106,7 +106,7 @@ impl Farm {
             command.arg("--runner").arg(runner);
         }
         // all boards share this machine's processors, and none is ever alone
-        command.args(["--on", "cpu", "--jobs", "profile,bench", "--unfit"]);
+        command.args(["--on", "cpu", "--jobs", "profile,bench", "--ignore-state"]);
         command.args([
             "--warmup",
             "1",

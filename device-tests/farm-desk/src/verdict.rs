@@ -228,7 +228,7 @@ pub(crate) fn of_report(report: &Value, wanted: &Wanted<'_>) -> Vec<String> {
     wrong
 }
 
-/// Rows of an answer: each item on each kind of board, emulated kinds labelled so.
+/// Rows of an answer: each item on each board type, emulated kinds labelled so.
 fn of_rows(what: &str, rows: &Value, wanted: &Wanted<'_>) -> Vec<String> {
     let rows = rows.as_array().cloned().unwrap_or_default();
     let kinds = |is_emulated: bool| -> usize {

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod checks;
+pub mod compare;
+pub mod expectations;
 mod graph;
 mod memory;
 

@@ -1,8 +1,9 @@
 //! Manifests: registry versions are in the root manifest only; lints, edition and MSRV come from it. Its release profile
 //! inlines kernels.
 //!
-//! One path may be elsewhere: that from a plugin's library to the plugin in the folder above, so that a new
-//! plugin changes no other file.
+//! Two kinds of paths may be elsewhere: that from a plugin's library to the plugin in the folder above, so that a new
+//! plugin changes no other file; and, in a published package, those of development dependencies, because with a
+//! version cargo could not publish packages that test each other (`packages`).
 
 use std::fs;
 use std::path::Path;
@@ -82,6 +83,12 @@ fn one(file: &Path, manifest: &Table, findings: &mut Vec<String>) {
             );
         }
     }
+    let publishes = manifest
+        .get("package")
+        .and_then(|package| package.get("publish"))
+        .and_then(Value::as_bool)
+        == Some(true);
+    let for_tests = manifest.get("dev-dependencies").and_then(Value::as_table);
     for (name, dependency) in tables.into_iter().flatten() {
         let from_workspace = dependency.get("workspace").and_then(Value::as_bool) == Some(true);
         let above = dependency
@@ -93,7 +100,11 @@ fn one(file: &Path, manifest: &Table, findings: &mut Vec<String>) {
                 && !table.contains_key("version")
                 && table.get("default-features").and_then(Value::as_bool) == Some(false)
         });
-        if !from_workspace && !above && !bare {
+        let in_tests = publishes
+            && for_tests.is_some_and(|table| table.get(name) == Some(dependency))
+            && dependency.get("path").is_some()
+            && dependency.get("version").is_none();
+        if !from_workspace && !above && !bare && !in_tests {
             findings.push(format!(
                 "{file}: dependency {name} must be `workspace = true`, with its version in the root Cargo.toml"
             ));

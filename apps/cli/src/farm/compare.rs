@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use polychip_farm_results::compare::Options;
-use polychip_farm_results::{Comparison, Run, Selection, compare};
+use polychip_farm_results::{Comparison, Run, Selection, compare, is_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -114,7 +114,17 @@ pub(crate) fn select(side: &str) -> anyhow::Result<Selection> {
             Some((folder, build)) if !Path::new(name).exists() => (folder, Some(build)),
             _ => (name, None),
         };
-        for run in all(Path::new(folder))? {
+        let mut runs = all(Path::new(folder))?;
+        // of a folder of runs, those that have measurements of the build; an unknown build is an error
+        if let Some(build) = build
+            && runs.len() > 1
+        {
+            let has = |run: &Run| run.records.iter().any(|record| is_of(&record.build, build));
+            if runs.iter().any(has) {
+                runs.retain(has);
+            }
+        }
+        for run in runs {
             selection.add(run, build).map_err(bad_input)?;
         }
     }

@@ -5,11 +5,12 @@ use std::fmt;
 
 use polychip_farm::Equipped;
 use polychip_farm_record::{Effort, RunHeader};
+use polychip_farm_results::Earlier;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::models::Models;
-use super::nightly::Earlier;
+use super::nightly::estimate;
 
 /// Output of `farm run --dry-run --json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -63,7 +64,7 @@ impl DryRun {
             }
             bytes_by_board.insert(name.clone(), needed.values().sum());
         }
-        let (estimated, unknown) = earlier.estimate(&header.items, effort);
+        let (estimated, unknown) = estimate(earlier, &header.items, effort);
         let items = header.items.iter().map(|wanted| DryItem {
             item: wanted.item.to_string(),
             boards: wanted.places.clone(),

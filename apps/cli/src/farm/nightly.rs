@@ -1,15 +1,15 @@
 //! Repeated runs: items that need not be measured again, and how long the others will take.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use polychip_farm::Equipped;
-use polychip_farm_record::{Effort, Equipment, Job, Outcome, Record, Unchanged, Wanted};
-use polychip_farm_results::Run;
+use polychip_farm_record::{Effort, Equipment, Job, Outcome, Wanted};
+use polychip_farm_results::{Earlier, Run};
 
 use super::compare::run_folders;
-use crate::exit::warn;
+use crate::exit::{bad_input, warn};
 
 /// What is sent to each board.
 pub(super) fn equipment(boards: &[Equipped]) -> BTreeMap<String, Equipment> {
@@ -31,146 +31,96 @@ pub(super) fn equipment(boards: &[Equipped]) -> BTreeMap<String, Equipment> {
     each.collect()
 }
 
-/// Earlier runs.
-#[derive(Debug, Default)]
-pub(super) struct Earlier {
-    runs: Vec<(Run, Effort)>,
-}
-
-impl Earlier {
-    /// Reads run folders, or folders of them. Before the first night there are none; a run that cannot be read is left
-    /// out, with a warning.
-    pub(super) fn read(folders: &[PathBuf]) -> anyhow::Result<Earlier> {
-        let mut runs = Vec::new();
-        for folder in folders {
-            for folder in run_folders(folder)? {
-                let run = match Run::read(&folder) {
-                    Ok(run) => run,
+/// Reads earlier runs: run folders, or folders of them, at any depth: a night with `--reference` has a folder for each
+/// round of each side. Before the first night there are none; a run that cannot be read is left out, with a warning.
+pub(super) fn earlier(folders: &[PathBuf]) -> anyhow::Result<Earlier> {
+    let mut runs = Vec::new();
+    for folder in folders {
+        for folder in nested_run_folders(folder, MOST_DEPTH)? {
+            let run = match Run::read(&folder) {
+                Ok(run) => run,
+                Err(error) => {
+                    warn(format!("{error}; it is not used for --unchanged-since"));
+                    continue;
+                }
+            };
+            let path = run.folder.join("effort.json");
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let effort = if text.is_empty() {
+                Effort::default()
+            } else {
+                match serde_json::from_str(&text) {
+                    Ok(effort) => effort,
                     Err(error) => {
-                        warn(format!("{error}; it is not used for --unchanged-since"));
+                        let path = path.display();
+                        warn(format!(
+                            "{path}: {error}; its run is not used for --unchanged-since"
+                        ));
                         continue;
                     }
-                };
-                let path = run.folder.join("effort.json");
-                let text = std::fs::read_to_string(&path).unwrap_or_default();
-                let effort = if text.is_empty() {
-                    Effort::default()
-                } else {
-                    match serde_json::from_str(&text) {
-                        Ok(effort) => effort,
-                        Err(error) => {
-                            let path = path.display();
-                            warn(format!(
-                                "{path}: {error}; its run is not used for --unchanged-since"
-                            ));
-                            continue;
-                        }
-                    }
-                };
-                runs.push((run, effort));
-            }
+                }
+            };
+            runs.push((run, effort));
         }
-        // the newest first
-        runs.sort_by_key(|(run, _)| std::cmp::Reverse(run.header.started_s));
-        Ok(Earlier { runs })
     }
+    Ok(Earlier::new(runs))
+}
 
-    /// The run that measured an item with the same programs and settings on a board that may do it; none where
-    /// something changed, or it was not measured.
-    pub(super) fn measured(
-        &self,
-        wanted: &Wanted,
-        equipment: &BTreeMap<String, Equipment>,
-        effort: &Effort,
-    ) -> Option<String> {
-        let same = |run: &Run, place: &String| {
-            let now = equipment.get(place);
-            now.is_some() && run.header.equipment.get(place) == now
+/// Deepest run folders: NIGHTS/NIGHT/new/1.
+const MOST_DEPTH: u32 = 3;
+
+/// The run folders in a folder and the folders in it.
+fn nested_run_folders(folder: &Path, depth: u32) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = run_folders(folder)?;
+    if depth == 0 || !folder.is_dir() || found == [folder] {
+        return Ok(found);
+    }
+    for entry in std::fs::read_dir(folder).map_err(bad_input)? {
+        let path = entry.map_err(bad_input)?.path();
+        if path.is_dir() && !found.contains(&path) {
+            found.extend(nested_run_folders(&path, depth - 1)?);
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// How long an item took the last time, on any board that may do it.
+fn took(earlier: &Earlier, wanted: &Wanted) -> Option<Duration> {
+    let mut records = earlier.runs().flat_map(|run| run.records.iter());
+    let record = records.find(|record| {
+        let is_its = wanted.places.contains(&record.place.name);
+        is_its && record.item == wanted.item && matches!(record.outcome, Outcome::Measured(_))
+    })?;
+    Some(Duration::from_millis(record.took_ms))
+}
+
+/// About how long these items take, and how many of them are not in it because nothing is known of their time.
+/// Boards work at the same time; the group of boards that takes longest counts.
+pub(super) fn estimate(earlier: &Earlier, items: &[Wanted], effort: &Effort) -> (Duration, usize) {
+    let mut groups: BTreeMap<&[String], Duration> = BTreeMap::new();
+    let mut unknown = 0;
+    for wanted in items {
+        let stated = match wanted.item.job {
+            Job::Profile | Job::Soak => Some(Duration::from_secs(u64::from(effort.seconds))),
+            Job::Bench | Job::Conformance => None,
         };
-        for (run, then) in &self.runs {
-            if then != effort {
-                continue;
-            }
-            let is_it = |record: &&Record| {
-                record.item == wanted.item
-                    && wanted.places.contains(&record.place.name)
-                    && same(run, &record.place.name)
-                    && matches!(record.outcome, Outcome::Measured(_) | Outcome::Refused { .. })
-            };
-            if run.records.iter().any(|record| is_it(&record)) {
-                return Some(run.header.id.clone());
-            }
-            // it was not measured in that run either, for the same reason
-            let known = run.header.unchanged.iter().find(|known| {
-                known.wanted.item == wanted.item
-                    && known
-                        .wanted
-                        .places
-                        .iter()
-                        .any(|place| wanted.places.contains(place) && same(run, place))
-            });
-            if let Some(known) = known {
-                return Some(known.run.clone());
-            }
+        match took(earlier, wanted).or(stated) {
+            Some(time) => *groups.entry(&wanted.places).or_default() += time,
+            None => unknown += 1,
         }
-        None
     }
-
-    /// How long an item took the last time, on any board that may do it.
-    fn took(&self, wanted: &Wanted) -> Option<Duration> {
-        let mut records = self.runs.iter().flat_map(|(run, _)| run.records.iter());
-        let record = records.find(|record| {
-            let is_its = wanted.places.contains(&record.place.name);
-            is_its && record.item == wanted.item && matches!(record.outcome, Outcome::Measured(_))
-        })?;
-        Some(Duration::from_millis(record.took_ms))
-    }
-
-    /// Takes out what need not be measured again.
-    pub(super) fn unchanged(
-        &self,
-        items: &mut Vec<Wanted>,
-        equipment: &BTreeMap<String, Equipment>,
-        effort: &Effort,
-    ) -> Vec<Unchanged> {
-        let mut found = Vec::new();
-        items.retain(|wanted| match self.measured(wanted, equipment, effort) {
-            Some(run) => {
-                let wanted = wanted.clone();
-                found.push(Unchanged { wanted, run });
-                false
-            }
-            None => true,
-        });
-        found
-    }
-
-    /// About how long these items take, and how many of them are not in it because nothing is known of their time.
-    /// Boards work at the same time; the group of boards that takes longest counts.
-    pub(super) fn estimate(&self, items: &[Wanted], effort: &Effort) -> (Duration, usize) {
-        let mut groups: BTreeMap<&[String], Duration> = BTreeMap::new();
-        let mut unknown = 0;
-        for wanted in items {
-            let stated = match wanted.item.job {
-                Job::Profile | Job::Soak => Some(Duration::from_secs(u64::from(effort.seconds))),
-                Job::Bench | Job::Conformance => None,
-            };
-            match self.took(wanted).or(stated) {
-                Some(time) => *groups.entry(&wanted.places).or_default() += time,
-                None => unknown += 1,
-            }
-        }
-        let longest = groups
-            .into_iter()
-            .map(|(places, time)| time / u32::try_from(places.len()).unwrap_or(1).max(1));
-        (longest.max().unwrap_or_default(), unknown)
-    }
+    let longest = groups
+        .into_iter()
+        .map(|(places, time)| time / u32::try_from(places.len()).unwrap_or(1).max(1));
+    (longest.max().unwrap_or_default(), unknown)
 }
 
 #[cfg(test)]
 mod tests {
     use polychip_farm_record::{
-        Board, Build, FORMAT, InventoryEntry, Item, Measured, RunHeader, Settings, State,
+        Board, Build, FORMAT, InventoryEntry, Item, Measured, Record, RunHeader, Settings, State,
     };
 
     use super::*;
@@ -242,9 +192,8 @@ mod tests {
         };
         let effort = Effort::default();
         let measured = || Outcome::Measured(Box::<Measured>::default());
-        let earlier = |runs: Vec<Run>| Earlier {
-            runs: runs.into_iter().map(|run| (run, effort.clone())).collect(),
-        };
+        let earlier =
+            |runs: Vec<Run>| Earlier::new(runs.into_iter().map(|run| (run, effort.clone())).collect());
         let night = earlier(vec![run("night-1", 1, measured(), &of("x"))]);
         let mut items = vec![wanted(1), wanted(2)];
         let unchanged = night.unchanged(&mut items, &of("x"), &effort);
@@ -276,7 +225,7 @@ mod tests {
     #[test]
     fn first_night_has_no_runs_and_damaged_ones_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
-        let read = |path: PathBuf| Earlier::read(&[path]).unwrap().runs.len();
+        let read = |path: PathBuf| earlier(&[path]).unwrap().runs().count();
         assert_eq!(read(folder.path().join("nights")), 0);
         assert_eq!(read(folder.path().to_owned()), 0);
         let night = folder.path().join("night");
@@ -287,12 +236,34 @@ mod tests {
     }
 
     #[test]
+    fn rounds_of_a_night_are_found_and_other_folders_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [
+            "first",
+            "second/base/1",
+            "second/new/1",
+            "second/new/2",
+            "first/old",
+        ] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::write(path.join("run.json"), "{}").unwrap();
+        }
+        std::fs::create_dir_all(folder.path().join("second/notes")).unwrap();
+        let found = nested_run_folders(folder.path(), MOST_DEPTH).unwrap();
+        let found: Vec<&Path> = found
+            .iter()
+            .map(|path| path.strip_prefix(folder.path()).unwrap())
+            .collect();
+        let wanted = ["first", "second/base/1", "second/new/1", "second/new/2"].map(Path::new);
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
     fn estimate_uses_earlier_times_and_counts_unknown_ones() {
         let measured = Outcome::Measured(Box::<Measured>::default());
         let run = run("night-1", 1, measured, &BTreeMap::new());
-        let earlier = Earlier {
-            runs: vec![(run, Effort::default())],
-        };
+        let earlier = Earlier::new(vec![(run, Effort::default())]);
         let mut soak = wanted(3);
         soak.item.job = Job::Soak;
         let effort = Effort {
@@ -300,7 +271,7 @@ mod tests {
             ..Effort::default()
         };
         // 90 s and 30 s on two boards
-        let found = earlier.estimate(&[wanted(1), wanted(2), soak], &effort);
+        let found = estimate(&earlier, &[wanted(1), wanted(2), soak], &effort);
         assert_eq!(found, (Duration::from_secs(60), 1));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Write JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write CSV: the newest figures, a line per item and kind of board
+    /// Write CSV: the newest figures, a line per item and board type
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Print JSON

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use polychip_farm::inventory::{Member, interchangeable_boards, is_name};
-use polychip_farm::{Blob, Clock, Equipped, News, Next, RunError, RunFolder, Settings, Summary, drive};
+use polychip_farm::{
+    Blob, Clock, Equipped, News, Next, RunError, RunFolder, Settings, Summary, alternation, drive,
+};
 use polychip_farm_record::{
     Effort, FORMAT, InventoryEntry, Item, Job, Outcome, Record, RunHeader, Settings as ItemSettings, Wanted,
     printable,
@@ -24,7 +26,7 @@ use serde::Serialize;
 use super::desk::DeskArguments;
 use super::dry_run::DryRun;
 use super::models::Models;
-use super::nightly::{Earlier, equipment};
+use super::nightly::{earlier, equipment};
 use super::programs::{ProgramArguments, blob};
 use super::transfers::Transfers;
 use crate::exit::{Code, bad_input, failure, usage};
@@ -67,7 +69,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "resume", requires = "out")]
     reference: Vec<PathBuf>,
     /// Rounds of --reference: measurements by each of both runners
-    #[arg(long, value_name = "N", default_value_t = 6, requires = "reference", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 12, requires = "reference", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Wait at most this long for a board that somebody else uses
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
@@ -118,8 +120,8 @@ struct MeasuringArguments {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
     time_limit: Option<u32>,
     /// Also measure on boards that are throttled or used by other programs
-    #[arg(long, visible_alias = "ignore-state")]
-    unfit: bool,
+    #[arg(long, alias = "unfit")]
+    ignore_state: bool,
 }
 
 /// A job by its name.
@@ -207,7 +209,7 @@ struct NotMeasured {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let mut members = arguments.desk.members()?;
-    if arguments.measuring.unfit {
+    if arguments.measuring.ignore_state {
         for member in &mut members {
             member.limits.throttled = true;
             member.limits.load_by_others_millis = 1000;
@@ -235,7 +237,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let folder = match (begun, header) {
         (None, Some(mut header)) => {
             let effort = arguments.measuring.effort();
-            let earlier = Earlier::read(&arguments.unchanged_since)?;
+            let earlier = earlier(&arguments.unchanged_since)?;
             header.equipment = equipment(&boards);
             header.unchanged = earlier.unchanged(&mut header.items, &header.equipment, &effort);
             if arguments.dry_run {
@@ -554,7 +556,12 @@ impl Arguments {
         let path = self.out.as_ref().context("no --out folder")?;
         let mut last = Ok(());
         let mut made = 0;
-        for round in 1..=self.rounds {
+        let groups = alternation::groups(&header.items);
+        let all = self.rounds * u32::try_from(groups.len()).context("too many items")?;
+        let rounds = groups
+            .iter()
+            .flat_map(|items| (0..self.rounds).map(move |_| items));
+        for (round, items) in (1..).zip(rounds) {
             let mut sides = [("base", &base), ("new", &boards.to_vec())];
             if round % 2 == 0 {
                 sides.reverse();
@@ -565,6 +572,7 @@ impl Arguments {
                 }
                 let header = RunHeader {
                     id: format!("{}-{side}-{round}", header.id),
+                    items: items.clone(),
                     equipment: equipment(boards),
                     ..header.clone()
                 };
@@ -576,7 +584,7 @@ impl Arguments {
                 if self.json {
                     out.json_line(&answer)?
                 } else {
-                    out.text(&format!("round {round} of {}, {side}:\n{answer}", self.rounds))?
+                    out.text(&format!("round {round} of {all}, {side}:\n{answer}"))?
                 }
                 // the other turns are made all the same
                 last = answer.verdict().and(last);
@@ -589,10 +597,10 @@ impl Arguments {
                 "compare with `polychip farm compare {shown}/base {shown}/new --fail-on slower`"
             ))?;
         }
-        if made < 2 * self.rounds {
+        if made < 2 * all {
             let words = format!(
                 "interrupted: {made} of {} turns of the two runners were made",
-                2 * self.rounds
+                2 * all
             );
             return last.and(Err(failure(Code::DeviceFailed, words)));
         }

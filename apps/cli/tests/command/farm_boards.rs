@@ -135,7 +135,15 @@ fn a_run_is_recorded_resumed_and_not_repeated() {
         .to_string();
     let out = folder.path().join("run").display().to_string();
     let common = [
-        "farm", "run", &model, "--farm", &farm, "--runner", &runner, "--unfit", "--json",
+        "farm",
+        "run",
+        &model,
+        "--farm",
+        &farm,
+        "--runner",
+        &runner,
+        "--ignore-state",
+        "--json",
     ];
     let new = [
         &common[..],
@@ -202,9 +210,17 @@ fn interrupted_run_stops_cleanly_and_resumes() {
             path.display().to_string()
         })
         .collect();
-    let mut common: Vec<String> = ["farm", "run", "--farm", &farm, "--unfit", "--json", "--runner"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut common: Vec<String> = [
+        "farm",
+        "run",
+        "--farm",
+        &farm,
+        "--ignore-state",
+        "--json",
+        "--runner",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     common.push(runner.display().to_string());
     common.extend(models.iter().cloned());
     let mut child = Command::new(alone())
@@ -337,7 +353,7 @@ fn unchanged_items_are_left_out_and_boards_are_cleaned() {
             &farm,
             "--runner",
             &runner,
-            "--unfit",
+            "--ignore-state",
             "--json",
             "--jobs",
             "bench",
@@ -389,7 +405,7 @@ fn reference_takes_turns_with_the_new_runner() {
         &farm,
         "--runner",
         &runner,
-        "--unfit",
+        "--ignore-state",
         "--iters",
         "3",
         "--threads",

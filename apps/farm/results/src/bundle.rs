@@ -1,7 +1,7 @@
 //! The contents of a bundle, made from farm runs.
 //!
 //! Invariants:
-//! 1. A family is one kind of board, without rows of other chips; emulated boards form a separate family.
+//! 1. A family is one board type, without rows of other chips; emulated boards form a separate family.
 //! 2. Every row states its run and place.
 //! 3. An unreadable profile is skipped as a whole, and reported.
 //!
@@ -19,7 +19,7 @@ use crate::kind::{Kind, Kinds};
 use crate::selection::Selection;
 use crate::statistics;
 
-/// What is known of one kind of board.
+/// What is known of one board type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
     /// What its bundle holds.

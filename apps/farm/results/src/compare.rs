@@ -115,7 +115,7 @@ pub fn compare(base: &Selection, new: &Selection, options: &Options) -> Comparis
     }
 }
 
-/// All that can be said of an item on a kind of board by itself.
+/// All that can be said of an item on a board type by itself.
 fn draft(item: &Item, kind: Kind, group: &Group<'_>, new: &Selection, options: &Options) -> Draft {
     let records = || group.base.iter().chain(&group.new).copied();
     let places: BTreeSet<String> = records().map(|record| record.place.name.clone()).collect();

@@ -1,4 +1,4 @@
-//! Kinds of board: the scope of a figure.
+//! Board types: the scope of a figure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use polychip_farm_record::Record;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A kind of board: boards of one kind are expected to take the same time.
+/// A board type: boards of one kind are expected to take the same time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Kind {
     /// The inventory's tag `kind`, else its tag `soc`, else the SoC as the board reports it; where it does not, the
@@ -29,7 +29,7 @@ impl Kinds {
         Kinds(told.collect())
     }
 
-    /// The kind of board that a record is of; where nothing tells it, the place is one of its own.
+    /// The board type that a record is of; where nothing tells it, the place is one of its own.
     pub(crate) fn kind(&self, record: &Record) -> Kind {
         let known = || self.0.get(&record.place.name).cloned();
         Kind::told(record).or_else(known).unwrap_or_else(|| Kind {
@@ -55,7 +55,7 @@ fn tagged(record: &Record) -> Option<&str> {
 }
 
 impl Kind {
-    /// The kind of board that a record was made on, where the board said anything.
+    /// The board type that a record was made on, where the board said anything.
     fn told(record: &Record) -> Option<Kind> {
         let board = &record.board;
         let names = [&board.soc, &board.model, &board.cpu].into_iter().flatten();

@@ -1,7 +1,7 @@
 //! Results of farm runs: reading, merging, comparing and reporting.
 //!
 //! [`Run::read`] reads the folder of a run (format: [`polychip_farm_record`]), and [`Selection`]
-//! chooses the records to compare. [`compare()`] decides for each item and kind of board whether it
+//! chooses the records to compare. [`compare()`] decides for each item and board type whether it
 //! became slower, [`Report`] shows the results, and [`bundle`] makes of them what ships with an
 //! app.
 //!
@@ -19,6 +19,7 @@
 mod batch;
 pub mod bundle;
 pub mod compare;
+mod earlier;
 mod error;
 mod kind;
 pub mod report;
@@ -27,8 +28,9 @@ mod selection;
 mod statistics;
 
 pub use compare::{Comparison, compare};
+pub use earlier::Earlier;
 pub use error::{Error, ErrorKind, Result};
 pub use kind::Kind;
 pub use report::Report;
 pub use run::{Missing, Run, Silent, Torn};
-pub use selection::{Selection, Source};
+pub use selection::{Selection, Source, is_of};

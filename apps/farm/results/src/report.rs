@@ -1,4 +1,4 @@
-//! A report: each item on each kind of board in the newest snapshot, with its history over all snapshots.
+//! A report: each item on each board type in the newest snapshot, with its history over all snapshots.
 //!
 //! A snapshot holds the measurements of one time: one run, or the alternating runs of a build.
 //!
@@ -41,7 +41,7 @@ pub struct Snapshot {
 pub struct Report {
     /// The snapshots, oldest first.
     pub snapshots: Vec<SnapshotLine>,
-    /// Items on kinds of boards.
+    /// Items on board types.
     pub cells: Vec<Cell>,
     /// Cut lines, missing items and silent boards of the newest snapshot, a line each.
     pub troubles: Vec<String>,
@@ -66,14 +66,14 @@ pub struct SnapshotLine {
     pub records: usize,
 }
 
-/// An item on a kind of board.
+/// An item on a board type.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Cell {
     /// The item, as text.
     pub item: String,
     /// What was done.
     pub job: Job,
-    /// The kind of board.
+    /// The board type.
     pub kind: String,
     /// Figures are of an emulated board or device.
     pub emulated: bool,
@@ -223,7 +223,7 @@ impl Report {
             None => String::new(),
         };
         format!(
-            "items: {}, kinds of board: {}, snapshots: {}{counts}",
+            "items: {}, board types: {}, snapshots: {}{counts}",
             items.len(),
             boards.len(),
             self.snapshots.len()
@@ -244,7 +244,7 @@ impl Cell {
         self.history.last()
     }
 
-    /// The kind of board, with the label of emulated figures.
+    /// The board type, with the label of emulated figures.
     #[must_use]
     pub fn board(&self) -> String {
         let name = printable(&self.kind).into_owned();
@@ -260,7 +260,7 @@ impl Cell {
         places.into_iter().cloned().collect()
     }
 
-    /// The kind of board with the names of its boards.
+    /// The board type with the names of its boards.
     pub(crate) fn on(&self) -> String {
         with_places(self.board(), &self.kind, &self.places())
     }

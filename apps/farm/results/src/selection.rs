@@ -161,8 +161,9 @@ impl Selection {
     }
 }
 
-/// Whether a build is called so.
-fn is_of(build: &Build, name: &str) -> bool {
+/// Whether a build is called so: by the first digits of its commit or of its runner's hash.
+#[must_use]
+pub fn is_of(build: &Build, name: &str) -> bool {
     !name.is_empty()
         && (build.runner.starts_with(name)
             || build

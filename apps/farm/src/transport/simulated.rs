@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use polychip_farm_record::{
-    Assignment, Board, Build, FORMAT, Failure, Measured, Outcome, PlannedPart, Record, State,
+    Assignment, Board, Build, FORMAT, Failure, Item, Measured, Outcome, PlannedPart, Record, State,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -40,6 +40,26 @@ pub struct Faults {
     pub corrupt: u32,
 }
 
+/// How the measurement of an item goes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Course {
+    /// Time until the board is ready, and of repetitions.
+    pub wait: Duration,
+    /// Time of a run over the item's usual time.
+    pub factor: f64,
+    /// Share of the processors that other programs use, in thousandths.
+    pub load_by_others_millis: u32,
+    /// Why it is not measured.
+    pub skipped: Option<String>,
+}
+
+/// What determines the times of simulated boards: builds of different speed, other programs.
+pub trait World: std::fmt::Debug + Send + Sync {
+    /// How a measurement goes that takes `took` and is asked for at `now`, on the board of this name, by the runner with
+    /// this hash.
+    fn course(&self, place: &str, item: &Item, runner: &str, now: Duration, took: Duration) -> Course;
+}
+
 /// A simulated board.
 #[derive(Debug)]
 pub struct Simulated {
@@ -47,6 +67,7 @@ pub struct Simulated {
     faults: Faults,
     /// Slower than the fastest board of its kind, in thousandths.
     slower: u32,
+    world: Option<Arc<dyn World>>,
     state: Mutex<Inner>,
 }
 
@@ -79,6 +100,7 @@ impl Simulated {
             clock,
             faults,
             slower: random.next_u32() % 100,
+            world: None,
             state: Mutex::new(Inner {
                 random,
                 files: BTreeMap::new(),
@@ -90,6 +112,13 @@ impl Simulated {
                 bytes_put: 0,
             }),
         }
+    }
+
+    /// The same in this world, in which items do not fail by themselves.
+    #[must_use]
+    pub fn within(mut self, world: Arc<dyn World>) -> Simulated {
+        self.world = Some(world);
+        self
     }
 
     fn state(&self) -> MutexGuard<'_, Inner> {
@@ -139,7 +168,7 @@ impl Simulated {
     }
 
     /// The runner's `serve`.
-    fn serve(&self, stdin: &[u8], line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError> {
+    fn serve(&self, program: &str, stdin: &[u8], line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError> {
         let text = String::from_utf8_lossy(stdin);
         let assignments = text.lines().map(serde_json::from_str::<Assignment>);
         for assignment in assignments {
@@ -158,7 +187,7 @@ impl Simulated {
             if lengths.clone().any(|is_there| !is_there) {
                 return Ok(exit(6, "the model is not there"));
             }
-            let (record, took) = self.record(&assignment);
+            let (record, took) = self.record(program, &assignment);
             self.clock.sleep(took);
             let fault = self.state().random.next_u32() % 1000;
             let faults = &self.faults;
@@ -208,7 +237,9 @@ impl Simulated {
     }
 
     /// What a measurement would be, and the virtual time that it takes.
-    fn record(&self, assignment: &Assignment) -> (Record, Duration) {
+    fn record(&self, program: &str, assignment: &Assignment) -> (Record, Duration) {
+        // files lie on a board under their hash
+        let runner = program.rsplit('/').next().unwrap_or_default();
         let name = assignment.item.to_string();
         let hash = blake3::hash(name.as_bytes());
         let word = u64::from(u32::from_le_bytes(
@@ -216,14 +247,27 @@ impl Simulated {
         ));
         // 1 to 50 ms a run
         let median = (1_000_000 + word % 49_000_000) * u64::from(1000 + self.slower) / 1000;
+        let now = self.clock.elapsed().unwrap_or_default();
         let mut state = self.state();
         let samples_ns: Vec<u64> = (0..assignment.effort.iters.min(20))
             .map(|_| median + u64::from(state.random.next_u32()) % (median / 50 + 1))
             .collect();
         let took = Duration::from_secs(20 + u64::from(state.random.next_u32() % 80));
+        let course = self.world.as_ref().map(|world| {
+            let place = &assignment.place.name;
+            world.course(place, &assignment.item, runner, now, took)
+        });
+        let factor = course.as_ref().map_or(1.0, |course| course.factor);
+        let scaled = |ns: u64| (ns as f64 * factor) as u64;
+        let samples_ns: Vec<u64> = samples_ns.into_iter().map(scaled).collect();
+        let median = scaled(median);
+        let skipped = course.as_ref().and_then(|course| course.skipped.clone());
         // of a thousand items, two fail by themselves
         let outcome = match state.random.next_u32() % 1000 {
-            0 | 1 => Outcome::Failed(Failure {
+            _ if skipped.is_some() => Outcome::Skipped {
+                reason: skipped.unwrap_or_default(),
+            },
+            0 | 1 if course.is_none() => Outcome::Failed(Failure {
                 reason: "the simulated device refused its answer".to_owned(),
                 board: false,
                 exit_code: None,
@@ -242,7 +286,11 @@ impl Simulated {
                 ..Measured::default()
             })),
         };
-        let now = self.clock.elapsed().unwrap_or_default();
+        let waited = course.as_ref().map(|course| course.wait).unwrap_or_default();
+        let load = State {
+            load_by_others_millis: course.as_ref().map(|course| course.load_by_others_millis),
+            ..State::default()
+        };
         let record = Record {
             format: FORMAT,
             run: assignment.run.clone(),
@@ -260,16 +308,16 @@ impl Simulated {
             build: Build {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 commit: None,
-                runner: "0".repeat(64),
+                runner: runner.to_owned(),
             },
             attempt: assignment.attempt,
-            started_s: now.as_secs(),
+            started_s: (now + waited).as_secs(),
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-            before: State::default(),
-            after: State::default(),
+            before: load.clone(),
+            after: load,
             outcome,
         };
-        (record, took)
+        (record, waited + took)
     }
 }
 
@@ -326,7 +374,7 @@ impl Transport for Simulated {
                 line("none");
                 Ok(exit(0, ""))
             }
-            [_, "serve", ..] => self.serve(&command.stdin, line),
+            [program, "serve", ..] => self.serve(program, &command.stdin, line),
             _ => Ok(exit(2, "a simulated board knows no such command")),
         }
     }

@@ -262,7 +262,7 @@ fn missing_board_is_reported_and_another_board_takes_over() {
             panic!("{record:?}")
         };
         assert!(
-            failure.board && failure.reason.contains("board gone was lost"),
+            failure.board && failure.reason.contains("board gone is unavailable"),
             "{failure:?}"
         );
     }

@@ -28,7 +28,7 @@ pub struct Suspect {
     pub rounds: usize,
 }
 
-/// Result of an item on a kind of board.
+/// Result of an item on a board type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -85,7 +85,7 @@ pub struct Comparison {
     pub discovery_percent: f64,
     /// Times of emulated boards and devices fail the gate, too.
     pub emulated_gates: bool,
-    /// By item and kind of board.
+    /// By item and board type.
     pub rows: Vec<Row>,
     /// Truncated lines.
     pub torn: Vec<Torn>,
@@ -95,12 +95,12 @@ pub struct Comparison {
     pub silent: Vec<Silent>,
 }
 
-/// An item on a kind of board.
+/// An item on a board type.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// The item, as text.
     pub item: String,
-    /// The kind of board.
+    /// The board type.
     pub kind: String,
     /// Times are of an emulated board or device.
     pub emulated: bool,

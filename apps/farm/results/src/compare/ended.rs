@@ -117,6 +117,6 @@ pub(super) fn absent(item: &Item, places: &[String], new: &Selection) -> Option<
     Some(match found.map(|missing| missing.reason) {
         Some(Some(reason)) => format!("NEW has no result: {reason}"),
         Some(None) => "NEW has no result, and no board reports a reason".to_owned(),
-        None => "NEW was measured only on other kinds of board".to_owned(),
+        None => "NEW was measured only on other board types".to_owned(),
     })
 }

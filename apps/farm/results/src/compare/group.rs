@@ -2,7 +2,7 @@
 
 use polychip_farm_record::Record;
 
-/// Records of both sides, of one item on one kind of board.
+/// Records of both sides, of one item on one board type.
 #[derive(Debug, Default)]
 pub(super) struct Group<'a> {
     pub(super) base: Vec<&'a Record>,

@@ -35,7 +35,7 @@ pub(crate) fn time(ns: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A kind of board, followed by the names of its boards unless it is called like its only one.
+/// A board type, followed by the names of its boards unless it is called like its only one.
 pub(crate) fn with_places(board: String, kind: &str, places: &[String]) -> String {
     match places {
         [] => board,
@@ -45,7 +45,7 @@ pub(crate) fn with_places(board: String, kind: &str, places: &[String]) -> Strin
 }
 
 impl Row {
-    /// The kind of board, with the label of emulated figures.
+    /// The board type, with the label of emulated figures.
     pub(super) fn board(&self) -> String {
         if self.emulated {
             format!("{} (emulated)", printable(&self.kind))
@@ -54,7 +54,7 @@ impl Row {
         }
     }
 
-    /// The kind of board, and the boards that measured it.
+    /// The board type, and the boards that measured it.
     pub(super) fn on(&self) -> String {
         with_places(self.board(), &self.kind, &self.places)
     }

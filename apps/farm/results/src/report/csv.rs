@@ -1,4 +1,4 @@
-//! A report as CSV (RFC 4180), a line per item and kind of board, for spreadsheets and scripts.
+//! A report as CSV (RFC 4180), a line per item and board type, for spreadsheets and scripts.
 
 use polychip_farm_record::printable;
 

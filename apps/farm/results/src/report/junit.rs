@@ -10,7 +10,7 @@ use crate::compare::{Row, Verdict};
 use crate::error::{Error, Result};
 
 impl Report {
-    /// A suite per kind of board, a case per item: failed where it fails, or where the comparison calls it a regression;
+    /// A suite per board type, a case per item: failed where it fails, or where the comparison calls it a regression;
     /// skipped where no board did it or its devices do not run it. Its time is that of measuring; properties tell the
     /// boards and the median of a run.
     ///

@@ -154,7 +154,7 @@ impl Report {
         html! { span class=(class) { (word) } }
     }
 
-    /// Items by kinds of board.
+    /// Items by board types.
     fn matrix(&self, shown: Shown) -> Markup {
         let boards: BTreeSet<(&str, bool)> = self.cells.iter().map(of_board).collect();
         let mut items: BTreeMap<&str, CellsByBoard<'_>> = BTreeMap::new();
@@ -331,7 +331,7 @@ impl Report {
     }
 }
 
-/// Cells of an item by kind of board, with their numbers.
+/// Cells of an item by board type, with their numbers.
 type CellsByBoard<'a> = BTreeMap<(&'a str, bool), (usize, &'a Cell)>;
 
 fn of_board(cell: &Cell) -> (&str, bool) {

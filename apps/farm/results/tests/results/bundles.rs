@@ -55,7 +55,7 @@ fn other_chip(mut record: Record) -> Record {
     record
 }
 
-/// A folder with a run of two kinds of board, each with a database.
+/// A folder with a run of two board types, each with a database.
 fn farm() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let records = vec![

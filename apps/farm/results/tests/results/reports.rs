@@ -10,7 +10,7 @@ use crate::made::{item, run, selected, timed};
 /// Letters that are markup where they are not escaped.
 const NASTY: &str = "</style><script>alert(1)</script><b>&\"'";
 
-/// So many batches of each item on two kinds of board, a run per night; the last one is slower on one of them.
+/// So many batches of each item on two board types, a run per night; the last one is slower on one of them.
 fn nights(items: usize, batches: u64) -> Vec<Run> {
     let night = |night: u64| {
         let mut records = Vec::new();

@@ -14,7 +14,6 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use polychip::ErrorKind;
 use serde::Deserialize;
 
 /// What came of a case.
@@ -31,17 +30,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What a result is: an error is a wrong answer where it is [`Differs`].
-    #[must_use]
-    pub fn of(result: Result<()>) -> Outcome {
+    /// What a result is: an error is a wrong answer where it is [`Differs`], and a refusal where `is_refusal` holds.
+    pub fn of(result: Result<()>, is_refusal: impl Fn(&anyhow::Error) -> bool) -> Outcome {
         let Err(error) = result else {
             return Outcome::Passed;
         };
         let words = format!("{error:#}").replace('\n', " ");
-        let refused = |error: &polychip::Error| error.kind() == ErrorKind::NoDevice;
         if error.is::<Differs>() {
             Outcome::Wrong(words)
-        } else if error.downcast_ref().is_some_and(refused) {
+        } else if is_refusal(&error) {
             Outcome::Refused(words)
         } else {
             Outcome::Failed(words)
@@ -275,9 +272,14 @@ mod tests {
 
     #[test]
     fn differing_result_is_wrong() {
-        assert_eq!(Outcome::of(Ok(())), Outcome::Passed);
+        assert_eq!(Outcome::of(Ok(()), |_| false), Outcome::Passed);
         let differs = anyhow::Error::from(Differs("1, not 2".into())).context("output y");
-        assert_eq!(Outcome::of(Err(differs)).name(), "wrong");
-        assert_eq!(Outcome::of(Err(anyhow::anyhow!("torn"))).name(), "failed");
+        assert_eq!(Outcome::of(Err(differs), |_| false).name(), "wrong");
+        assert_eq!(
+            Outcome::of(Err(anyhow::anyhow!("torn")), |_| false).name(),
+            "failed"
+        );
+        let refused = Outcome::of(Err(anyhow::anyhow!("none")), |_| true);
+        assert_eq!(refused.name(), "refused");
     }
 }

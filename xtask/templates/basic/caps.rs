@@ -3,11 +3,12 @@
 //!
 //! Invariant: a node for which [`kernel`] returns a kernel compiles, loads and runs.
 
-use polychip_lowering::{Node, Outcome, Part, Refusal, TensorIndex};
-use polychip_ops::{DType, Op, OpClass, axis};
-use polychip_sdk::Reason;
+use polychip_lowering::{Node, Outcome, Part, Refusal};
+use polychip_ops::{Op, OpClass};
 use polychip_sdk::abi::POLYCHIP_MAX_RANK;
 use serde::{Deserialize, Serialize};
+
+use crate::part;
 
 /// The computation of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,48 +49,11 @@ pub(crate) fn kernel(part: &Part, node: &Node) -> Outcome<Kernel> {
         return Err(Refusal::op(format!("{} of other operands", node.op_name)));
     }
     for tensor in node.reads().chain(node.writes()) {
-        holds(part, tensor)?;
+        part::check_tensor(part, tensor, POLYCHIP_MAX_RANK)?;
     }
     let out = node.output(0).and_then(|tensor| part.dims(tensor));
     if node.reads().any(|tensor| part.dims(tensor) != out) {
         return Err(Refusal::shape("broadcasting is not offered"));
     }
     Ok(kernel)
-}
-
-/// Refuses a tensor that the device cannot hold.
-pub(crate) fn holds(part: &Part, tensor: TensorIndex) -> Outcome<()> {
-    let tensor = &part.tensors[tensor];
-    let name = &tensor.name;
-    if !tensor.plain {
-        return Err(Refusal::dtype(format!("tensor {name} is no plain tensor")));
-    }
-    if tensor.dtype != DType::F32 {
-        let words = format!("tensor {name} is of {}, not of f32", tensor.dtype);
-        return Err(Refusal::dtype(words));
-    }
-    if tensor.encoding.is_some() {
-        return Err(Refusal::encoding(format!("tensor {name} is quantised")));
-    }
-    let Some(dims) = &tensor.dims else {
-        let words = format!("the shape of tensor {name} is known only after the run");
-        return Err(Refusal::new(Reason::DynamicShape, words));
-    };
-    if dims.len() > POLYCHIP_MAX_RANK {
-        let words = format!("rank {}; the limit is {POLYCHIP_MAX_RANK}", dims.len());
-        return Err(Refusal::new(Reason::Rank, words));
-    }
-    if elements(dims).is_none() {
-        return Err(Refusal::shape(format!(
-            "tensor {name} of shape {dims:?} is too large"
-        )));
-    }
-    Ok(())
-}
-
-/// Number of elements of a tensor; `None` if its bytes exceed the address space.
-pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
-    let count = axis::product(shape)?;
-    let bytes = DType::F32.byte_len(count)?;
-    isize::try_from(bytes).is_ok().then_some(count)
 }

@@ -19,8 +19,9 @@ use polychip_sdk::{
     RunContext, RunQueue, Span, Submit,
 };
 
-use crate::caps::{self, Kernel};
+use crate::caps::Kernel;
 use crate::lower::Program;
+use crate::part;
 
 /// A run, which is also the fence that signals its end.
 pub type XyzRun = Run<XyzExecutable>;
@@ -41,7 +42,7 @@ impl XyzExecutable {
         let mut memory = Vec::with_capacity(program.tensors.len());
         let mut bytes = 0;
         for shape in &program.tensors {
-            let elements = caps::elements(shape).expect("invariant: checked when the blob was read");
+            let elements = part::elements(shape).expect("invariant: checked when the blob was read");
             let mut tensor = Vec::new();
             tensor.try_reserve_exact(elements).map_err(full)?;
             tensor.resize(elements, 0.0f32);

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use polychip_lowering::{Extract, Node, Outcome, Part};
 use polychip_ops::DType;
+use polychip_sdk::abi::POLYCHIP_MAX_RANK;
 use polychip_sdk::{
     AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Cost, Error, ErrorKind, GraphView,
     LoadSource, LoadedFrom, Port, Result, Support,
@@ -20,7 +21,7 @@ use polychip_sdk::{
 use serde::{Deserialize, Serialize};
 
 use crate::caps::{self, Kernel};
-use crate::{buffer, telemetry};
+use crate::{buffer, part, telemetry};
 
 const PROGRAM: u32 = 1;
 const CONSTANTS: u32 = 2;
@@ -99,19 +100,8 @@ pub(crate) fn compile(
         .finish()
 }
 
-/// Replaces each node without a kernel by the primitive ops that it was recomposed from, if all of
-/// these have kernels.
 fn resolved(part: Part) -> Part {
-    let has = |part: &Part, node: &Node| caps::kernel(part, node).is_ok();
-    let apart: Vec<bool> = part
-        .nodes
-        .iter()
-        .map(|node| {
-            let inner = node.decomposition.as_deref().filter(|_| !has(&part, node));
-            inner.is_some_and(|inner| inner.nodes.iter().all(|node| has(inner, node)))
-        })
-        .collect();
-    part.decomposed(|node| apart[node])
+    part::resolved(part, |part, node| caps::kernel(part, node).is_ok())
 }
 
 /// Lowers a part.
@@ -130,7 +120,7 @@ fn lower(part: &Part) -> Outcome<Program> {
     let steps = part.nodes.iter().map(step).collect::<Outcome<Vec<Step>>>()?;
     let ports = || part.inputs.iter().chain(&part.outputs).copied();
     for tensor in ports() {
-        caps::holds(part, tensor)?;
+        part::check_tensor(part, tensor, POLYCHIP_MAX_RANK)?;
     }
     let used = steps
         .iter()
@@ -178,7 +168,7 @@ fn read(build_id: &str, content: Option<[u8; 32]>, blob: &[u8]) -> Result<Progra
     for &tensor in &program.constants {
         let shape = program.tensors.get(tensor);
         let count = shape
-            .and_then(|shape| caps::elements(shape))
+            .and_then(|shape| part::elements(shape))
             .unwrap_or(usize::MAX);
         let values = words.by_ref().take(count).map(|&word| f32::from_le_bytes(word));
         program.values.push(values.collect());
@@ -191,7 +181,7 @@ impl Program {
     fn check(&self) -> Result<()> {
         let bad = |what: &'static str| Err(Error::bad_blob(what));
         let shape = |tensor: usize| self.tensors.get(tensor);
-        if self.tensors.iter().any(|shape| caps::elements(shape).is_none()) {
+        if self.tensors.iter().any(|shape| part::elements(shape).is_none()) {
             return bad("a tensor of the blob is too large");
         }
         let ports = self.inputs.iter().chain(&self.outputs);
@@ -199,7 +189,7 @@ impl Program {
             return bad("a port of the blob is no tensor");
         }
         for (&tensor, values) in self.constants.iter().zip(&self.values) {
-            if shape(tensor).and_then(|shape| caps::elements(shape)) != Some(values.len()) {
+            if shape(tensor).and_then(|shape| part::elements(shape)) != Some(values.len()) {
                 return bad("a constant of the blob is of another size than its tensor");
             }
         }
@@ -234,7 +224,7 @@ impl Program {
 
     /// Estimates the cost of a run. Memory traffic limits every kernel, so only bytes count.
     fn cost(&self) -> Cost {
-        let bytes = |tensor: usize| 4 * caps::elements(&self.tensors[tensor]).unwrap_or(0) as u64;
+        let bytes = |tensor: usize| 4 * part::elements(&self.tensors[tensor]).unwrap_or(0) as u64;
         let moved = |step: &Step| bytes(step.output).saturating_mul(1 + step.inputs.len() as u64);
         let moved = self.steps.iter().map(moved).fold(0u64, u64::saturating_add);
         let held = (0..self.tensors.len()).map(bytes).fold(0u64, u64::saturating_add);
