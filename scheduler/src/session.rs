@@ -61,6 +61,7 @@ mod booking;
 pub(crate) mod buckets;
 pub(crate) mod charges;
 pub(crate) mod compile;
+mod completion;
 pub(crate) mod copy;
 pub(crate) mod deadline_miss;
 pub(crate) mod govern;

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use polychip_host::CallLimit;
 use polychip_partitioner::DeviceIndex;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -37,6 +38,10 @@ const ATTEMPTS: u32 = 8;
 impl Owner for Inner {
     fn reap_ended(&self) {
         Inner::reap_ended(self);
+    }
+
+    fn call_limit(&self) -> Option<Duration> {
+        self.policy.call_limit()
     }
 
     fn take_back(&self, memory: &TensorMemory) -> Result<()> {
@@ -72,6 +77,7 @@ impl Inner {
         error: Error,
         retries: &mut u32,
     ) -> Result<(Arc<LoadedPlan>, usize, Box<RunState>)> {
+        let _limit = plan.limit_calls();
         let device = error.device().unwrap_or_default().to_owned();
         if let Some((output, bytes)) = slot.short.take()
             && slot.give_up(&plan.wiring, Duration::ZERO)
@@ -178,6 +184,7 @@ impl Inner {
     }
 
     fn recover(&self) -> Result<Arc<LoadedPlan>> {
+        let _limit = self.policy.call_limit().map(CallLimit::new);
         let _one = self.recovery.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = self.usable() {
             return Ok(plan);

@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code, reason = "objects of the plugin are destroyed here")]
 
+mod copies;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +17,7 @@ use super::failure::unknown;
 use super::raw_graph::RawGraph;
 use crate::message::FailureRecord;
 use crate::shared_file::SharedFile;
+pub(super) use copies::{Copies, Range, Usage, Use};
 
 /// A handle of the plugin.
 pub(super) struct Handle<T>(pub(super) *mut T);
@@ -133,19 +136,8 @@ pub(super) struct Buffer {
     pub(super) destroy: Option<unsafe extern "C" fn(*mut abi::polychip_buffer)>,
     /// The memory that the host sees; `None` for a file that the plugin maps itself.
     pub(super) shared: Option<SharedFile>,
-    /// Whether the plugin's memory is another than the host's, so that accesses copy.
-    pub(super) is_copied: bool,
-    /// The open access.
-    pub(super) access: Mutex<Option<OpenAccess>>,
-}
-
-/// An access of the host to a buffer that is copied.
-#[derive(Clone, Copy)]
-pub(super) struct OpenAccess {
-    pub(super) data: Handle<u8>,
-    pub(super) offset: usize,
-    pub(super) bytes: usize,
-    pub(super) writes: bool,
+    /// The runs that use memory of the plugin's own, which is copied; `None` if the plugin uses `shared` itself.
+    pub(super) copied: Option<Mutex<Usage>>,
 }
 
 impl Drop for Buffer {
@@ -162,6 +154,8 @@ pub(super) struct Fence {
     pub(super) raw: Handle<abi::polychip_fence>,
     pub(super) destroy: Option<unsafe extern "C" fn(*mut abi::polychip_fence)>,
     pub(super) slot: u32,
+    /// Buffers of the run that are copied.
+    pub(super) copies: Copies,
 }
 
 impl Drop for Fence {
