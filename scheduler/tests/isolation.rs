@@ -88,7 +88,10 @@ fn children() -> Vec<i32> {
         // a thread may end meanwhile
         let listed = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("children")));
         let listed = listed.unwrap_or_default();
-        let pids: Vec<i32> = listed.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        let pids: Vec<i32> = listed
+            .split_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .collect();
         pids
     };
     threads.flat_map(of_thread).collect()
@@ -136,19 +139,25 @@ fn output_of_an_ended_run_outlives_the_process() {
         let first = wait(session.submit(&[&input]).unwrap());
         kill();
         let y = |outputs: &polychip::Outputs| {
-            let view = outputs.get("y").unwrap_or_else(|error| panic!("{script}: {error}"));
+            let view = outputs
+                .get("y")
+                .unwrap_or_else(|error| panic!("{script}: {error}"));
             view.values::<f32>().unwrap().into_owned()
         };
         assert!(right(&y(&first), 1), "{script}: after the death");
         // in a new process, whose buffers are others
         input.write(&values(2)).unwrap();
-        let bound = session.output("y").unwrap();
         let second = wait(session.submit(&[&input]).unwrap());
         assert!(right(&y(&second), 2), "{script}: the next run");
         assert!(right(&y(&first), 1), "{script}: with a new process");
+        kill();
+        let bound = session.output("y").unwrap();
         drop(wait(session.submit_into(&[&input], &[&bound]).unwrap()));
         kill();
-        assert!(right(&bound.values::<f32>().unwrap(), 2), "{script}: memory of the app");
+        assert!(
+            right(&bound.values::<f32>().unwrap(), 2),
+            "{script}: memory of the app"
+        );
         drop(runtime);
     }
 }
@@ -159,7 +168,10 @@ fn state_survives_the_process() {
     let mut graph = Graph::new("sum");
     let mut tensor = |name: &str| {
         use polychip_ops::TensorType;
-        graph.add_tensor(polychip_graph::Tensor::new(name, TensorType::known(DType::F32, &[64])))
+        graph.add_tensor(polychip_graph::Tensor::new(
+            name,
+            TensorType::known(DType::F32, &[64]),
+        ))
     };
     let (x, before, after) = (tensor("x"), tensor("before"), tensor("after"));
     let node = polychip_graph::Node::new(Op::Add, vec![Some(x), Some(before)], vec![Some(after)]);
@@ -288,13 +300,25 @@ fn quarantine_is_remembered_until_it_is_cleared_or_the_driver_changes() {
         let refused = runtime.refusals().iter().find(|refusal| refusal.is_quarantined);
         let refused = refused.unwrap();
         assert_eq!(refused.subject, "null:0");
-        for words in ["is quarantined", "died 3 times", "signal 6 (SIGABRT) in execute", "clear-quarantine"] {
+        for words in [
+            "is quarantined",
+            "died 3 times",
+            "signal 6 (SIGABRT)",
+            "clear-quarantine",
+        ] {
             assert!(refused.reason.contains(words), "{words}: {}", refused.reason);
         }
         let model = runtime.load_graph("small", graph());
         let planned = runtime.plan(&model, &policy()).unwrap();
-        let event = planned.events().iter().find(|event| event.kind == EventKind::LeftOut);
-        assert!(event.is_some_and(|event| event.device == "null:0"), "{:?}", planned.events());
+        let event = planned
+            .events()
+            .iter()
+            .find(|event| event.kind == EventKind::LeftOut);
+        assert!(
+            event.is_some_and(|event| event.device == "null:0"),
+            "{:?}",
+            planned.events()
+        );
         let error = runtime.plan(&model, &policy().devices(["null"])).unwrap_err();
         assert!(error.to_string().contains("is quarantined"), "{error}");
     }
@@ -326,7 +350,9 @@ fn call_of_a_session_may_take_as_long_as_its_runs() {
     let (_held, folder) = folder();
     let runtime = runtime(&folder, "execute:loop:1", SCRIPT);
     let model = runtime.load_graph("small", graph());
-    let policy = Policy::latency().hang_timeout(Duration::from_millis(700)).retry(5);
+    let policy = Policy::latency()
+        .hang_timeout(Duration::from_millis(700))
+        .retry(5);
     let session = runtime.session(&model, policy).unwrap();
     run(&session, 1);
     let events = session.report().events;

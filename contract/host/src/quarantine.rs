@@ -62,7 +62,12 @@ impl Remembered {
 
     fn write(&self, store: &dyn Store, plugin: &str) {
         let end = self.words.floor_char_boundary(MOST_WORDS);
-        let fixed = [VERSION, &self.build_id, &self.deaths.to_string(), &self.words[..end]];
+        let fixed = [
+            VERSION,
+            &self.build_id,
+            &self.deaths.to_string(),
+            &self.words[..end],
+        ];
         let lines = fixed.into_iter().chain(self.drivers.iter().map(String::as_str));
         let text: String = lines.map(|text| line(text) + "\n").collect();
         if !store.write(STORED_FOR, plugin, text.as_bytes()) {
@@ -115,7 +120,11 @@ impl Keeper {
 
 impl OnQuarantine for Keeper {
     fn quarantined(&self, deaths: u32, words: &str) {
-        let drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let drivers = self
+            .drivers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         // one that died before its driver was known is tried in each process
         if drivers.is_empty() {
             return;
@@ -171,7 +180,12 @@ mod tests {
         assert_eq!(Remembered::read(&kept, "gpu"), None);
         Remembered::clear(&kept, "npu");
         assert_eq!(Remembered::read(&kept, "npu"), None);
-        for damaged in [&b"2\nbuild\n3\nwords\n"[..], b"1\nbuild\nthree\nwords\n", b"1\n", b"\xff"] {
+        for damaged in [
+            &b"2\nbuild\n3\nwords\n"[..],
+            b"1\nbuild\nthree\nwords\n",
+            b"1\n",
+            b"\xff",
+        ] {
             kept.write(STORED_FOR, "npu", damaged);
             assert_eq!(Remembered::read(&kept, "npu"), None);
         }

@@ -116,7 +116,10 @@ fn segv() {
 
 /// The threads of this process with their names.
 fn threads() -> Vec<(c_int, String)> {
-    let listed = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let listed = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
     listed
         .filter_map(|entry| {
             let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
@@ -220,10 +223,19 @@ fn truncate() {
 
 fn exhaust() {
     let soon = libc::itimerval {
-        it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
-        it_value: libc::timeval { tv_sec: 0, tv_usec: 50_000 },
+        it_interval: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        },
+        it_value: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 50_000,
+        },
     };
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the timer ends the process; under the limit every further mapping fails, and what is left of the heap is
     // taken and kept.
     unsafe {

@@ -86,7 +86,7 @@ mod linux {
         isolated.limits = Limits {
             long_call: call.max(Duration::from_secs(30)) + number,
             call: call + number,
-            deaths: 3,
+            ..Limits::default()
         };
         Ok(isolated)
     }
@@ -179,7 +179,11 @@ mod linux {
 
     fn death_in_copy() -> Result<(), Failed> {
         // each run opens the input, which the host wrote, and the output
-        let host = host(&isolated("deadly", PATIENCE)?, "buffer_begin_access:segv:4", "imports = []\n")?;
+        let host = host(
+            &isolated("deadly", PATIENCE)?,
+            "buffer_begin_access:segv:4",
+            "imports = []\n",
+        )?;
         let device = &host.devices()[0];
         let executable = load(device, &relu_of_sum());
         let mut submission = Submission::new(&executable, 0);

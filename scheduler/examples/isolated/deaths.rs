@@ -95,7 +95,10 @@ impl Way {
     /// Has a process die.
     fn die(self, pid: Pid) -> Result<()> {
         let signal = match self {
-            Way::Signal(name) => SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal),
+            Way::Signal(name) => SIGNALS
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, signal)| *signal),
             Way::Fault(word) => {
                 fs::write(std::env::var_os(ORDERS).ok_or("no file for orders")?, word)?;
                 Some(Signal::USR2)
@@ -255,7 +258,9 @@ fn link_library(world: &World, to: &Path) -> Result<()> {
     let plugin = world.device.split(':').next().unwrap_or_default();
     let name = format!("libpolychip_plugin_{plugin}.so");
     let path: PathBuf = world.plugins.join(&name);
-    let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+    let path = path
+        .canonicalize()
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     std::os::unix::fs::symlink(path, to.join(name))?;
     Ok(())
 }

@@ -67,8 +67,6 @@ impl LoadedPlan {
 
     /// As [`LoadedPlan::wait_driven`], without blocking: wakes the waker at the end.
     pub(crate) fn poll_driven(&self, index: usize, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
-        self.run_driver(index)
-            .poll(waker)
-            .map(|ended| self.driven(ended))
+        self.run_driver(index).poll(waker).map(|ended| self.driven(ended))
     }
 }

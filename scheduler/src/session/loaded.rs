@@ -24,7 +24,6 @@ use crate::session::compile::Loaded;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
 use crate::session::overflow::RunsToWatch;
-use crate::session::padding;
 use crate::session::replicas::{ReplicaReport, Replicas, Taken};
 use crate::session::run_driver::RunDriver;
 use crate::session::run_state::{Progress, RunBindings, RunState};
@@ -375,6 +374,15 @@ impl LoadedPlan {
 
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether an error is due to the loss of a device of the plan, which the next run then does not take.
+    pub(crate) fn is_lost(&self, error: &Error) -> bool {
+        let is_lost = error.kind() == ErrorKind::DeviceLost && self.is_broken();
+        if is_lost {
+            self.mark_failed();
+        }
+        is_lost
     }
 
     /// Whether a part cannot run because its device is lost or was reset.

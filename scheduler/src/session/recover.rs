@@ -68,6 +68,18 @@ impl Inner {
         }
     }
 
+    /// Makes something for the plan of the next run; for another plan, if a device is lost meanwhile.
+    pub(crate) fn with_plan<T>(&self, make: impl Fn(&Arc<LoadedPlan>) -> Result<T>) -> Result<T> {
+        for _ in 1..ATTEMPTS {
+            let plan = self.ready()?;
+            match make(&plan) {
+                Err(error) if plan.is_lost(&error) => {}
+                made => return made,
+            }
+        }
+        make(&self.ready()?)
+    }
+
     /// Takes note of a run that failed, and where it may be tried again gives the slot for that.
     pub(crate) fn failed(
         &self,

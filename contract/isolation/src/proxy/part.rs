@@ -146,7 +146,11 @@ impl Executable for ProxyExecutable {
         for binding in submit.bindings() {
             binding.buffer.place_in(&process)?;
         }
-        let is_pending = || submit.bindings().any(|binding| binding.buffer.pending().is_some());
+        let is_pending = || {
+            submit
+                .bindings()
+                .any(|binding| binding.buffer.pending().is_some())
+        };
         // another run that needs the same bytes begins after this one has copied them
         let copying = is_pending().then(|| self.device.copying());
         let mut connection = process.connection()?;

@@ -6,7 +6,10 @@
 //! 2. A buffer is opened for the copy only while no run uses it.
 //! 3. The plugin's callbacks copy nothing, because they must not block: a thread of its own does.
 
-#![allow(unsafe_code, reason = "memory that the plugin opened is read and written here")]
+#![allow(
+    unsafe_code,
+    reason = "memory that the plugin opened is read and written here"
+)]
 
 use std::sync::{Arc, mpsc};
 
@@ -27,7 +30,11 @@ impl Server {
     ///
     /// # Errors
     /// The plugin does not open a buffer, or there is no thread for the copies after the run.
-    pub(super) fn begin_copies(&'static self, run: &ExecuteRecord, buffers: &[Arc<Buffer>]) -> Result<Copies> {
+    pub(super) fn begin_copies(
+        &'static self,
+        run: &ExecuteRecord,
+        buffers: &[Arc<Buffer>],
+    ) -> Result<Copies> {
         if buffers.iter().all(|buffer| buffer.copied.is_none()) {
             return Ok(Copies::default());
         }
@@ -41,7 +48,10 @@ impl Server {
             }
         }
         let uses = run.bindings.iter().zip(buffers).filter_map(|(binding, buffer)| {
-            Use::new(buffer, binding.is_output.then_some((binding.offset, binding.bytes)))
+            Use::new(
+                buffer,
+                binding.is_output.then_some((binding.offset, binding.bytes)),
+            )
         });
         Ok(Copies::of(uses.collect()))
     }

@@ -64,7 +64,11 @@ impl Use {
         }
         usage.runs -= 1;
         // another run uses the buffer still, and copies it when it ends
-        if usage.runs > 0 { None } else { usage.written.take() }
+        if usage.runs > 0 {
+            None
+        } else {
+            usage.written.take()
+        }
     }
 }
 
