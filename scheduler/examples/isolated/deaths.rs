@@ -24,6 +24,8 @@ const TOLERANCE: f32 = 0.02;
 const LATEST: Duration = Duration::from_millis(20);
 /// A process that was told to die and lives so much longer survived.
 const SURVIVES: Duration = Duration::from_secs(60);
+/// How often a signal is sent that the process may handle.
+const MOST_SIGNALS: usize = 100;
 /// Variable with the file that tells the library how to die.
 const ORDERS: &str = "POLYCHIP_FATAL";
 /// Deaths between two lines on the progress.
@@ -104,8 +106,15 @@ impl Way {
                 Some(Signal::USR2)
             }
         };
-        // one that is being replaced may have ended
-        let _ended = kill_process(pid, signal.ok_or("a signal")?);
+        let signal = signal.ok_or("a signal")?;
+        for _ in 0..MOST_SIGNALS {
+            // it has ended, and was reaped
+            if kill_process(pid, signal).is_err() || signal == Signal::USR2 {
+                break;
+            }
+            // handlers of Rust's library and of vendors let the first signal go by, because a fault would come again
+            thread::sleep(Duration::from_millis(1));
+        }
         Ok(())
     }
 }
