@@ -1,7 +1,7 @@
 //! A library that ends the process of a plugin on request, for the example `isolated` of `polychip`: preloaded with
 //! `LD_PRELOAD`, it acts in `polychip-plugin-host` alone, whichever plugin that serves.
 //!
-//! On SIGUSR2 it reads the way to die from the file that `POLYCHIP_FATAL` names:
+//! On SIGURG, which vendors' libraries do not handle, it reads the way to die from the file that `POLYCHIP_FATAL` names:
 //!
 //! | word | fault |
 //! |---|---|
@@ -21,7 +21,7 @@
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// What threads do on SIGUSR1.
+/// What threads do on SIGWINCH.
 static ORDER: AtomicU32 = AtomicU32::new(0);
 const ABORT: u32 = 1;
 const STAY: u32 = 2;
@@ -39,8 +39,8 @@ extern "C" fn start() {
     if this.file_name().is_none_or(|name| name != "polychip-plugin-host") {
         return;
     }
-    handle(libc::SIGUSR2, die);
-    handle(libc::SIGUSR1, obey);
+    handle(libc::SIGURG, die);
+    handle(libc::SIGWINCH, obey);
 }
 
 fn handle(signal: c_int, handler: extern "C" fn(c_int)) {
@@ -130,7 +130,7 @@ fn threads() -> Vec<(c_int, String)> {
 
 fn order(thread: c_int) {
     // SAFETY: numbers; a thread that has ended is an error without effect.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGWINCH) };
 }
 
 /// Open descriptors whose target begins with `kind`.

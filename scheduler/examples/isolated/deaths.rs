@@ -103,13 +103,13 @@ impl Way {
                 .map(|(_, signal)| *signal),
             Way::Fault(word) => {
                 fs::write(std::env::var_os(ORDERS).ok_or("no file for orders")?, word)?;
-                Some(Signal::USR2)
+                Some(Signal::URG)
             }
         };
         let signal = signal.ok_or("a signal")?;
         for _ in 0..MOST_SIGNALS {
             // it has ended, and was reaped
-            if kill_process(pid, signal).is_err() || signal == Signal::USR2 {
+            if kill_process(pid, signal).is_err() || signal == Signal::URG {
                 break;
             }
             // handlers of Rust's library and of vendors let the first signal go by, because a fault would come again
