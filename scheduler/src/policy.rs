@@ -129,7 +129,7 @@ pub struct Policy {
     replicas: bool,
     replan: bool,
     retries: u32,
-    hang_timeout: Option<Duration>,
+    pub(crate) hang_timeout: Option<Duration>,
     governed: Option<Governed>,
     conditions: Option<Conditions>,
     kept_bytes: u64,
@@ -456,9 +456,7 @@ impl Policy {
     }
 
     /// Sets the time after which a running device counts as hung (default 2 min). The run is then cancelled,
-    /// and a device that does not stop is reset. Calls for the session to plugins in processes of their own may take
-    /// as long, instead of [`Builder::call_timeout`](crate::Builder::call_timeout); compiling and loading may take
-    /// longer.
+    /// and a device that does not stop is reset. Replaces [`Builder::call_timeout`](crate::Builder::call_timeout).
     #[must_use]
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         self.hang_timeout = Some(timeout);
@@ -746,11 +744,6 @@ impl Policy {
 
     pub(crate) fn longest_run(&self) -> Duration {
         self.hang_timeout.unwrap_or(HANG_TIMEOUT)
-    }
-
-    /// How long calls to plugins in processes of their own may take, where the app says.
-    pub(crate) fn call_limit(&self) -> Option<Duration> {
-        self.hang_timeout
     }
 
     pub(crate) fn may_replan(&self) -> bool {

@@ -81,11 +81,12 @@ extern "C" fn die(_: c_int) {
             ORDER.store(ABORT, Ordering::Release);
             let threads = threads();
             let others = threads.iter().filter(|(_, name)| !name.starts_with("polychip"));
-            match others.last() {
-                Some((thread, _)) => order(*thread),
-                // the vendor has no thread now
-                None => drop(std::thread::spawn(std::process::abort)),
+            if let Some((thread, _)) = others.last() {
+                order(*thread);
+                std::thread::sleep(std::time::Duration::from_millis(20));
             }
+            // the vendor has no thread now, or its threads take no signals
+            drop(std::thread::spawn(std::process::abort));
         }
         // SAFETY: ends the process, with what the libraries do at the end of one.
         "exit" => unsafe { libc::exit(0) },

@@ -28,8 +28,7 @@ use crate::fence_slots::FenceSlots;
 use crate::frame::{Broken, Channel};
 use crate::message::{Answer, Control, Event, Greeting, Hello, OPTIONAL, Request, VERSION};
 use crate::shared_file::MOST_DESCRIPTORS;
-use copies::Ended;
-use objects::Objects;
+use objects::{Ended, Objects};
 pub use restrict::restrict;
 use services::HostClient;
 

@@ -2,7 +2,7 @@
 //!
 //! Signals end the process from outside. The other kinds need the library `fatal`
 //! (`contract/isolation/examples/fatal.rs`), which `--faults` names: it is preloaded into the plugin's process and
-//! dies there as it is told.
+//! dies there in the way of its order.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,9 +20,9 @@ use crate::world::{Ready, Result, World};
 
 /// Largest difference from the CPU's output, relative to its largest value: devices may compute in 16 bits.
 const TOLERANCE: f32 = 0.02;
-/// A process is told to die so long after the runs began at the latest.
+/// A process gets its order to die so long after the runs began at the latest.
 const LATEST: Duration = Duration::from_millis(20);
-/// A process that was told to die and lives so much longer survived.
+/// A process that had its order to die and lives so much longer survived.
 const SURVIVES: Duration = Duration::from_secs(60);
 /// How often a signal is sent that the process may handle.
 const MOST_SIGNALS: usize = 100;

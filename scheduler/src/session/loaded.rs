@@ -202,7 +202,7 @@ impl LoadedPlan {
             shared: Arc::clone(shared),
             settings: policy.settings(),
             patience: policy.longest_run(),
-            call_limit: policy.call_limit(),
+            call_limit: policy.hang_timeout,
             history: Mutex::new(History::new(
                 wiring.parts.len(),
                 shared.host.clock().is_virtual(),

@@ -41,7 +41,7 @@ impl Owner for Inner {
     }
 
     fn call_limit(&self) -> Option<Duration> {
-        self.policy.call_limit()
+        self.policy.hang_timeout
     }
 
     fn take_back(&self, memory: &TensorMemory) -> Result<()> {
@@ -196,7 +196,7 @@ impl Inner {
     }
 
     fn recover(&self) -> Result<Arc<LoadedPlan>> {
-        let _limit = self.policy.call_limit().map(CallLimit::new);
+        let _limit = self.policy.hang_timeout.map(CallLimit::new);
         let _one = self.recovery.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = self.usable() {
             return Ok(plan);

@@ -550,7 +550,7 @@ impl Owner for Shapes {
     }
 
     fn call_limit(&self) -> Option<std::time::Duration> {
-        self.policy.call_limit()
+        self.policy.hang_timeout
     }
 
     fn take_back(&self, memory: &TensorMemory) -> Result<()> {

@@ -18,12 +18,9 @@ use polychip_abi as abi;
 use super::Server;
 use super::calls::checked;
 use super::failure::failure;
-use super::objects::{Buffer, Copies, Fence, Range, Use};
+use super::objects::{Buffer, Copies, Ended, Fence, Range, Use};
 use super::requests::{CHECKED, Result, no_output};
 use crate::message::{ExecuteRecord, FailureRecord};
-
-/// A run that has ended, with its status.
-pub(super) type Ended = (Arc<Fence>, u32);
 
 impl Server {
     /// Copies what the host wrote for a run to the plugin's own memory, and marks its buffers as used.
