@@ -44,7 +44,7 @@ pub enum EventKind {
     TookOver,
     /// A plan could not be made in the background; the CPU-only plan stays.
     NotPlanned,
-    /// A device is hotter than the policy allows and is excluded from the plan.
+    /// A device is excluded from the plan: it is hotter than the policy allows, or its plugin is quarantined.
     LeftOut,
     /// An excluded device has cooled down and may be used again.
     LetIn,

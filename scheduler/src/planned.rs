@@ -111,6 +111,7 @@ impl Planned {
         )?;
         made.hot = hot;
         made.events.extend(events);
+        made.events.extend(devices::quarantined(shared, policy));
         made.planned(shared, policy.objective(), policy.settings(), watch)
     }
 

@@ -129,7 +129,7 @@ pub struct Policy {
     replicas: bool,
     replan: bool,
     retries: u32,
-    hang_timeout: Duration,
+    pub(crate) hang_timeout: Option<Duration>,
     governed: Option<Governed>,
     conditions: Option<Conditions>,
     kept_bytes: u64,
@@ -161,7 +161,7 @@ impl Default for Policy {
             replicas: true,
             replan: true,
             retries: 1,
-            hang_timeout: HANG_TIMEOUT,
+            hang_timeout: None,
             governed: None,
             conditions: None,
             kept_bytes: KEPT_BYTES,
@@ -456,10 +456,10 @@ impl Policy {
     }
 
     /// Sets the time after which a running device counts as hung (default 2 min). The run is then cancelled,
-    /// and a device that does not stop is reset.
+    /// and a device that does not stop is reset. Replaces [`Builder::call_timeout`](crate::Builder::call_timeout).
     #[must_use]
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
-        self.hang_timeout = timeout;
+        self.hang_timeout = Some(timeout);
         self
     }
 
@@ -743,7 +743,7 @@ impl Policy {
     }
 
     pub(crate) fn longest_run(&self) -> Duration {
-        self.hang_timeout
+        self.hang_timeout.unwrap_or(HANG_TIMEOUT)
     }
 
     pub(crate) fn may_replan(&self) -> bool {

@@ -261,6 +261,7 @@ impl Run {
     /// Requests an early end. [`Run::wait`] then fails with [`ErrorKind::Cancelled`], unless the
     /// run completes first.
     pub fn cancel(&self) {
+        let _limit = self.plan.limit_calls();
         match &self.state {
             State::Issued(slot) => slot.cancel(),
             State::Driven => self.plan.cancel_driven(self.index),

@@ -6,6 +6,8 @@
 //! 3. Libraries are loaded only from the given folders, `POLYCHIP_PLUGINS`, and the executable's
 //!    folder.
 
+mod isolation;
+
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +71,7 @@ pub struct Builder {
     sandbox: bool,
     model_files: Option<ModelFiles>,
     limits: Limits,
+    clears_quarantine: bool,
     guards_buffers: bool,
     usual_places: bool,
     sensors: Option<Sensors>,
@@ -119,6 +122,7 @@ impl Runtime {
             sandbox: true,
             model_files: None,
             limits: Limits::default(),
+            clears_quarantine: false,
             guards_buffers: false,
             usual_places: true,
             sensors: None,
@@ -501,50 +505,12 @@ impl Builder {
         self
     }
 
-    /// Runs plugin libraries in processes of their own, so that a driver's crash loses its device and
-    /// not the app. The default is [`Isolate::None`]; the `polychip` command uses [`Isolate::Auto`], and
-    /// [`Isolate::Probe`] where it measures. Needs the program `polychip-plugin-host` beside the app or
-    /// the plugin, or in `POLYCHIP_PLUGIN_HOST`; a plugin that cannot be isolated is listed in
-    /// [`Runtime::refusals`]. Linux only.
-    #[must_use]
-    pub fn isolate(mut self, isolate: Isolate) -> Self {
-        self.isolate = isolate;
-        self
-    }
-
-    /// Sets whether the kernel confines the processes of [`Builder::isolate`] with Landlock and
-    /// seccomp. Their drivers may then write only to devices, temporary files and caches, and reach
-    /// no network. The default is yes. [`PluginInfo::confinement`](crate::PluginInfo) lists what
-    /// holds.
-    #[must_use]
-    pub fn sandbox(mut self, confines: bool) -> Self {
-        self.sandbox = confines;
-        self
-    }
-
     /// Sets how model files and cached parts are held in memory. The default is [`ModelFiles::Guard`].
     /// A signal handler holds for the whole process, and so does this setting: it applies to all
     /// files that the process opens from [`Builder::build`] on.
     #[must_use]
     pub fn model_files(mut self, files: ModelFiles) -> Self {
         self.model_files = Some(files);
-        self
-    }
-
-    /// Sets how long a call of a plugin in a process of its own may take, if it may be slow: `create`,
-    /// `device_open`, `query_support`, `compile`, `blob_bytes` and `load`. Then the process is killed
-    /// and the device is lost. The default is 10 minutes.
-    #[must_use]
-    pub fn compile_timeout(mut self, timeout: Duration) -> Self {
-        self.limits.long_call = timeout;
-        self
-    }
-
-    /// Sets how long any other call of a plugin in a process of its own may take. The default is one
-    /// minute.
-    #[must_use]
-    pub fn call_timeout(mut self, timeout: Duration) -> Self {
-        self.limits.call = timeout;
         self
     }
 
@@ -624,6 +590,9 @@ impl Builder {
             .isolate(self.isolate)
             .sandbox(self.sandbox)
             .limits(self.limits);
+        if self.clears_quarantine {
+            host = host.clear_quarantine();
+        }
         if self.guards_buffers {
             polychip_host::guard_buffers();
         }

@@ -33,7 +33,7 @@ use crate::shared::Shared;
 use crate::tensor::{Input, Output, Owner, TensorMemory, TensorSpec};
 use crate::trace::Tracer;
 use ahead::Waits;
-use bindings::{give, give_run};
+use bindings::Wanted;
 use charges::Need;
 use compile::Loaded;
 use deadline_miss::{Lateness, Submitted, whole_ns};
@@ -61,6 +61,7 @@ mod booking;
 pub(crate) mod buckets;
 pub(crate) mod charges;
 pub(crate) mod compile;
+mod completion;
 pub(crate) mod copy;
 pub(crate) mod deadline_miss;
 pub(crate) mod govern;
@@ -479,11 +480,10 @@ impl Session {
         let index = self.output_index(name)?;
         let spec = &self.0.outputs[index];
         let memory = match self.0.latest().filter(|_| self.0.model().is_none()) {
-            Some(inner) => {
-                let plan = inner.ready()?;
+            Some(inner) => inner.with_plan(|plan| {
                 let users = plan.output_users(index);
-                memory::output(&plan.wiring, index, plan.output_number(index), &users)?
-            }
+                memory::output(&plan.wiring, index, plan.output_number(index), &users)
+            })?,
             None => TensorMemory::new(spec, false, u64::MAX, &[])?,
         };
         Ok(self.output_in(index, spec, memory))
@@ -718,29 +718,20 @@ impl Session {
             }
             None => inner.ready()?,
         };
-        let (plan, taken) = ready.choose(stateful);
-        let (index, mut slot) = plan.take_slot()?;
+        let wanted = Wanted {
+            inputs,
+            outputs,
+            padding: padding.as_ref(),
+            seed: inner.policy.random_seed(),
+            run,
+            states: stateful.then_some(states),
+        };
+        let given = match wanted.slot(&ready) {
+            Err(error) if !never && ready.is_lost(&error) => inner.with_plan(|plan| wanted.slot(plan)),
+            given => given,
+        };
+        let (plan, index, mut slot) = given?;
         slot.given.permit = Some(permit);
-        slot.given.taken = taken;
-        let seed = inner.policy.random_seed();
-        let given = give(&plan, &mut slot, inputs, outputs, padding);
-        if let Err(error) = given.and_then(|()| give_run(&plan, &mut slot, seed, run)) {
-            plan.put_back(index, slot);
-            return Err(error);
-        }
-        if stateful {
-            let (wiring, given) = (&plan.wiring, &mut slot.given);
-            let users = |input, output| memory::state_users(wiring, input, output, plan.planned.devices());
-            let take = |read, written| {
-                given.inputs.push(read);
-                given.outputs.push(written);
-            };
-            if let Err(error) = states.give(wiring, plan.number, users, take) {
-                plan.put_back(index, slot);
-                return Err(error);
-            }
-            slot.given.states = Some(Arc::clone(states));
-        }
         let own = options.deadline.map(whole_ns);
         submitted.due(own.or_else(|| inner.lateness.deadline_ns()));
         let retries = inner.policy.allowed_retries();

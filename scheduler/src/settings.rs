@@ -207,8 +207,18 @@ const OF_BUILDER: &[Setting<Builder>] = &[
         set: |builder, value| timeout(value).map(|time| builder.call_timeout(time)),
     },
     Setting {
+        name: "clear-quarantine",
+        set: |builder, value| flag(value).map(|on| if on { builder.clear_quarantine() } else { builder }),
+    },
+    Setting {
         name: "compile-timeout",
         set: |builder, value| timeout(value).map(|time| builder.compile_timeout(time)),
+    },
+    Setting {
+        name: "death-limit",
+        set: |builder, value| {
+            number(value, 1, u64::from(u32::MAX)).map(|deaths| builder.death_limit(deaths as u32))
+        },
     },
     Setting {
         name: "guard-buffers",
@@ -245,6 +255,13 @@ const OF_BUILDER: &[Setting<Builder>] = &[
     Setting {
         name: "profile",
         set: |builder, value| path(value).map(|file| builder.profiles(file)),
+    },
+    Setting {
+        name: "restart-delay",
+        set: |builder, value| match value {
+            "0" => Ok(builder.restart_delay(Duration::ZERO)),
+            value => timeout(value).map(|delay| builder.restart_delay(delay)),
+        },
     },
     Setting {
         name: "sandbox",
@@ -425,6 +442,9 @@ impl Builder {
     /// | `memory-limit` | bytes: `800000000`, `800MB` or `1.5GiB`; `none` ([`Builder::memory_limit`]) |
     /// | `model-files` | `guard`, `copy`, `map`: how model files are held in memory ([`Builder::model_files`]) |
     /// | `compile-timeout`, `call-timeout` | milliseconds, or seconds (`300s`): how long calls of such plugins may take |
+    /// | `restart-delay` | milliseconds, or seconds; `0`: the delay before such a plugin is started again ([`Builder::restart_delay`]) |
+    /// | `death-limit` | deaths of its process after which such a plugin is quarantined ([`Builder::death_limit`]) |
+    /// | `clear-quarantine` | `yes`, `no`: forget quarantines of earlier programs ([`Builder::clear_quarantine`]) |
     /// | `guard-buffers` | `yes`, `no`: find plugins that write outside their tensors ([`Builder::guard_buffers`]) |
     /// | `measure-rates`, `only-given-folders`, `sandbox`, `virtual-time` | `yes`, `no` |
     ///

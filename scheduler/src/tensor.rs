@@ -15,8 +15,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use polychip_host::{Access, AccessGuard, Memory};
+use polychip_host::{Access, AccessGuard, CallLimit, Memory};
 use polychip_ops::{DType, PACKED_BYTES};
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
@@ -52,6 +53,10 @@ pub(crate) struct TensorMemory {
     holds: Arc<Holds>,
     /// How often the host opened it for writing.
     written: AtomicU64,
+}
+
+fn is_lost(error: &polychip_host::Error) -> bool {
+    error.kind() == polychip_host::ErrorKind::DeviceLost
 }
 
 fn infos(devices: &[(usize, polychip_host::Device)]) -> impl Iterator<Item = &polychip_host::DeviceInfo> {
@@ -277,12 +282,9 @@ impl TensorMemory {
         if !bound.buffers.iter().any(|target| lacks(&target)) {
             return Ok(());
         }
-        let failed = |error| {
-            Error::caused(
-                ErrorKind::DeviceFailed,
-                format!("copying input {:?}", self.name),
-                error,
-            )
+        let failed = |error: polychip_host::Error| {
+            let words = format!("copying input {:?}", self.name);
+            Error::caused(kind_of_host(error.kind()), words, error)
         };
         let source = bound.memory.read_beside_runs().map_err(failed)?;
         for target in bound.buffers.iter().filter(lacks) {
@@ -314,7 +316,12 @@ impl TensorMemory {
             let words = format!("copying output {:?} into the given memory", self.name);
             Error::caused(kind_of_host(error.kind()), words, error)
         };
-        let source = first.buffer.access(Access::Read, 0, self.bytes).map_err(failed)?;
+        let source = match first.buffer.access_shared(Access::Read, 0, self.bytes) {
+            // the device is gone, the memory that it shared with the host is not
+            Err(error) if is_lost(&error) && first.is_staged => bound.staging_access().unwrap_or(Err(error)),
+            opened => opened,
+        };
+        let source = source.map_err(failed)?;
         let mut target = bound.memory.access(Access::Write).map_err(failed)?;
         target.copy_from_slice(&source);
         copied.add(self.bytes);
@@ -343,8 +350,11 @@ impl TensorMemory {
     /// As [`TensorMemory::access`], after reaping the session's abandoned runs that have ended and taking
     /// back the memory of an input from a plan that no longer exists.
     fn access_of(&self, owner: &Weak<dyn Owner>, access: Access) -> Result<AccessGuard<'static>> {
+        let owner = owner.upgrade();
+        let limit = owner.as_ref().and_then(|owner| owner.call_limit());
+        let _limit = limit.map(CallLimit::new);
         if self.is_in_flight()
-            && let Some(owner) = owner.upgrade()
+            && let Some(owner) = owner
         {
             owner.reap_ended();
             if self.is_host && !self.is_held() && self.is_in_flight() {
@@ -379,6 +389,8 @@ impl TensorMemory {
                 Err(error) if is_in_memory && error.kind() != polychip_host::ErrorKind::InUse => {
                     bound.memory.access(access)
                 }
+                // no run uses it, so what the last one wrote is there
+                Err(error) if first.is_import && is_lost(&error) => bound.memory.access(access),
                 opened => opened,
             },
             None => bound.memory.access(access),
@@ -503,6 +515,8 @@ impl TensorSpec {
 pub(crate) trait Owner: Send + Sync {
     /// Completes abandoned runs that have ended.
     fn reap_ended(&self);
+    /// How long calls to plugins in processes of their own may take, where the app says.
+    fn call_limit(&self) -> Option<Duration>;
     /// Gives an input whose memory a run of a failed plan holds memory of its own.
     ///
     /// # Errors

@@ -18,6 +18,9 @@ pub(crate) struct Arguments {
     /// Forget the nodes that devices refused at compile time, so that they are tried again
     #[arg(long, requires = "profile")]
     forget_refusals: bool,
+    /// Forget which plugins were quarantined because their processes died, so that their devices are used again
+    #[arg(long, requires = "profile")]
+    clear_quarantine: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -249,7 +252,11 @@ struct RefusalLine {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let runtime = arguments.runtime.runtime(None)?;
+    let runtime = if arguments.clear_quarantine {
+        arguments.runtime.runtime_without_quarantine()?
+    } else {
+        arguments.runtime.runtime(None)?
+    };
     if arguments.forget_refusals {
         let forgotten = runtime.profile().forget_refusals(None)?;
         eprintln!("forgot {forgotten} refusals");

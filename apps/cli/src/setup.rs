@@ -319,6 +319,11 @@ impl RuntimeArguments {
         made(self.builder(cache, Isolate::Auto)?)
     }
 
+    /// As [`RuntimeArguments::runtime`], after the quarantines of earlier programs are forgotten.
+    pub(crate) fn runtime_without_quarantine(&self) -> anyhow::Result<Runtime> {
+        made(self.builder(None, Isolate::Auto)?.clear_quarantine())
+    }
+
     /// Loads the plugins, all into this process by default: for a command that measures times.
     fn timed_runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
         made(self.builder(cache, Isolate::Probe)?)

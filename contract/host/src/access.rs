@@ -11,9 +11,11 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
+use polychip_isolation::CallLimit;
 
 use crate::buffer::Buffer;
 use crate::device_info::DeviceInfo;
@@ -77,6 +79,7 @@ impl Buffer {
             len,
             write,
             open: false,
+            call_limit: CallLimit::current(),
         };
         let this = guard.via.buffer().expect("invariant: it was just there");
         let bits = if write {
@@ -176,6 +179,8 @@ pub struct AccessGuard<'a> {
     /// `begin_access` succeeded, so `end_access` is due, even for an empty range without an
     /// address.
     open: bool,
+    /// How long that call may take, where the session has a limit.
+    call_limit: Option<Duration>,
 }
 
 // SAFETY: calls on a buffer come from any thread, one at a time, which `accessing` ensures; only the guard's owner
@@ -200,6 +205,7 @@ impl AccessGuard<'_> {
             via,
             write,
             open: true,
+            call_limit: None,
         }
     }
 }
@@ -238,6 +244,7 @@ impl Drop for AccessGuard<'_> {
             Via::Copy(memory) => return memory.shared.end_copy(),
         };
         if self.open {
+            let _limit = self.call_limit.map(CallLimit::new);
             let device = &buffer.device;
             let call = device
                 .table()

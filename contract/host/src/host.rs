@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polychip_abi as abi;
-use polychip_isolation::{Confinement, Limits};
+use polychip_isolation::{Isolated, Limits};
 
 use crate::clock::Clock;
 use crate::device::Device;
@@ -21,6 +21,7 @@ use crate::isolate::{Isolate, Placement};
 use crate::open_calls::OpenCall;
 use crate::plugin::Plugin;
 use crate::probe::Probe;
+use crate::quarantine::{Keeper, Remembered};
 use crate::services::{Recipe, Store};
 use crate::{library, table};
 
@@ -33,6 +34,8 @@ pub struct Refusal {
     pub reason: String,
     /// Whether the plugin itself works, but its chip is absent.
     pub is_absent_chip: bool,
+    /// Whether it is a device whose plugin is quarantined since an earlier process.
+    pub is_quarantined: bool,
 }
 
 impl Refusal {
@@ -41,6 +44,7 @@ impl Refusal {
             subject,
             reason,
             is_absent_chip: false,
+            is_quarantined: false,
         }
     }
 }
@@ -63,6 +67,7 @@ pub struct Builder {
     isolate: Isolate,
     sandbox: bool,
     limits: Limits,
+    clears_quarantine: bool,
     recipe: Recipe,
 }
 
@@ -86,6 +91,7 @@ impl Host {
             isolate: Isolate::default(),
             sandbox: true,
             limits: Limits::default(),
+            clears_quarantine: false,
             recipe: Recipe {
                 clock: Clock::real(),
                 store: None,
@@ -171,6 +177,13 @@ impl Builder {
         self
     }
 
+    /// Forgets which of the plugins were quarantined in earlier processes, instead of leaving out their devices.
+    #[must_use]
+    pub fn clear_quarantine(mut self) -> Self {
+        self.clears_quarantine = true;
+        self
+    }
+
     /// Replaces the machine's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -214,7 +227,7 @@ impl Builder {
         };
         for query in &self.linked {
             match table::of_query(*query) {
-                Ok(found) => self.add(&mut host, found, None, None, None),
+                Ok(found) => self.add(&mut host, Found::linked(found)),
                 Err(reason) => host.refusals.push(Refusal::of("linked plugin".into(), reason)),
             }
         }
@@ -255,38 +268,43 @@ impl Builder {
             .and_then(|placement| {
                 let _listed = OpenCall::begin(&name, OpenCall::LOADING, "");
                 match placement {
-                    Placement::Here => Ok((library::open(&path)?, None, None)),
-                    Placement::Isolated(isolated) => {
-                        let found = isolated.query().and_then(table::of_query)?;
-                        Ok((found, isolated.confinement(), None))
-                    }
+                    Placement::Here => Ok(Found::linked(library::open(&path)?)),
+                    Placement::Isolated(isolated) => Ok(Found {
+                        isolated: Some(isolated.clone()),
+                        ..Found::linked(isolated.query().and_then(table::of_query)?)
+                    }),
                     Placement::Probed(isolated) => {
                         let probe = Probe::new(isolated, self.recipe.clone());
                         probe.load()?;
-                        let trial: Box<dyn Trial> = Box::new(probe);
-                        Ok((library::open(&path)?, None, Some(trial)))
+                        Ok(Found {
+                            trial: Some(Box::new(probe)),
+                            ..Found::linked(library::open(&path)?)
+                        })
                     }
                 }
             });
         match found {
-            Ok((found, confinement, trial)) => self.add(host, found, Some(path), confinement, trial),
+            Ok(found) => {
+                let path = Some(path);
+                self.add(host, Found { path, ..found });
+            }
             Err(reason) => host.refusals.push(Refusal::of(name, reason)),
         }
     }
 
-    fn add(
-        &self,
-        host: &mut Host,
-        found: abi::polychip_plugin_table,
-        path: Option<PathBuf>,
-        confinement: Option<Confinement>,
-        trial: Option<Box<dyn Trial>>,
-    ) {
+    fn add(&self, host: &mut Host, found: Found) {
+        let Found {
+            table,
+            path,
+            isolated,
+            trial,
+        } = found;
+        let confinement = isolated.as_ref().and_then(Isolated::confinement);
         let subject = path
             .as_ref()
             .map_or_else(|| "linked plugin".to_owned(), |path| path.display().to_string());
         let mut refuse = |subject: String, reason: String| host.refusals.push(Refusal::of(subject, reason));
-        let info = match Plugin::identify(&found, path) {
+        let info = match Plugin::identify(&table, path) {
             Ok(info) => PluginInfo { confinement, ..info },
             Err(error) => return refuse(subject, error.message().to_owned()),
         };
@@ -305,8 +323,8 @@ impl Builder {
                 format!("a plugin named {} is loaded already ({first})", info.name),
             );
         }
-        let (name, version) = (info.name.clone(), info.version.clone());
-        let opened = Plugin::create(found, info, &self.recipe, trial)
+        let (name, version, build_id) = (info.name.clone(), info.version.clone(), info.build_id.clone());
+        let opened = Plugin::create(table, info, &self.recipe, trial)
             .and_then(|plugin| plugin.open_devices().map(|devices| (plugin, devices)));
         match opened {
             Ok((plugin, (devices, errors))) => {
@@ -322,10 +340,71 @@ impl Builder {
                         error.message().to_owned(),
                     ));
                 }
+                let all = devices.len();
+                let devices = self.without_quarantined(host, (&name, &build_id), devices);
+                // a plugin of which nothing is used need not stay
+                if devices.is_empty() && all > 0 {
+                    return;
+                }
+                if let (Some(isolated), Some(store)) = (&isolated, &self.recipe.store) {
+                    let keeper = Keeper::new(store, &name, &build_id);
+                    keeper.add(&devices);
+                    plugin.remember_quarantine(isolated, keeper);
+                }
                 host.devices.extend(devices);
                 host.plugins.push(plugin);
             }
             Err(error) => refuse(subject, format!("plugin {name} {version}: {}", error.message())),
+        }
+    }
+
+    /// The devices but those that an earlier process quarantined, which are listed as refused.
+    fn without_quarantined(
+        &self,
+        host: &mut Host,
+        (plugin, build_id): (&str, &str),
+        mut devices: Vec<Device>,
+    ) -> Vec<Device> {
+        let Some(store) = &self.recipe.store else {
+            return devices;
+        };
+        if self.clears_quarantine {
+            Remembered::clear(&**store, plugin);
+            return devices;
+        }
+        let Some(remembered) = Remembered::read(&**store, plugin) else {
+            return devices;
+        };
+        devices.retain(|device| {
+            let refused = remembered.refuses(plugin, build_id, device);
+            let is_used = refused.is_none();
+            host.refusals.extend(refused.map(|reason| Refusal {
+                is_quarantined: true,
+                ..Refusal::of(device.name().to_owned(), reason)
+            }));
+            is_used
+        });
+        devices
+    }
+}
+
+/// A plugin's table, and where it comes from.
+struct Found {
+    table: abi::polychip_plugin_table,
+    path: Option<PathBuf>,
+    /// How it runs in a process of its own, if it does.
+    isolated: Option<Isolated>,
+    trial: Option<Box<dyn Trial>>,
+}
+
+impl Found {
+    /// A plugin in this process.
+    fn linked(table: abi::polychip_plugin_table) -> Found {
+        Found {
+            table,
+            path: None,
+            isolated: None,
+            trial: None,
         }
     }
 }

@@ -6,10 +6,10 @@
 #![allow(unsafe_code)]
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use polychip_abi as abi;
-use polychip_isolation::Confinement;
+use polychip_isolation::{Confinement, OnQuarantine};
 
 use crate::error::Result;
 use crate::flat::FlatGraph;
@@ -47,6 +47,8 @@ pub(crate) struct Instance {
     pub(crate) raw: *mut abi::polychip_instance,
     /// Asked before the instance is.
     pub(crate) trial: Option<Box<dyn Trial>>,
+    /// Remembers its quarantine; for a plugin in a process of its own.
+    pub(crate) keeper: OnceLock<Arc<dyn OnQuarantine>>,
     pub(crate) _services: Arc<Services>,
 }
 

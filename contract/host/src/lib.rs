@@ -44,6 +44,7 @@ mod page_size;
 mod plugin;
 mod port;
 mod probe;
+mod quarantine;
 mod retained_memory;
 mod run_resources;
 mod services;
@@ -78,7 +79,7 @@ pub use library::open as open_library;
 pub use mapped_file::{MappedFile, ModelFiles, ModelFolder, set_model_files};
 pub use memory::Memory;
 pub use open_file::{open_regular, read_regular};
-pub use polychip_isolation::{Confinement, Limits, trusted_variable};
+pub use polychip_isolation::{CallLimit, Confinement, Limits, trusted_variable};
 /// Major and minor version of the contract that this host implements.
 pub const CONTRACT: [u32; 2] = [polychip_abi::POLYCHIP_ABI_MAJOR, polychip_abi::POLYCHIP_ABI_MINOR];
 /// Largest rank of a tensor at a port.

@@ -5,15 +5,17 @@
 #![allow(unsafe_code)]
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
+use polychip_isolation::{Isolated, OnQuarantine};
 
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::instance::{Instance, PluginInfo, Trial, text};
 use crate::open_calls::OpenCall;
+use crate::quarantine::Keeper;
 use crate::services::{Recipe, Services};
 
 /// More devices than any machine has.
@@ -95,8 +97,17 @@ impl Plugin {
             info,
             raw,
             trial,
+            keeper: OnceLock::new(),
             _services: services,
         })))
+    }
+
+    /// Has the quarantine of the plugin, which runs in a process of its own, remembered as long as the plugin
+    /// is used.
+    pub(crate) fn remember_quarantine(&self, isolated: &Isolated, keeper: Keeper) {
+        let keeper: Arc<dyn OnQuarantine> = Arc::new(keeper);
+        isolated.tell(&keeper);
+        let _ = self.0.keeper.set(keeper);
     }
 
     /// The plugin's identity.

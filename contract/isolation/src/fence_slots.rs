@@ -46,6 +46,8 @@ struct Slot {
     end_ns: AtomicU64,
     energy_uj: AtomicU64,
     copied_bytes: AtomicU64,
+    /// Bytes that were copied for the run between the plugin's own memory and shared memory.
+    moved_bytes: AtomicU64,
 }
 
 // SAFETY: every field is an atomic integer.
@@ -79,6 +81,7 @@ impl FenceSlots {
     pub(crate) fn start(&self, slot: u32) {
         let at = self.slot(slot);
         at.timing.store(NOT_MEASURED, Ordering::Relaxed);
+        at.moved_bytes.store(0, Ordering::Relaxed);
         at.state.store(RUNNING, Ordering::Release);
     }
 
@@ -102,6 +105,16 @@ impl FenceSlots {
         let Ok(before) = before else { return false };
         let _ = futex::wake(&at.state, futex::Flags::empty(), u32::MAX >> 1);
         before & TELL != 0
+    }
+
+    /// Counts bytes that were copied for a run that has not ended.
+    pub(crate) fn count_moved(&self, slot: u32, bytes: u64) {
+        self.slot(slot).moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that were copied for an ended run between the plugin's own memory and shared memory.
+    pub(crate) fn moved(&self, slot: u32) -> u64 {
+        self.slot(slot).moved_bytes.load(Ordering::Relaxed)
     }
 
     /// Status of a run that has ended.
@@ -178,6 +191,8 @@ mod tests {
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                other.count_moved(7, 40);
+                other.count_moved(7, 2);
                 assert!(other.end(7, abi::POLYCHIP_STATUS_OK, Some(&timing)));
                 assert!(!other.end(7, abi::POLYCHIP_STATUS_DEVICE_LOST, None));
             });
@@ -188,7 +203,8 @@ mod tests {
             (seen.span_ns, seen.copied_bytes, seen.energy_uj),
             (Some((5, 9)), Some(3), None)
         );
+        assert_eq!(slots.moved(7), 42);
         slots.start(7);
-        assert_eq!((slots.ended(7), slots.timing(7)), (None, None));
+        assert_eq!((slots.ended(7), slots.timing(7), slots.moved(7)), (None, None, 0));
     }
 }

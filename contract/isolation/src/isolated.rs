@@ -9,21 +9,31 @@ pub struct Limits {
     /// Longest time for starting the process and for the calls `create`, `device_open`,
     /// `query_support`, `compile`, `blob_bytes` and `load`. After that, the process is killed.
     pub long_call: Duration,
-    /// Longest time for any other call. After that, the process is killed.
+    /// Longest time for any other call, unless the caller has a limit of its own
+    /// ([`CallLimit`](crate::CallLimit)). After that, the process is killed.
     pub call: Duration,
     /// Number of deaths after which this app no longer restarts the plugin.
     pub deaths: u32,
+    /// Delay before the first restart; it is four times as long before each further one.
+    pub restart_delay: Duration,
 }
 
 impl Default for Limits {
-    /// Ten minutes, one minute, three deaths.
+    /// Ten minutes, one minute, three deaths, 50 milliseconds.
     fn default() -> Limits {
         Limits {
             long_call: Duration::from_secs(600),
             call: Duration::from_secs(60),
             deaths: 3,
+            restart_delay: Duration::from_millis(50),
         }
     }
+}
+
+/// Told when the processes of a plugin have died as often as is permitted.
+pub trait OnQuarantine: Send + Sync {
+    /// `deaths` processes died, the last one as `words` describe. Called once, from any thread.
+    fn quarantined(&self, deaths: u32, words: &str);
 }
 
 /// A plugin library, and the program that loads it.
@@ -107,6 +117,9 @@ impl Isolated {
     pub fn query(&self) -> Result<polychip_abi::polychip_plugin_query_fn, String> {
         Err("plugins in a process of their own are not supported on this system; only on Linux".to_owned())
     }
+
+    /// Nothing: there is no process that could die.
+    pub fn tell(&self, _: &std::sync::Arc<dyn OnQuarantine>) {}
 
     /// None: no process can be started.
     #[must_use]

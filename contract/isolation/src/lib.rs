@@ -12,8 +12,8 @@
 //!    compared with the request. No index, size or address in it is used unchecked.
 //! 3. Memory that both processes map is sealed against shrinking, so that neither can end the other
 //!    by truncating it.
-//! 4. Copies between the plugin's own memory and shared memory are counted as copied bytes of the
-//!    next run.
+//! 4. What a run wrote lies in shared memory when the run ends, so that it can be read after the process has
+//!    died. Copies between the plugin's own memory and shared memory are parts of runs, and counted as theirs.
 //!
 //! Not here: opening libraries (`contract/host`). Linux only; elsewhere [`Isolated::query`] states
 //! that it is not supported. Start reading at [`Isolated`], then `proxy/process.rs` and
@@ -40,14 +40,16 @@ mod server;
 #[cfg(target_os = "linux")]
 mod shared_file;
 
+mod call_limit;
 mod confinement;
 mod environment;
 mod isolated;
 mod records;
 
+pub use call_limit::CallLimit;
 pub use confinement::{Confinement, NO_SANDBOX};
 pub use environment::trusted_variable;
-pub use isolated::{Isolated, Limits};
+pub use isolated::{Isolated, Limits, OnQuarantine};
 pub use records::{CostRecords, SupportRecords};
 #[cfg(target_os = "linux")]
 pub use server::{greet_failure, restrict, serve};

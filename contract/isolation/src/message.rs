@@ -12,7 +12,7 @@ use crate::confinement::Confinement;
 use crate::graph_record::{EncodingRecord, GraphRecord};
 
 /// Version of these records. Both programs are built from one tree; a difference is refused.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A record that one process receives from the other.
 pub(crate) trait Received: DeserializeOwned {
@@ -237,6 +237,11 @@ pub(crate) struct BindingRecord {
     pub buffer: u64,
     pub offset: u64,
     pub bytes: u64,
+    /// Whether the run writes it.
+    pub is_output: bool,
+    /// Range of the buffer that the host has written since the plugin last had it, where the plugin's memory
+    /// is another: offset and bytes.
+    pub written: Option<(u64, u64)>,
     /// Extents, the first `rank` of which count; `None` without extents.
     pub dims: Option<(u8, [i64; polychip_abi::POLYCHIP_MAX_RANK])>,
 }
@@ -279,13 +284,11 @@ pub(crate) enum Reply {
         info: ExecutableRecord,
         ports: Vec<PortRecord>,
     },
-    /// A buffer; whether the plugin has memory of its own for it, which is copied on access.
+    /// A buffer; whether the plugin has memory of its own for it, which is copied when a run begins and ends.
     Buffer {
         buffer: u64,
         copied: bool,
     },
-    /// Bytes copied by an access.
-    Copied(u64),
     Memory {
         offset: u64,
         bytes: u64,
@@ -499,6 +502,8 @@ mod tests {
                 buffer: 7,
                 offset: 256,
                 bytes: 1 << 20,
+                is_output: true,
+                written: Some((64, 4096)),
                 dims: Some((2, [5; 16])),
             }],
             waits: vec![8],

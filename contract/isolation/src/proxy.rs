@@ -20,13 +20,13 @@ mod process;
 mod spawn;
 mod watch;
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use polychip_abi as abi;
 use polychip_sdk::{HostServices, Plugin, PluginInfo, Result, plugin_table};
 
 use crate::confinement::Confinement;
-use crate::isolated::Isolated;
+use crate::isolated::{Isolated, OnQuarantine};
 use crate::message::VERSION;
 use device::ProxyDevice;
 use entry::Entry;
@@ -47,7 +47,7 @@ fn entry(number: usize) -> &'static Entry {
 }
 
 /// The plugin of entry `NUMBER`.
-pub(crate) struct Proxy<const NUMBER: usize>(std::sync::Arc<Link>);
+pub(crate) struct Proxy<const NUMBER: usize>(Arc<Link>);
 
 impl<const NUMBER: usize> Plugin for Proxy<NUMBER> {
     type Device = ProxyDevice;
@@ -111,9 +111,19 @@ impl Isolated {
     /// How the plugin's process is confined; `None` before [`Isolated::query`].
     #[must_use]
     pub fn confinement(&self) -> Option<Confinement> {
+        Some(self.entry()?.confinement().clone())
+    }
+
+    /// Tells `watcher`, while it lives, when the plugin is quarantined. Nothing before [`Isolated::query`].
+    pub fn tell(&self, watcher: &Arc<dyn OnQuarantine>) {
+        if let Some(entry) = self.entry() {
+            entry.tell(Arc::downgrade(watcher));
+        }
+    }
+
+    fn entry(&self) -> Option<&'static Entry> {
         let mut made = ENTRIES.iter().filter_map(OnceLock::get);
-        let entry = made.find(|entry| entry.isolated == *self)?;
-        Some(entry.confinement().clone())
+        made.find(|entry| entry.isolated == *self)
     }
 }
 

@@ -8,6 +8,7 @@
 //! The host is trusted, since it starts this process; its records are checked all the same.
 
 mod calls;
+mod copies;
 mod failure;
 mod objects;
 mod raw_graph;
@@ -17,7 +18,8 @@ mod runs;
 mod services;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, OnceLock};
 
 use polychip_abi as abi;
 
@@ -26,7 +28,7 @@ use crate::fence_slots::FenceSlots;
 use crate::frame::{Broken, Channel};
 use crate::message::{Answer, Control, Event, Greeting, Hello, OPTIONAL, Request, VERSION};
 use crate::shared_file::MOST_DESCRIPTORS;
-use objects::Objects;
+use objects::{Ended, Objects};
 pub use restrict::restrict;
 use services::HostClient;
 
@@ -38,6 +40,8 @@ struct Server {
     slots: FenceSlots,
     events: Mutex<Channel>,
     services: &'static HostClient,
+    /// Runs that have ended, for the thread that copies what they wrote.
+    copier: OnceLock<Sender<Ended>>,
     /// Whether the host's time is virtual: only the host may wait for runs then.
     is_virtual: bool,
 }
@@ -91,6 +95,7 @@ pub fn serve(table: &abi::polychip_plugin_table, confinement: Confinement) -> Re
         slots: FenceSlots::of_file(slots).map_err(words)?,
         events: Mutex::new(Channel::new(events)),
         services,
+        copier: OnceLock::new(),
         is_virtual: clock_offset_ns.is_none(),
     }));
     loop {

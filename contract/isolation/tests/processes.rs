@@ -47,9 +47,11 @@ mod linux {
 
     pub(super) fn run() -> ExitCode {
         type Case = (&'static str, fn() -> Result<(), Failed>);
-        let cases: [Case; 12] = [
+        let cases: [Case; 14] = [
             ("isolated_plugin_gives_the_same_answers", same_answers),
             ("plugin_without_import_is_copied_and_counted", copied_and_counted),
+            ("outputs_are_read_after_the_process_died", outputs_outlive),
+            ("death_in_the_copy_of_an_output_loses_its_run", death_in_copy),
             ("callbacks_and_waits_see_the_end_of_runs", callbacks),
             ("death_in_any_call_loses_the_device_and_a_reset_recovers", deaths),
             ("run_in_flight_ends_as_lost_with_its_callback", death_in_flight),
@@ -84,7 +86,7 @@ mod linux {
         isolated.limits = Limits {
             long_call: call.max(Duration::from_secs(30)) + number,
             call: call + number,
-            deaths: 3,
+            ..Limits::default()
         };
         Ok(isolated)
     }
@@ -129,8 +131,72 @@ mod linux {
         write(&buffers[0], &floats(&[1.0; 4]));
         let fence = executable.execute(&mut submission, &[])?;
         fence.wait(PATIENCE)?;
-        // 16 bytes to the host and back: an access for writing also reads
+        // what the host wrote, and the output
         assert_eq!(fence.timing()?.copied_bytes, Some(32));
+        let fence = executable.execute(&mut submission, &[])?;
+        fence.wait(PATIENCE)?;
+        assert_eq!(fence.timing()?.copied_bytes, Some(16), "the output alone");
+        assert_eq!(numbers(&read(&buffers[1], 16)), RIGHT);
+        Ok(())
+    }
+
+    /// Kills the processes of plugins, and waits until they are gone.
+    fn kill() -> Result<(), Failed> {
+        for (pid, _) in children()? {
+            let pid = rustix::process::Pid::from_raw(pid.parse()?).ok_or("a process")?;
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+        }
+        while !children()?.is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn outputs_outlive() -> Result<(), Failed> {
+        let host = host(&isolated("null", PATIENCE)?, "", "imports = []\n")?;
+        let device = &host.devices()[0];
+        let executable = load(device, &relu_of_sum());
+        let mut submission = Submission::new(&executable, 0);
+        let buffers = buffers(device, &executable, &mut submission);
+        write(&buffers[0], &floats(&[1.0; 4]));
+        executable.execute(&mut submission, &[])?.wait(PATIENCE)?;
+        kill()?;
+        assert_eq!(numbers(&read(&buffers[1], 16)), RIGHT, "after the death");
+        assert!(executable.execute(&mut submission, &[]).is_err());
+        device.reset()?;
+        assert_eq!(numbers(&read(&buffers[1], 16)), RIGHT, "in a new process");
+        // what the host wrote goes to the new process too
+        let executable = load(device, &relu_of_sum());
+        let mut submission = Submission::new(&executable, 0);
+        for (port, buffer) in (0..).zip(&buffers) {
+            submission.bind(port, buffer, 0)?;
+        }
+        write(&buffers[1], &[0; 16]);
+        executable.execute(&mut submission, &[])?.wait(PATIENCE)?;
+        assert_eq!(numbers(&read(&buffers[1], 16)), RIGHT, "computed there");
+        Ok(())
+    }
+
+    fn death_in_copy() -> Result<(), Failed> {
+        // each run opens the input, which the host wrote, and the output
+        let host = host(
+            &isolated("deadly", PATIENCE)?,
+            "buffer_begin_access:segv:4",
+            "imports = []\n",
+        )?;
+        let device = &host.devices()[0];
+        let executable = load(device, &relu_of_sum());
+        let mut submission = Submission::new(&executable, 0);
+        let buffers = buffers(device, &executable, &mut submission);
+        for run in 0..2 {
+            write(&buffers[0], &floats(&[1.0; 4]));
+            let ended = executable.execute(&mut submission, &[])?.wait(PATIENCE);
+            assert_eq!(ended.is_ok(), run == 0, "{ended:?}");
+            if let Err(error) = ended {
+                assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+            }
+            assert_eq!(numbers(&read(&buffers[1], 16)), RIGHT, "of the first run");
+        }
         Ok(())
     }
 

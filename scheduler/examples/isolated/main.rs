@@ -2,14 +2,18 @@
 //!
 //! ```sh
 //! cargo build --release -p polychip --example isolated -p polychip-plugin-host -p polychip-plugin-openvino
+//! cargo build --release -p polychip-isolation --example fatal
 //! target/release/examples/isolated overhead --plugins target/release --device openvino:0 MODEL.onnx
-//! target/release/examples/isolated deaths --plugins target/release --device openvino:0 --deaths 1000 MODEL.onnx
+//! target/release/examples/isolated deaths --plugins target/release --device openvino:0 --deaths 1000 \
+//!     --faults target/release/examples/libfatal.so MODEL.onnx
 //! ```
 //!
 //! `overhead` runs the model on the device alternately with the plugin in this process and in a process of its own,
-//! and prints the median times and their ratio. `deaths` sends signals to the plugin's process while the model runs,
-//! compares each output with the CPU's, and prints how long runs took that a death interrupted, and what is left of
-//! the processes. It fails if a run fails, an output differs, or a descriptor or process is left.
+//! and prints the median times and their ratio. `deaths` has the plugin's process die while the model runs, in the
+//! ways of `--kinds` (default: all), compares each output with the CPU's, and prints for each kind how long the
+//! session took until a run that began after the death was answered, and what is left of the processes. Options:
+//! `--hang-timeout` (1s), `--restart-delay` (0, in milliseconds). It fails if a run fails, an output differs or is
+//! lost, or a descriptor, a mapping or a process is left.
 
 #[cfg(target_os = "linux")]
 mod deaths;

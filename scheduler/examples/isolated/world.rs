@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use polychip::{DType, ErrorKind, Input, Isolate, Outputs, Policy, Runtime, Session};
+use polychip::{DType, Input, Isolate, Outputs, Policy, Runtime, Session};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -13,9 +13,17 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The options.
 pub(crate) struct World {
     pub(crate) plugins: PathBuf,
-    device: String,
+    pub(crate) device: String,
     model: PathBuf,
     pub(crate) deaths: usize,
+    /// The library that dies in other ways than by signals.
+    pub(crate) faults: Option<PathBuf>,
+    /// Kinds of deaths; empty: all.
+    pub(crate) kinds: Vec<String>,
+    /// After this a run, or a call of the plugin, has hung.
+    hang: Duration,
+    /// Before a process is started again.
+    restart_delay: Duration,
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
     settings: Vec<(String, String)>,
@@ -29,6 +37,10 @@ impl World {
             device: "openvino:0".to_owned(),
             model: PathBuf::new(),
             deaths: 100,
+            faults: None,
+            kinds: Vec::new(),
+            hang: Duration::from_secs(1),
+            restart_delay: Duration::ZERO,
             rounds: 15,
             seed: 0,
             settings: Vec::new(),
@@ -44,6 +56,10 @@ impl World {
                 "--plugins" => world.plugins = value.into(),
                 "--device" => world.device = value,
                 "--deaths" => world.deaths = value.parse()?,
+                "--faults" => world.faults = Some(value.into()),
+                "--kinds" => world.kinds = value.split(',').map(str::to_owned).collect(),
+                "--hang-timeout" => world.hang = polychip::settings::timeout(&value)?,
+                "--restart-delay" => world.restart_delay = Duration::from_millis(value.parse()?),
                 "--seed" => world.seed = value.parse()?,
                 // a setting of plugins, such as null.script=FILE
                 "--set" => world.configuration.push(value),
@@ -67,7 +83,10 @@ impl World {
         let mut builder = Runtime::builder()
             .only_given_folders()
             .plugins(plugins)
-            .isolate(isolate);
+            .isolate(isolate)
+            .death_limit(u32::MAX)
+            .restart_delay(self.restart_delay)
+            .call_timeout(self.hang);
         for one in &self.configuration {
             builder = builder.with_setting("set", one)?;
         }
@@ -83,7 +102,7 @@ impl World {
         // a hang ends soon
         let mut policy = Policy::latency()
             .devices([self.device.as_str(), "cpu:0"])
-            .hang_timeout(Duration::from_secs(1))
+            .hang_timeout(self.hang)
             .retry(8);
         if self.settings.is_empty() {
             policy = policy.pin("*", &self.device);
@@ -148,8 +167,8 @@ impl Ready {
         Ok(self.session.submit(&inputs)?.wait(PATIENCE)?)
     }
 
-    /// The first output of a run; none if it was lost with the device after the run had ended.
-    pub(crate) fn output(&self) -> Result<Option<Vec<f32>>> {
+    /// The first output of a run.
+    pub(crate) fn output(&self) -> Result<Vec<f32>> {
         let name = self
             .session
             .outputs()
@@ -158,13 +177,6 @@ impl Ready {
             .name
             .clone();
         let outputs = self.run()?;
-        match outputs
-            .get(&name)
-            .and_then(|output| output.values::<f32>().map(|values| values.into_owned()))
-        {
-            Ok(values) => Ok(Some(values)),
-            Err(error) if error.kind() == ErrorKind::DeviceLost => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(outputs.get(&name)?.values::<f32>()?.into_owned())
     }
 }

@@ -3,6 +3,7 @@
 use polychip_host::Device;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventKind};
 use crate::policy::Policy;
 use crate::shared::Shared;
 
@@ -32,6 +33,18 @@ pub(crate) fn choose_devices(shared: &Shared, policy: &Policy) -> Result<Vec<Dev
         return Err(Error::new(ErrorKind::NoDevice, "no device was found"));
     }
     Ok(devices)
+}
+
+/// An event for each quarantined device that the policy would use.
+pub(super) fn quarantined(shared: &Shared, policy: &Policy) -> Vec<Event> {
+    if policy.wanted_devices().is_some() {
+        return Vec::new();
+    }
+    let refusals = shared.host.refusals().iter();
+    let left_out = refusals.filter(|refusal| refusal.is_quarantined);
+    left_out
+        .map(|refusal| Event::new(EventKind::LeftOut, &refusal.subject, 0, &refusal.reason))
+        .collect()
 }
 
 pub(super) fn no_such_device(shared: &Shared, name: &str) -> Error {

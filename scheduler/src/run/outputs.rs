@@ -92,6 +92,7 @@ impl Outputs {
     /// # Errors
     /// The index is out of range, or the output is bound to the app's memory.
     pub fn at(&self, index: usize) -> Result<OutputView<'_>> {
+        let _limit = self.plan.limit_calls();
         let outputs = &self.plan.wiring.outputs;
         let Some(output) = outputs.get(index) else {
             let words = format!("no output {index}; the model has {} outputs", outputs.len());

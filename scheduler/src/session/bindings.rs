@@ -9,14 +9,61 @@ use polychip_host::Access;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::buckets::Padding;
 use crate::session::loaded::LoadedPlan;
+use crate::session::memory;
 use crate::session::padding;
 use crate::session::run_input::run_input;
 use crate::session::run_state::RunState;
 use crate::session::specialization_state::output_in_flight;
+use crate::session::state::States;
 use crate::tensor::{Hold, Input, Output, TensorMemory};
 
+/// What a run is to be given.
+pub(super) struct Wanted<'a> {
+    pub(super) inputs: &'a [&'a Input],
+    pub(super) outputs: &'a [&'a Output],
+    pub(super) padding: Option<&'a Arc<Padding>>,
+    pub(super) seed: u64,
+    /// The run's number.
+    pub(super) run: u64,
+    /// The session's states, if it has some.
+    pub(super) states: Option<&'a Arc<States>>,
+}
+
+impl Wanted<'_> {
+    /// A run state of the plan, or of one of its replicas, that holds all of it.
+    pub(super) fn slot(&self, plan: &Arc<LoadedPlan>) -> Result<(Arc<LoadedPlan>, usize, Box<RunState>)> {
+        let _limit = plan.limit_calls();
+        let (plan, taken) = Arc::clone(plan).choose(self.states.is_some());
+        let (index, mut slot) = plan.take_slot()?;
+        slot.given.taken = taken;
+        match self.give(&plan, &mut slot) {
+            Ok(()) => Ok((plan, index, slot)),
+            Err(error) => {
+                plan.put_back(index, slot);
+                Err(error)
+            }
+        }
+    }
+
+    fn give(&self, plan: &LoadedPlan, slot: &mut RunState) -> Result<()> {
+        give(plan, slot, self.inputs, self.outputs, self.padding.cloned())?;
+        give_run(plan, slot, self.seed, self.run)?;
+        if let Some(states) = self.states {
+            let (wiring, given) = (&plan.wiring, &mut slot.given);
+            let users = |input, output| memory::state_users(wiring, input, output, plan.planned.devices());
+            let take = |read, written| {
+                given.inputs.push(read);
+                given.outputs.push(written);
+            };
+            states.give(wiring, plan.number, users, take)?;
+            slot.given.states = Some(Arc::clone(states));
+        }
+        Ok(())
+    }
+}
+
 /// Writes the session's seed and the number of the run where random numbers are drawn.
-pub(super) fn give_run(plan: &LoadedPlan, slot: &mut RunState, seed: u64, run: u64) -> Result<()> {
+fn give_run(plan: &LoadedPlan, slot: &mut RunState, seed: u64, run: u64) -> Result<()> {
     let Some(index) = run_input(plan.wiring.inputs.iter().map(|input| &input.spec)) else {
         return Ok(());
     };
@@ -53,7 +100,7 @@ fn keep(slot: &mut RunState, index: usize, memory: &Arc<TensorMemory>) -> Hold {
 }
 
 /// Gives a slot what its run reads and writes: where the run is padded, copies of the inputs, and outputs to be cut into.
-pub(super) fn give(
+fn give(
     plan: &LoadedPlan,
     slot: &mut RunState,
     inputs: &[&Input],

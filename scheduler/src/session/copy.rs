@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip_host::{Access, Buffer};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result, kind_of_host};
 
 /// How many copies the runs of a plan made.
 #[derive(Debug, Default)]
@@ -54,7 +54,10 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(crate) fn run(&self) -> Result<()> {
-        let failed = |error| Error::caused(ErrorKind::DeviceFailed, "copying between devices", error);
+        // a device that is lost here is lost in its part, which is repeated
+        let failed = |error: polychip_host::Error| {
+            Error::caused(kind_of_host(error.kind()), "copying between devices", error)
+        };
         let source = self
             .from
             .0

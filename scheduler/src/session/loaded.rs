@@ -9,10 +9,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::task::Waker;
 use std::time::Duration;
 
-use polychip_host::{CheckedGuard, CheckedMutex, Clock};
+use polychip_host::{CallLimit, CheckedGuard, CheckedMutex, Clock};
 
 use crate::device_queue::Member;
 use crate::error::{Error, ErrorKind, Result};
@@ -25,7 +24,6 @@ use crate::session::compile::Loaded;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
 use crate::session::overflow::RunsToWatch;
-use crate::session::padding;
 use crate::session::replicas::{ReplicaReport, Replicas, Taken};
 use crate::session::run_driver::RunDriver;
 use crate::session::run_state::{Progress, RunBindings, RunState};
@@ -46,7 +44,9 @@ pub(crate) struct LoadedPlan {
     pub(super) shared: Arc<Shared>,
     /// The policy's settings; measured times of a CPU hold for its number of threads.
     pub(super) settings: Settings,
-    patience: Duration,
+    pub(super) patience: Duration,
+    /// How long calls to plugins in processes of their own may take, where the app says.
+    call_limit: Option<Duration>,
     pub(crate) planned: Arc<Planned>,
     pub(crate) wiring: Arc<Wiring>,
     pub(super) parts: Vec<LoadedPart>,
@@ -202,6 +202,7 @@ impl LoadedPlan {
             shared: Arc::clone(shared),
             settings: policy.settings(),
             patience: policy.longest_run(),
+            call_limit: policy.hang_timeout,
             history: Mutex::new(History::new(
                 wiring.parts.len(),
                 shared.host.clock().is_virtual(),
@@ -271,7 +272,7 @@ impl LoadedPlan {
         let place = &self.run_drivers[index];
         if place.get().is_none() {
             let (wiring, clock) = (Arc::clone(&self.wiring), self.clock().clone());
-            let run_driver = RunDriver::new(wiring, clock, self.patience)
+            let run_driver = RunDriver::new(wiring, clock, self.patience, self.call_limit)
                 .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
             // only the holder of the run state uses its index
             let _ = place.set(run_driver);
@@ -279,7 +280,12 @@ impl LoadedPlan {
         Ok(())
     }
 
-    fn run_driver(&self, index: usize) -> &RunDriver {
+    /// Limits the calls of this thread to plugins in processes of their own, where the app has set a limit.
+    pub(crate) fn limit_calls(&self) -> Option<CallLimit> {
+        self.call_limit.map(CallLimit::new)
+    }
+
+    pub(super) fn run_driver(&self, index: usize) -> &RunDriver {
         let run_driver = self.run_drivers.get(index).and_then(OnceLock::get);
         run_driver.expect("invariant: a slot whose parts wait for each other has a run driver")
     }
@@ -368,6 +374,15 @@ impl LoadedPlan {
 
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether an error is due to the loss of a device of the plan, which the next run then does not take.
+    pub(crate) fn is_lost(&self, error: &Error) -> bool {
+        let is_lost = error.kind() == ErrorKind::DeviceLost && self.is_broken();
+        if is_lost {
+            self.mark_failed();
+        }
+        is_lost
     }
 
     /// Whether a part cannot run because its device is lost or was reset.
@@ -483,6 +498,7 @@ impl LoadedPlan {
 
     /// Returns the run state of a failed run once all of its parts have ended.
     pub(crate) fn give_up(&self, index: usize, mut slot: Box<RunState>) {
+        let _limit = self.limit_calls();
         slot.cancel();
         if slot.give_up(&self.wiring, Duration::ZERO) {
             self.put_back(index, slot);
@@ -493,6 +509,7 @@ impl LoadedPlan {
 
     /// Takes over the run state of an abandoned run that has not ended.
     pub(crate) fn abandon(&self, index: usize, mut slot: Option<Box<RunState>>) {
+        let _limit = self.limit_calls();
         if let Some(slot) = &mut slot {
             if slot.has_more() {
                 // on virtual time no thread would continue it
@@ -512,6 +529,7 @@ impl LoadedPlan {
 
     /// Binds the app's tensors and issues the first parts of the run.
     pub(crate) fn start(&self, slot: &mut RunState) -> Result<Progress> {
+        let _limit = self.limit_calls();
         slot.reset(self.clock());
         // moved out while the run state is written
         let given = std::mem::take(&mut slot.given);
@@ -586,16 +604,6 @@ impl LoadedPlan {
         Ok(())
     }
 
-    /// Waits for a run, at most `timeout`.
-    pub(crate) fn finish(&self, slot: &mut RunState, timeout: Duration) -> Result<Progress> {
-        slot.finish(&self.wiring, self.clock(), timeout, self.patience)
-    }
-
-    /// Waits for a run for at most this time on the runtime's clock, from its start.
-    pub(crate) fn finish_within(&self, slot: &mut RunState, most: Duration) -> Result<Progress> {
-        slot.finish_within(&self.wiring, self.clock(), most)
-    }
-
     /// Refuses the results of a run if another process truncated mapped files that its parts read.
     pub(crate) fn check_files(&self) -> Result<()> {
         let mut parts = self.wiring.parts.iter();
@@ -605,36 +613,9 @@ impl LoadedPlan {
             .map_err(damaged)
     }
 
-    /// Completes a run whose parts all succeeded: copies and cuts padded outputs into the app's
-    /// memory, advances states and releases the app's tensors.
-    pub(crate) fn complete(&self, slot: &mut RunState) -> Result<()> {
-        let mut written = slot.given.outputs.iter();
-        let copied = written.try_for_each(|(_, output)| output.copy_to_app(&self.wiring.copied));
-        let cut = padding::cut(&self.wiring, slot);
-        slot.given.complete();
-        copied.and(cut)
-    }
-
-    /// Like [`LoadedPlan::complete`], for an abandoned run.
-    fn complete_alone(&self, slot: &mut RunState) {
-        if let Err(error) = self.complete(slot) {
-            tracing::warn!("outputs of an abandoned run: {error}");
-        }
-    }
-
     /// Hands a run state to its run driver.
     pub(crate) fn drive(&self, index: usize, slot: Box<RunState>) {
         self.run_driver(index).start(slot);
-    }
-
-    /// Waits for a run that a run driver drives.
-    pub(crate) fn wait_driven(&self, index: usize, timeout: Duration) -> Option<(Box<RunState>, Result<()>)> {
-        self.run_driver(index).wait(timeout)
-    }
-
-    /// As [`LoadedPlan::wait_driven`], without blocking: wakes the waker at the end.
-    pub(crate) fn poll_driven(&self, index: usize, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
-        self.run_driver(index).poll(waker)
     }
 
     pub(crate) fn cancel_driven(&self, index: usize) {
@@ -648,6 +629,7 @@ impl LoadedPlan {
     }
 
     fn cancel_abandoned(&self) {
+        let _limit = self.limit_calls();
         // devices are called, so the run states are taken out meanwhile
         let mut abandoned = std::mem::take(&mut self.lock().abandoned);
         for (index, slot) in &abandoned {
@@ -661,6 +643,7 @@ impl LoadedPlan {
 
     /// Takes back the run states of given-up runs that end within `timeout`.
     fn reap(&self, timeout: Duration) {
+        let _limit = self.limit_calls();
         let abandoned = std::mem::take(&mut self.lock().abandoned);
         for (index, slot) in abandoned {
             let ended = match slot {
@@ -675,7 +658,7 @@ impl LoadedPlan {
                     // one part failed; the others may still be on their devices
                     Err(_) => self.ended(slot, timeout),
                 },
-                None => match self.run_driver(index).wait(timeout) {
+                None => match self.wait_driven(index, timeout) {
                     Some((mut slot, Ok(()))) => {
                         self.complete_alone(&mut slot);
                         Ok(slot)
@@ -758,6 +741,7 @@ fn held(planned: &Planned) -> u64 {
 
 impl Drop for LoadedPlan {
     fn drop(&mut self) {
+        let _limit = self.limit_calls();
         self.cancel_abandoned();
         self.reap(self.patience);
         if self.shared.profile.path().is_some()

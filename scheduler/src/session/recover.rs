@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use polychip_host::CallLimit;
 use polychip_partitioner::DeviceIndex;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -39,6 +40,10 @@ impl Owner for Inner {
         Inner::reap_ended(self);
     }
 
+    fn call_limit(&self) -> Option<Duration> {
+        self.policy.hang_timeout
+    }
+
     fn take_back(&self, memory: &TensorMemory) -> Result<()> {
         let failed = self.current().plan.as_ref().is_none_or(|plan| plan.has_failed());
         if failed {
@@ -63,6 +68,18 @@ impl Inner {
         }
     }
 
+    /// Makes something for the plan of the next run; for another plan, if a device is lost meanwhile.
+    pub(crate) fn with_plan<T>(&self, make: impl Fn(&Arc<LoadedPlan>) -> Result<T>) -> Result<T> {
+        for _ in 1..ATTEMPTS {
+            let plan = self.ready()?;
+            match make(&plan) {
+                Err(error) if plan.is_lost(&error) => {}
+                made => return made,
+            }
+        }
+        make(&self.ready()?)
+    }
+
     /// Takes note of a run that failed, and where it may be tried again gives the slot for that.
     pub(crate) fn failed(
         &self,
@@ -72,6 +89,7 @@ impl Inner {
         error: Error,
         retries: &mut u32,
     ) -> Result<(Arc<LoadedPlan>, usize, Box<RunState>)> {
+        let _limit = plan.limit_calls();
         let device = error.device().unwrap_or_default().to_owned();
         if let Some((output, bytes)) = slot.short.take()
             && slot.give_up(&plan.wiring, Duration::ZERO)
@@ -178,6 +196,7 @@ impl Inner {
     }
 
     fn recover(&self) -> Result<Arc<LoadedPlan>> {
+        let _limit = self.policy.hang_timeout.map(CallLimit::new);
         let _one = self.recovery.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = self.usable() {
             return Ok(plan);

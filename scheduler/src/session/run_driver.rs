@@ -12,7 +12,7 @@ use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use polychip_host::{CheckedGuard, CheckedMutex, Clock, assert_none_held};
+use polychip_host::{CallLimit, CheckedGuard, CheckedMutex, Clock, assert_none_held};
 
 use crate::error::Result;
 use crate::lock_order::{AWAITS, MAIL};
@@ -45,7 +45,13 @@ pub(crate) struct RunDriver {
 }
 
 impl RunDriver {
-    pub(crate) fn new(wiring: Arc<Wiring>, clock: Clock, patience: Duration) -> std::io::Result<RunDriver> {
+    /// `call_limit`: how long the calls of its thread may take to plugins in processes of their own.
+    pub(crate) fn new(
+        wiring: Arc<Wiring>,
+        clock: Clock,
+        patience: Duration,
+        call_limit: Option<Duration>,
+    ) -> std::io::Result<RunDriver> {
         let post = Arc::new(Post {
             mail: CheckedMutex::new(Mail::Idle),
             awaits: CheckedMutex::new(None),
@@ -55,7 +61,10 @@ impl RunDriver {
         let own = Arc::clone(&post);
         let thread = std::thread::Builder::new()
             .name("polychip-run".into())
-            .spawn(move || drive_runs(&own, &wiring, &clock, patience))?;
+            .spawn(move || {
+                let _limit = call_limit.map(CallLimit::new);
+                drive_runs(&own, &wiring, &clock, patience);
+            })?;
         Ok(RunDriver {
             post,
             thread: Some(thread),

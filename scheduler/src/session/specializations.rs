@@ -549,6 +549,10 @@ impl Owner for Shapes {
         self.reap_variants();
     }
 
+    fn call_limit(&self) -> Option<std::time::Duration> {
+        self.policy.hang_timeout
+    }
+
     fn take_back(&self, memory: &TensorMemory) -> Result<()> {
         let of_variants = || self.made_variants().into_iter().find_map(|made| made.latest());
         let latest = self.latest().or_else(of_variants);

@@ -12,7 +12,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use polychip_host::{Buffer, Device, Memory};
+use polychip_host::{Access, AccessGuard, Buffer, Device, Memory};
 use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
@@ -26,6 +26,8 @@ pub(crate) struct PlanMemory {
     pub(super) memory: Memory,
     /// Importing devices come first: the host reads and writes through the first buffer.
     pub(super) buffers: Vec<DeviceBuffer>,
+    /// What devices import that cannot import `memory`.
+    staging: Option<Memory>,
     /// Held by the run that copies.
     copying: Mutex<()>,
 }
@@ -121,6 +123,7 @@ impl PlanMemory {
             plan,
             memory,
             buffers,
+            staging,
             copying: Mutex::default(),
         }))
     }
@@ -137,6 +140,11 @@ impl PlanMemory {
     /// Whether a run that was started and not seen to end uses the memory.
     pub(super) fn is_in_flight(&self) -> bool {
         self.memory.is_in_flight() || self.buffers.iter().any(|bound| bound.buffer.is_in_flight())
+    }
+
+    /// Opens the staging memory, whose device is lost, for reading.
+    pub(super) fn staging_access(&self) -> Option<polychip_host::Result<AccessGuard<'static>>> {
+        self.staging.as_ref().map(|staging| staging.access(Access::Read))
     }
 
     /// Held by the run that copies: another run that reads the tensor needs the same copy, and waits for it.

@@ -87,8 +87,9 @@ class Runtime:
         cache: _Path | None = None,
         settings: Mapping[str, str] | None = None,
         trust: str | Sequence[str] | None = None,
-        # installation, allow_rollback, isolate, compile_timeout, call_timeout, guard_buffers, measure_rates,
-        # memory_limit, model_files, only_given_folders, sandbox, virtual_time
+        # installation, allow_rollback, isolate, compile_timeout, call_timeout, restart_delay, death_limit,
+        # clear_quarantine, guard_buffers, measure_rates, memory_limit, model_files, only_given_folders, sandbox,
+        # virtual_time
         **words: _Setting,
     ) -> Runtime: ...
     @property

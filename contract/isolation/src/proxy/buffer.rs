@@ -5,10 +5,12 @@
 //! 2. A file that is mapped cannot shrink: it was made sealed, is sealed on import, or is a dma-buf.
 //! 3. A buffer outlives a restart: the new process imports its memory again, or copies to memory of its own
 //!    what the host last saw.
+//! 4. Where the plugin has memory of its own, the shared memory is right whenever no run uses the buffer: runs copy
+//!    into it what they wrote before they end, and from it what the host wrote before they begin. The host
+//!    therefore reads and writes it without the process.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip_abi as abi;
 use polychip_sdk::{Access, Buffer, Error, ErrorKind, Memory, MemoryKind, Result};
@@ -30,7 +32,7 @@ pub(crate) struct ProxyBuffer {
     /// Whether the plugin may use memory of its own: it was asked to make the buffer.
     made: bool,
     place: Mutex<Option<Place>>,
-    copied: AtomicU64,
+    written: Mutex<Written>,
     /// Memory that the plugin exported, while the buffer lives.
     exported: Mutex<Vec<OwnedFd>>,
 }
@@ -40,6 +42,25 @@ pub(crate) struct ProxyBuffer {
 struct Place {
     generation: u64,
     buffer: u64,
+    /// Whether the plugin has memory of its own for it.
+    is_copied: bool,
+}
+
+/// What the host writes to shared memory that the plugin's own memory lacks: offsets and numbers of bytes.
+#[derive(Default)]
+struct Written {
+    open: Option<(u64, u64)>,
+    pending: Option<(u64, u64)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The smallest range that contains both.
+fn union(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    let start = one.0.min(other.0);
+    (start, (one.0 + one.1).max(other.0 + other.1) - start)
 }
 
 impl ProxyBuffer {
@@ -99,7 +120,7 @@ impl ProxyBuffer {
             shared,
             made,
             place: Mutex::new(None),
-            copied: AtomicU64::new(0),
+            written: Mutex::default(),
             exported: Mutex::default(),
         };
         let (process, _) = device.place()?;
@@ -109,7 +130,7 @@ impl ProxyBuffer {
 
     /// The buffer's number in the process. Makes the buffer there if it does not exist yet.
     pub(super) fn place_in(&self, process: &Arc<Process>) -> Result<u64> {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = lock(&self.place);
         let is_again = place.is_some();
         if let Some(place) = place.filter(|place| place.generation == process.generation) {
             return Ok(place.buffer);
@@ -120,31 +141,29 @@ impl ProxyBuffer {
         }
         let (buffer, is_copied) = self.make(process, device)?;
         if is_again && is_copied {
-            self.restore(process, buffer)?;
+            lock(&self.written).pending = Some((0, self.bytes));
         }
         *place = Some(Place {
             generation: process.generation,
             buffer,
+            is_copied,
         });
         Ok(buffer)
     }
 
-    /// Copies the shared memory to the plugin's own: an access for writing that writes nothing.
-    fn restore(&self, process: &Arc<Process>, buffer: u64) -> Result<()> {
-        let begin = Request::BufferBegin {
-            buffer,
-            access: abi::POLYCHIP_ACCESS_WRITE,
-            offset: 0,
-            bytes: self.bytes,
-        };
-        for (name, request) in [
-            ("buffer_begin_access", begin),
-            ("buffer_end_access", Request::BufferEnd { buffer }),
-        ] {
-            let (reply, _) = process.call(name, None, &request, &[])?;
-            self.count(reply, process, name)?;
-        }
-        Ok(())
+    /// Whether the plugin has memory of its own for the buffer.
+    fn is_copied(&self) -> bool {
+        lock(&self.place).is_some_and(|place| place.is_copied)
+    }
+
+    /// What the next run has to copy to the plugin's own memory.
+    pub(super) fn pending(&self) -> Option<(u64, u64)> {
+        lock(&self.written).pending
+    }
+
+    /// A run has copied it.
+    pub(super) fn no_longer_pending(&self) {
+        lock(&self.written).pending = None;
     }
 
     /// Makes the buffer. Returns its number, and whether the plugin has memory of its own for it.
@@ -185,21 +204,6 @@ impl ProxyBuffer {
             "buffer_create",
         )
     }
-
-    /// Returns and resets the number of copied bytes.
-    pub(super) fn take_copied(&self) -> u64 {
-        self.copied.swap(0, Ordering::AcqRel)
-    }
-
-    fn count(&self, reply: Reply, process: &Arc<Process>, name: &str) -> Result<()> {
-        match reply {
-            Reply::Copied(bytes) if bytes <= self.bytes => {
-                self.copied.fetch_add(bytes, Ordering::AcqRel);
-                Ok(())
-            }
-            other => Err(process.wrong(name, &other)),
-        }
-    }
 }
 
 impl Buffer for ProxyBuffer {
@@ -208,27 +212,45 @@ impl Buffer for ProxyBuffer {
     }
 
     fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
+        let data = self.shared.data().wrapping_add(offset);
+        let (offset, bytes) = (offset as u64, bytes as u64);
+        if self.is_copied() {
+            if access.write {
+                lock(&self.written).open = Some((offset, bytes));
+            }
+            return Ok(data);
+        }
         let (process, _) = self.device.place()?;
         let bit = |set: bool, bit: u32| if set { bit } else { 0 };
         let request = Request::BufferBegin {
             buffer: self.place_in(&process)?,
             access: bit(access.read, abi::POLYCHIP_ACCESS_READ)
                 | bit(access.write, abi::POLYCHIP_ACCESS_WRITE),
-            offset: offset as u64,
-            bytes: bytes as u64,
+            offset,
+            bytes,
         };
-        let (reply, _) = process.call("buffer_begin_access", None, &request, &[])?;
-        self.count(reply, &process, "buffer_begin_access")?;
-        Ok(self.shared.data().wrapping_add(offset))
+        match process.call("buffer_begin_access", None, &request, &[])?.0 {
+            Reply::Done => Ok(data),
+            other => Err(process.wrong("buffer_begin_access", &other)),
+        }
     }
 
     fn end_access(&self) -> Result<()> {
+        if self.is_copied() {
+            let mut written = lock(&self.written);
+            if let Some(open) = written.open.take() {
+                written.pending = Some(written.pending.map_or(open, |pending| union(pending, open)));
+            }
+            return Ok(());
+        }
         let (process, _) = self.device.place()?;
         let request = Request::BufferEnd {
             buffer: self.place_in(&process)?,
         };
-        let (reply, _) = process.call("buffer_end_access", None, &request, &[])?;
-        self.count(reply, &process, "buffer_end_access")
+        match process.call("buffer_end_access", None, &request, &[])?.0 {
+            Reply::Done => Ok(()),
+            other => Err(process.wrong("buffer_end_access", &other)),
+        }
     }
 
     fn export(&self, kind: MemoryKind) -> Result<Memory> {
@@ -260,10 +282,7 @@ impl Buffer for ProxyBuffer {
             )));
         }
         let memory = Memory::file(kind, i64::from(file.as_raw_fd()), *offset, *bytes);
-        self.exported
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(file);
+        lock(&self.exported).push(file);
         Ok(memory)
     }
 }

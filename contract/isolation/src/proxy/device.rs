@@ -253,7 +253,7 @@ impl Device for ProxyDevice {
         let fence = process.next_fence();
         let request = Request::FenceImport { device, fence, slot };
         match process.call("fence_import_fd", None, &request, &[lent.as_fd()]) {
-            Ok(_) => Ok(self.0.link.fence(&process, fence, slot, 0)),
+            Ok(_) => Ok(self.0.link.fence(&process, fence, slot)),
             Err(error) => {
                 process.cancel_slot(slot);
                 Err(error)

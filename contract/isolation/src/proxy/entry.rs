@@ -1,12 +1,13 @@
 //! An isolated library: its identity and the table of its proxy.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError, Weak};
 
 use polychip_abi as abi;
 use polychip_sdk::PluginInfo;
 
 use crate::confinement::Confinement;
-use crate::isolated::Isolated;
+use crate::isolated::{Isolated, OnQuarantine};
 use crate::message::{Hello, OPTIONAL};
 
 /// An isolated library.
@@ -18,6 +19,8 @@ pub(super) struct Entry {
     hello: Hello,
     /// Deaths of its processes so far.
     deaths: AtomicU32,
+    /// Whom to tell when it is quarantined.
+    watchers: Mutex<Vec<Weak<dyn OnQuarantine>>>,
 }
 
 impl Entry {
@@ -59,6 +62,7 @@ impl Entry {
             table,
             hello,
             deaths: AtomicU32::new(0),
+            watchers: Mutex::default(),
         }
     }
 
@@ -99,9 +103,24 @@ impl Entry {
         self.deaths.load(Ordering::Acquire)
     }
 
-    /// Counts a death.
-    pub(super) fn count_death(&self) {
-        self.deaths.fetch_add(1, Ordering::AcqRel);
+    /// Counts a death. Returns whether it is the one that quarantines the plugin.
+    pub(super) fn count_death(&self) -> bool {
+        self.deaths.fetch_add(1, Ordering::AcqRel) + 1 == self.isolated.limits.deaths
+    }
+
+    /// Has the quarantine of the plugin told.
+    pub(super) fn tell(&self, watcher: Weak<dyn OnQuarantine>) {
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.retain(|other| other.strong_count() > 0);
+        watchers.push(watcher);
+    }
+
+    /// Tells that the plugin is quarantined, with the words of the last death.
+    pub(super) fn tell_quarantine(&self, words: &str) {
+        let watchers = std::mem::take(&mut *self.watchers.lock().unwrap_or_else(PoisonError::into_inner));
+        for watcher in watchers.iter().filter_map(Weak::upgrade) {
+            watcher.quarantined(self.deaths(), words);
+        }
     }
 
     /// Identity of the plugin.

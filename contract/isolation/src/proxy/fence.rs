@@ -21,8 +21,6 @@ struct State {
     process: Arc<Process>,
     fence: u64,
     slot: u32,
-    /// Bytes copied between the plugin's memory and shared memory since the run before.
-    copied: u64,
     /// Result of the run, once it was seen.
     end: Option<Result<()>>,
     steps: Option<Arc<[Step]>>,
@@ -41,12 +39,11 @@ impl State {
 }
 
 impl ProxyFence {
-    pub(super) fn new(process: &Arc<Process>, fence: u64, slot: u32, copied: u64) -> ProxyFence {
+    pub(super) fn new(process: &Arc<Process>, fence: u64, slot: u32) -> ProxyFence {
         ProxyFence(Mutex::new(State {
             process: Arc::clone(process),
             fence,
             slot,
-            copied,
             end: None,
             steps: None,
             started: true,
@@ -58,13 +55,13 @@ impl ProxyFence {
     }
 
     /// Uses the object, which has no other holder, for another run.
-    pub(super) fn restart(&mut self, process: &Arc<Process>, fence: u64, slot: u32, copied: u64) {
+    pub(super) fn restart(&mut self, process: &Arc<Process>, fence: u64, slot: u32) {
         let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.release();
         if !Arc::ptr_eq(&state.process, process) {
             state.process = Arc::clone(process);
         }
-        (state.fence, state.slot, state.copied) = (fence, slot, copied);
+        (state.fence, state.slot) = (fence, slot);
         (state.end, state.steps, state.started) = (None, None, true);
     }
 
@@ -104,7 +101,8 @@ impl ProxyFence {
             Some(kind) => {
                 let request = Request::FenceWait { fence, timeout_ns: 0 };
                 match process.call("fence_wait", None, &request, &[]) {
-                    Err(error) if error.kind() == kind => Err(error),
+                    // the process may die meanwhile
+                    Err(error) if error.kind() == kind || error.kind() == ErrorKind::DeviceLost => Err(error),
                     _ => Err(Error::new(kind, "the run failed without a message")),
                 }
             }
@@ -179,13 +177,11 @@ impl Fence for ProxyFence {
 
     fn timing(&self) -> Result<Timing> {
         let (process, _, slot) = self.handles();
-        let (seen, copied) = {
-            let state = self.state();
-            (state.end.is_some(), state.copied)
-        };
+        let seen = self.state().end.is_some();
         if !seen && process.slots.ended(slot).is_none() {
             return Err(Error::new(ErrorKind::Timeout, "the run has not ended"));
         }
+        let copied = process.slots.moved(slot);
         let mut timing = match process.slots.timing(slot) {
             Some(timing) => timing,
             None if copied == 0 => return Err(Error::unsupported("the run was not measured")),

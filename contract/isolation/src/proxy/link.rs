@@ -6,7 +6,6 @@
 //!    was closed, or ended to reset a device, did not die.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use polychip_sdk::{Error, ErrorKind, HostServices, Result};
 
@@ -15,9 +14,6 @@ use super::fence::ProxyFence;
 use super::process::Process;
 use super::watch;
 use crate::message::{Reply, Request};
-
-/// Delay before the first restart; it is four times as long before each further one.
-const FIRST_DELAY: Duration = Duration::from_millis(50);
 
 /// More devices than any machine has.
 const MOST_DEVICES: u32 = 4096;
@@ -78,8 +74,8 @@ impl Link {
         }
         refuse_quarantined(self.entry)?;
         let deaths = self.entry.deaths();
-        let delay = FIRST_DELAY.saturating_mul(4u32.saturating_pow(deaths.saturating_sub(1).min(6)));
-        std::thread::sleep(delay);
+        let first = self.entry.isolated.limits.restart_delay;
+        std::thread::sleep(first.saturating_mul(4u32.pow(deaths.saturating_sub(1).min(6))));
         tracing::info!(
             target: "polychip::plugin",
             "the process of {} is started again; it died {deaths} times so far, and {} deaths are the limit",
@@ -94,21 +90,15 @@ impl Link {
     }
 
     /// A fence for the run of a slot, reused where one is free.
-    pub(super) fn fence(
-        &self,
-        process: &Arc<Process>,
-        fence: u64,
-        slot: u32,
-        copied: u64,
-    ) -> Arc<ProxyFence> {
+    pub(super) fn fence(&self, process: &Arc<Process>, fence: u64, slot: u32) -> Arc<ProxyFence> {
         let mut fences = lock(&self.fences);
         for kept in fences.iter_mut() {
             if let Some(free) = Arc::get_mut(kept) {
-                free.restart(process, fence, slot, copied);
+                free.restart(process, fence, slot);
                 return Arc::clone(kept);
             }
         }
-        let made = Arc::new(ProxyFence::new(process, fence, slot, copied));
+        let made = Arc::new(ProxyFence::new(process, fence, slot));
         if fences.len() < KEPT_FENCES {
             fences.push(Arc::clone(&made));
         }

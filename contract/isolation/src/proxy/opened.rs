@@ -1,7 +1,7 @@
 //! The open device behind everything that is made on it: its place in the current process, and its
 //! reset.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip_sdk::{DeviceInfo, Error, ErrorKind, OperatingPoint, Result};
 
@@ -22,6 +22,8 @@ pub(super) struct Opened {
     place: Mutex<(u64, u64)>,
     /// Serialises resets.
     resetting: Mutex<()>,
+    /// Serialises the starts of runs that copy to the plugin's own memory.
+    copying: Mutex<()>,
 }
 
 impl Opened {
@@ -37,6 +39,7 @@ impl Opened {
             plugin_imports,
             place: Mutex::new((process.generation, device)),
             resetting: Mutex::default(),
+            copying: Mutex::default(),
         })
     }
 
@@ -69,6 +72,11 @@ impl Opened {
             ErrorKind::DeviceLost,
             "the plugin's process was restarted since this was made",
         ))
+    }
+
+    /// Held while a run starts that copies to the plugin's own memory what the host wrote.
+    pub(super) fn copying(&self) -> MutexGuard<'_, ()> {
+        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the device in a new process.

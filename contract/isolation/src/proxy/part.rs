@@ -143,18 +143,25 @@ impl Executable for ProxyExecutable {
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, ProxyBuffer, ProxyFence>) -> Result<Arc<ProxyFence>> {
         let process = self.device.place_of(self.generation)?;
+        for binding in submit.bindings() {
+            binding.buffer.place_in(&process)?;
+        }
+        let is_pending = || {
+            submit
+                .bindings()
+                .any(|binding| binding.buffer.pending().is_some())
+        };
+        // another run that needs the same bytes begins after this one has copied them
+        let copying = is_pending().then(|| self.device.copying());
         let mut connection = process.connection()?;
         let mut run = std::mem::take(&mut connection.execute);
-        let copied = match self.fill(&process, submit, &mut run) {
-            Ok(copied) => copied,
-            Err(error) => {
-                connection.execute = run;
-                process.put_back(connection);
-                return Err(error);
-            }
-        };
+        if let Err(error) = self.fill(&process, submit, &mut run) {
+            connection.execute = run;
+            process.put_back(connection);
+            return Err(error);
+        }
         // the fence first: one that is used again gives its old number back
-        let fence = self.device.link.fence(&process, run.fence, run.slot, copied);
+        let fence = self.device.link.fence(&process, run.fence, run.slot);
         process.take_destroyed(&mut run.destroyed);
         let request = Request::Execute(run);
         let answer = process.exchange(&mut connection, "execute", Some(&self.part), &request, &[]);
@@ -163,7 +170,14 @@ impl Executable for ProxyExecutable {
         }
         process.put_back(connection);
         match answer {
-            Ok((Reply::Done, _)) => Ok(fence),
+            Ok((Reply::Done, _)) => {
+                if copying.is_some() {
+                    submit
+                        .bindings()
+                        .for_each(|binding| binding.buffer.no_longer_pending());
+                }
+                Ok(fence)
+            }
             Ok((other, _)) => {
                 fence.not_started();
                 Err(process.wrong("execute", &other))
@@ -177,13 +191,13 @@ impl Executable for ProxyExecutable {
 }
 
 impl ProxyExecutable {
-    /// Writes the run to `run`. Returns the bytes copied between the buffers' two sides.
+    /// Writes the run to `run`.
     fn fill(
         &self,
         process: &Arc<Process>,
         submit: &Submit<'_, ProxyBuffer, ProxyFence>,
         run: &mut ExecuteRecord,
-    ) -> Result<u64> {
+    ) -> Result<()> {
         run.executable = self.executable;
         run.priority = submit.priority() as u32;
         run.flags = if submit.measures_steps() {
@@ -195,16 +209,17 @@ impl ProxyExecutable {
         run.bindings.clear();
         run.waits.clear();
         run.destroyed.clear();
-        let mut copied = 0;
         for binding in submit.bindings() {
+            let port = self.ports.get(binding.port as usize);
             run.bindings.push(BindingRecord {
                 port: binding.port,
                 buffer: binding.buffer.place_in(process)?,
                 offset: binding.offset as u64,
                 bytes: binding.bytes as u64,
+                is_output: port.is_some_and(|port| port.output),
+                written: binding.buffer.pending(),
                 dims: binding.dims.map(extents).transpose()?,
             });
-            copied += binding.buffer.take_copied();
         }
         for wait in submit.waits() {
             if let Some(fence) = wait.number_in(process)? {
@@ -213,7 +228,7 @@ impl ProxyExecutable {
         }
         run.fence = process.next_fence();
         run.slot = process.take_slot(&self.part)?;
-        Ok(copied)
+        Ok(())
     }
 }
 

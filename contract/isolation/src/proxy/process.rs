@@ -22,6 +22,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use super::entry::Entry;
+use crate::call_limit::CallLimit;
 use crate::fence_slots::{FenceSlots, SLOTS};
 use crate::frame::{self, Broken, Channel};
 use crate::isolated::Limits;
@@ -261,9 +262,8 @@ impl Process {
 
     /// Records the death, once: every open run ends, and everyone who waits is woken.
     pub(super) fn declare_dead(&self, words: &str) {
-        if !self.is_closing() && !self.is_reset.load(Ordering::Acquire) {
-            self.entry.count_death();
-        }
+        let is_death = !self.is_closing() && !self.is_reset.load(Ordering::Acquire);
+        let is_last = is_death && self.entry.count_death();
         for slot in 0..SLOTS {
             self.slots.end(slot, abi::POLYCHIP_STATUS_DEVICE_LOST, None);
         }
@@ -272,6 +272,9 @@ impl Process {
         *lock(&self.death) = Some(words.into());
         self.died.notify_all();
         raise(&self.over);
+        if is_last {
+            self.entry.tell_quarantine(words);
+        }
     }
 
     /// Waits for the death, at most `limit`.
@@ -389,7 +392,7 @@ impl Process {
         let limit = if long {
             self.limits.long_call
         } else {
-            self.limits.call
+            CallLimit::current().unwrap_or(self.limits.call)
         };
         lock(&self.calls)[connection.number] = Some((name, part.cloned()));
         let received = match connection.channel.send(request, descriptors) {

@@ -40,7 +40,9 @@ pub(super) fn start(entry: &'static Entry, host: &HostServices, generation: u64)
                     Ok(()) => Ok(spawned),
                     Err(words) => {
                         spawned.end();
-                        entry.count_death();
+                        if entry.count_death() {
+                            entry.tell_quarantine(&words);
+                        }
                         Err(Error::new(ErrorKind::Persistent, words))
                     }
                 }

@@ -11,7 +11,7 @@ use polychip_abi::Sized;
 use super::Server;
 use super::calls::{checked, text, values};
 use super::failure::failure;
-use super::objects::{Buffer, Device, Executable, Handle, OpenAccess};
+use super::objects::{Buffer, Device, Executable, Handle};
 use super::raw_graph::RawGraph;
 use crate::graph_record::{EncodingRecord, GraphRecord};
 use crate::message::{
@@ -515,8 +515,7 @@ impl Server {
             raw,
             destroy: self.table.buffer_destroy,
             shared,
-            is_copied,
-            access: Mutex::new(None),
+            copied: is_copied.then(Mutex::default),
         }));
         plain(Reply::Buffer {
             buffer,
@@ -609,46 +608,15 @@ impl Server {
         let call = self.table.buffer_begin_access.expect(CHECKED);
         // SAFETY: a live buffer.
         checked(|error| unsafe { call(buffer.raw.0, access, offset, bytes, &raw mut data, error) })?;
-        let Some(shared) = buffer.shared.as_ref().filter(|_| buffer.is_copied) else {
-            return plain(Reply::Copied(0));
-        };
-        let open = OpenAccess {
-            data: Handle(data),
-            offset: offset as usize,
-            bytes: bytes as usize,
-            writes: access & abi::POLYCHIP_ACCESS_WRITE != 0,
-        };
-        let mut copied = 0;
-        if access & abi::POLYCHIP_ACCESS_READ != 0 && bytes > 0 && !data.is_null() {
-            // SAFETY: the plugin opened the range, whose first byte is at `data`.
-            unsafe { shared.copy_in(open.offset, data, open.bytes) }?;
-            copied = bytes;
-        }
-        *buffer.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
-        plain(Reply::Copied(copied))
+        plain(Reply::Done)
     }
 
     fn buffer_end(&self, buffer: u64) -> Answered {
         let buffer = self.objects.buffers.get(buffer)?;
-        let open = buffer
-            .access
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let mut copied = 0;
-        if let (Some(open), Some(shared)) = (open, &buffer.shared)
-            && open.writes
-            && open.bytes > 0
-            && !open.data.0.is_null()
-        {
-            // SAFETY: the plugin opened the range for writing, and it is open until the call below.
-            unsafe { shared.copy_out(open.offset, open.data.0, open.bytes) }?;
-            copied = open.bytes as u64;
-        }
         let call = self.table.buffer_end_access.expect(CHECKED);
         // SAFETY: a live buffer.
         checked(|error| unsafe { call(buffer.raw.0, error) })?;
-        plain(Reply::Copied(copied))
+        plain(Reply::Done)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs: their start, and how the host learns of their end.
 //!
 //! Invariant: the end of a run is reported once, whether a callback, a waiting thread or the host's own
-//! wait sees it first.
+//! wait sees it first, and after what the run wrote can be read in shared memory.
 
 #![allow(unsafe_code, reason = "the plugin's table is called here")]
 
@@ -15,7 +15,7 @@ use polychip_abi::Sized;
 use super::Server;
 use super::calls::{checked, text, values};
 use super::failure::failure;
-use super::objects::{Fence, Handle};
+use super::objects::{Copies, Fence, Handle};
 use super::requests::{Answered, CHECKED, Result, made, no_output, optional, plain};
 use crate::fence_slots::SLOTS;
 use crate::message::{ExecuteRecord, Reply, StepRecord};
@@ -54,6 +54,7 @@ impl Server {
             });
             buffers.push(buffer);
         }
+        let copies = self.begin_copies(run, &buffers)?;
         let waited = run
             .waits
             .iter()
@@ -76,16 +77,17 @@ impl Server {
         // SAFETY: a live executable; bindings, extents and waits live during the call, and the host keeps
         // buffers until the run has ended.
         checked(|error| unsafe { call(executable.raw.0, &raw const submit, &raw mut raw, error) })?;
-        self.watch(made(raw, "execute")?, run.fence, run.slot);
+        self.watch(made(raw, "execute")?, run.fence, run.slot, copies);
         plain(Reply::Done)
     }
 
     /// Registers a fence, and has its end told through its slot.
-    fn watch(&'static self, raw: Handle<abi::polychip_fence>, number: u64, slot: u32) {
+    fn watch(&'static self, raw: Handle<abi::polychip_fence>, number: u64, slot: u32, copies: Copies) {
         let fence = Arc::new(Fence {
             raw,
             destroy: self.table.fence_destroy,
             slot,
+            copies,
         });
         self.objects.fences.insert(number, Arc::clone(&fence));
         if let Some(call) = self.table.fence_on_signal {
@@ -126,13 +128,17 @@ impl Server {
         match &ended {
             Err(failed) if failed.status == abi::POLYCHIP_STATUS_TIMEOUT => {}
             Err(failed) => self.end(fence, failed.status),
-            Ok(()) => self.end(fence, abi::POLYCHIP_STATUS_OK),
+            Ok(()) => {
+                self.end(fence, abi::POLYCHIP_STATUS_OK);
+                return fence.copies.result();
+            }
         }
         ended
     }
 
-    /// Tells the end of a run, once.
-    fn end(&self, fence: &Fence, status: u32) {
+    /// Tells the end of a run, once: after what it wrote is in shared memory. Calls the plugin, which may block.
+    pub(super) fn end(&self, fence: &Fence, status: u32) {
+        let status = self.end_copies(fence, status);
         let mut timing = abi::polychip_timing::sized();
         let measured = self.table.fence_timing.is_some_and(|call| {
             // SAFETY: a live fence.
@@ -235,7 +241,7 @@ impl Server {
         let fd = i64::from(file.as_fd().as_raw_fd());
         // SAFETY: an open device; the plugin duplicates the descriptor.
         checked(|error| unsafe { call(device.raw.0, fd, &raw mut raw, error) })?;
-        self.watch(made(raw, "fence_import_fd")?, fence, slot);
+        self.watch(made(raw, "fence_import_fd")?, fence, slot, Copies::default());
         plain(Reply::Done)
     }
 }
@@ -249,5 +255,5 @@ struct Signalled {
 unsafe extern "C" fn signalled(user: *mut c_void, status: u32) {
     // SAFETY: `user` is what `watch` passed in, and the callback comes once.
     let signalled = unsafe { Box::from_raw(user.cast::<Signalled>()) };
-    signalled.server.end(&signalled.fence, status);
+    signalled.server.end_soon(signalled.fence, status);
 }

@@ -105,7 +105,7 @@ pub(super) fn tell(lie: &str) {
             std::io::stdout().write_all(&vec![b'x'; 256 << 10]).unwrap();
             return send(control, &greeting(99), &[]);
         }
-        _ => send(control, &greeting(2), &[]),
+        _ => send(control, &greeting(3), &[]),
     }
     // the set-up, unless the host wanted the greeting only
     if receive(control).0 == 0 {
