@@ -1,5 +1,6 @@
 //! The plugin and its one device: this machine's CPU.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use polychip_cpu_kernels::{Isa, ThreadPool};
@@ -31,6 +32,8 @@ pub struct CpuPlugin {
     isa: Isa,
     tune: bool,
     rates: RatesWanted,
+    /// Where packed weights lie in files.
+    weights_folder: Option<PathBuf>,
 }
 
 impl Plugin for CpuPlugin {
@@ -70,7 +73,12 @@ impl Plugin for CpuPlugin {
             }
         };
         let rates = host.rates_wanted()?;
+        let weights_folder = host.configuration("weights-folder");
+        let weights_folder = weights_folder
+            .filter(|folder| !folder.is_empty())
+            .map(PathBuf::from);
         Ok(Self {
+            weights_folder,
             host,
             threads,
             cores,
@@ -197,7 +205,7 @@ impl CpuDevice {
                 queue,
                 pools: Pools::new(plugin.cores.clone()),
                 arenas: Arc::default(),
-                weights: Weights::default(),
+                weights: Weights::in_folder(plugin.weights_folder.clone()),
             }),
         })
     }
