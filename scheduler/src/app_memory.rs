@@ -122,6 +122,10 @@ impl Parkable for Owned {
     }
 
     fn freeable(&self) -> u64 {
+        // memory in use may stay so for as long as the app wants: no load waits for it
+        if !self.is_idle() {
+            return 0;
+        }
         let charged = self.charged.lock().unwrap_or_else(PoisonError::into_inner);
         charged.upgrade().map_or(0, |charge| charge.bytes())
     }

@@ -28,6 +28,10 @@ const LOOK: Duration = Duration::from_millis(10);
 /// freeing its own.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Without a request of the app, a session is not parked that takes longer than this to load for each byte that it
+/// frees: packing weights takes 1 to 10 ns a byte, and what is above has its weights elsewhere.
+const WORTH_NS_PER_BYTE: u64 = 100;
+
 /// What memory is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -498,11 +502,14 @@ impl MemoryAccount {
         self.park_until("the memory limit", u64::MAX, || self.has_room(bytes));
     }
 
-    /// Parks idle sessions that were last used before `unused_since`, the least valuable first, until `is_enough` or
-    /// none is left.
+    /// Parks idle sessions, the least valuable first, until `is_enough` or none is left. With `unused_since` below the
+    /// largest number, only those last used before it whose memory is worth loading them again.
     fn park_until(&self, why: &str, unused_since: u64, is_enough: impl Fn() -> bool) {
         let mut left = self.parkable();
-        left.retain(|one| one.used_ns() <= unused_since);
+        if unused_since < u64::MAX {
+            let is_worth = |one: &dyn Parkable| one.rebuild_ns() / WORTH_NS_PER_BYTE <= one.freeable();
+            left.retain(|one| one.used_ns() <= unused_since && is_worth(&**one));
+        }
         let mut is_freed = false;
         while !is_enough() {
             let now = left.iter().map(|one| one.used_ns()).max().unwrap_or(0);
@@ -520,8 +527,8 @@ impl MemoryAccount {
         }
     }
 
-    /// Drops cached specializations, and if `parks` the plans of all idle sessions that were last used before
-    /// `unused_since`, in nanoseconds of the runtime's clock.
+    /// Drops cached specializations, and if `parks` the plans of idle sessions: of all, or of those worth it that were
+    /// last used before `unused_since`, in nanoseconds of the runtime's clock.
     pub(crate) fn trim(&self, parks: bool, why: &str, unused_since: u64) {
         let caches: Vec<Arc<dyn SpecializationCache>> = {
             let state = self.lock();

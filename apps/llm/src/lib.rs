@@ -63,6 +63,7 @@ pub use generation::{Generation, Step};
 pub use gguf::Gguf;
 pub use grammar::Grammar;
 pub use model::{LanguageModel, Options};
+pub use polychip_host::trim_heap;
 pub use sampler::{Sampler, Sampling};
 pub use sequence::Sequence;
 pub use sizes::Sizes;

@@ -88,7 +88,7 @@ class Runtime:
         settings: Mapping[str, str] | None = None,
         trust: str | Sequence[str] | None = None,
         # installation, allow_rollback, isolate, compile_timeout, call_timeout, guard_buffers, measure_rates,
-        # memory_limit, model_files, only_given_folders, sandbox, virtual_time
+        # memory_limit, memory_pressure, model_files, only_given_folders, sandbox, virtual_time
         **words: _Setting,
     ) -> Runtime: ...
     @property
