@@ -358,7 +358,9 @@ impl MemoryAccount {
                     }
                 };
         if !is_entered {
-            return Err(self.refusal(&holder.model, more));
+            // what it had reserved is not held by others
+            drop(reserved);
+            return Err(self.refusal(&holder.model, bytes));
         }
         let charge = |(purpose, bytes): &(Purpose, u64)| Charge {
             account: Arc::clone(self),

@@ -20,8 +20,11 @@ use crate::processor::Processor;
 use crate::rates::Rates;
 use crate::telemetry::Sensors;
 use crate::tune::Choices;
-use crate::weights::Weights;
+use crate::weights::{WeightFiles, Weights};
 use crate::{buffer, caps, cores};
+
+/// Weights with fewer bytes are not worth a file, unless the configuration says so.
+const MIN_FILE_BYTES: u64 = 1 << 20;
 
 /// The plugin.
 pub struct CpuPlugin {
@@ -32,8 +35,8 @@ pub struct CpuPlugin {
     isa: Isa,
     tune: bool,
     rates: RatesWanted,
-    /// Where packed weights lie in files.
-    weights_folder: Option<PathBuf>,
+    /// Packed weights in files.
+    weight_files: Option<WeightFiles>,
 }
 
 impl Plugin for CpuPlugin {
@@ -73,12 +76,9 @@ impl Plugin for CpuPlugin {
             }
         };
         let rates = host.rates_wanted()?;
-        let weights_folder = host.configuration("weights-folder");
-        let weights_folder = weights_folder
-            .filter(|folder| !folder.is_empty())
-            .map(PathBuf::from);
+        let weight_files = weight_files(&host)?;
         Ok(Self {
-            weights_folder,
+            weight_files,
             host,
             threads,
             cores,
@@ -101,6 +101,26 @@ impl Plugin for CpuPlugin {
         }
         CpuDevice::open(self)
     }
+}
+
+/// Whether and where packed weights lie in files.
+fn weight_files(host: &HostServices) -> Result<Option<WeightFiles>> {
+    let folder = host.configuration("weights-folder");
+    let Some(folder) = folder.filter(|folder| !folder.is_empty()) else {
+        return Ok(None);
+    };
+    let min_bytes = match host.configuration("weights-file-bytes") {
+        None => MIN_FILE_BYTES,
+        Some(text) => text.trim().parse().map_err(|_| {
+            Error::bad_argument(format!(
+                "configuration cpu.weights-file-bytes is '{text}', not a number of bytes"
+            ))
+        })?,
+    };
+    Ok(Some(WeightFiles {
+        folder: PathBuf::from(folder),
+        min_bytes,
+    }))
 }
 
 /// The instruction set of this name, `auto` being the widest.
@@ -205,7 +225,7 @@ impl CpuDevice {
                 queue,
                 pools: Pools::new(plugin.cores.clone()),
                 arenas: Arc::default(),
-                weights: Weights::in_folder(plugin.weights_folder.clone()),
+                weights: Weights::over(plugin.weight_files.clone()),
             }),
         })
     }

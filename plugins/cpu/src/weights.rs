@@ -294,7 +294,16 @@ pub(crate) struct Weights {
     shelf: Mutex<BTreeMap<Key, Shelved>>,
     contents: Arc<Mutex<Registry>>,
     /// Where sections lie in files; `None` in memory.
-    folder: Option<PathBuf>,
+    files: Option<WeightFiles>,
+}
+
+/// Packed weights in files.
+#[derive(Debug, Clone)]
+pub(crate) struct WeightFiles {
+    /// The folder of the files.
+    pub(crate) folder: PathBuf,
+    /// Weights that are packed together and have fewer bytes stay in memory.
+    pub(crate) min_bytes: u64,
 }
 
 /// Memory of packed sections.
@@ -362,9 +371,6 @@ fn no_file(words: String) -> Error {
     Error::new(ErrorKind::OutOfMemory, words)
 }
 
-/// Fewer bytes than this are not worth a file.
-const MIN_FILE_BYTES: usize = 1 << 20;
-
 /// The location of a packed section.
 struct SectionLocation {
     /// None for a section in the new memory.
@@ -373,23 +379,23 @@ struct SectionLocation {
 }
 
 impl Weights {
-    /// Packed weights in files of this folder.
-    pub(crate) fn in_folder(folder: Option<PathBuf>) -> Weights {
+    /// Packed weights, where `files` says so in files.
+    pub(crate) fn over(files: Option<WeightFiles>) -> Weights {
         Weights {
-            folder,
+            files,
             ..Weights::default()
         }
     }
 
     /// Zeroed memory for sections.
     fn memory(&self, floats: usize) -> Result<WeightMemory> {
-        match &self.folder {
-            Some(folder) if floats >= MIN_FILE_BYTES / 4 => {
-                WeightMemory::in_file(folder, floats).map_err(|error| {
+        match &self.files {
+            Some(files) if floats > 0 && 4 * floats as u64 >= files.min_bytes => {
+                WeightMemory::in_file(&files.folder, floats).map_err(|error| {
                     no_file(format!(
                         "no file of {} bytes for packed weights in {} (cpu.weights-folder): {error}",
                         4 * floats,
-                        folder.display()
+                        files.folder.display()
                     ))
                 })
             }
@@ -667,7 +673,7 @@ mod tests {
     fn weights_in_files_are_the_same_and_hold_no_memory() {
         let folder = tempfile::tempdir().unwrap();
         let pool = ThreadPool::new(1);
-        let len = MIN_FILE_BYTES / 4 + 3;
+        let len = (1 << 16) + 3;
         let packers = || {
             [Packer {
                 len,
@@ -681,7 +687,8 @@ mod tests {
                 }),
             }]
         };
-        let in_files = Weights::in_folder(Some(folder.path().to_owned()));
+        let over = |folder: PathBuf, min_bytes| Weights::over(Some(WeightFiles { folder, min_bytes }));
+        let in_files = over(folder.path().to_owned(), 1 << 18);
         let packed = in_files.pack(&packers(), &pool).unwrap();
         assert_eq!(packed.own_bytes(), 0);
         let section = [Section { start: 0, len }];
@@ -697,10 +704,11 @@ mod tests {
             in_files.pack(&packers(), &pool).unwrap().table()[0].0,
             packed.table()[0].0
         );
-        let gone = Weights::in_folder(Some(folder.path().join("none")));
+        let gone = over(folder.path().join("none"), 1 << 18);
         let error = gone.pack(&packers(), &pool).err().unwrap();
         assert!(error.to_string().contains("cpu.weights-folder"), "{error}");
-        let in_memory = Weights::default().pack(&packers(), &pool).unwrap();
+        let small = over(folder.path().join("none"), 1 << 19);
+        let in_memory = small.pack(&packers(), &pool).unwrap();
         assert_eq!(in_memory.own_bytes(), 4 * len.next_multiple_of(ALIGN) as u64);
     }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -26,8 +27,7 @@ pub(crate) fn run_inside(settings: &Settings) -> Result<()> {
         let group = folder.display().to_string();
         let status = own(settings)?.args(["--group", &group]).status();
         let killed = killed(&folder);
-        // it is empty now
-        fs::remove_dir(&folder).with_context(|| format!("{group} cannot be removed"))?;
+        remove(&folder)?;
         let status = status?;
         if killed > 0 || !status.success() {
             bail!(
@@ -101,6 +101,18 @@ fn version_2(bytes: u64) -> Result<PathBuf> {
     let path = path.context("version 2: this process has no group")?;
     let folder = made(&Path::new(ROOT).join(path))?;
     limited(folder, "memory.max", bytes)
+}
+
+/// Removes an empty group; processes that it started may still be ending.
+fn remove(folder: &Path) -> Result<()> {
+    let mut tries = 0;
+    loop {
+        match fs::remove_dir(folder) {
+            Err(_) if tries < 100 => std::thread::sleep(Duration::from_millis(50)),
+            removed => return removed.with_context(|| format!("{} cannot be removed", folder.display())),
+        }
+        tries += 1;
+    }
 }
 
 /// Makes this process a member of the group.

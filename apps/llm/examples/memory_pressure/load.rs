@@ -112,6 +112,12 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         .only_given_folders()
         .memory_limit(settings.limit_mib << 20)
         .configure("cpu", "weights-folder", folder)
+        // those of the language model, not those of the sessions
+        .configure(
+            "cpu",
+            "weights-file-bytes",
+            (settings.session_mib << 21).to_string(),
+        )
         .build()?;
     let side = side(settings.session_mib);
     // the language model first: packing its weights takes the longest
