@@ -163,11 +163,10 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     println!("{done}; {parked} parkings");
     for (index, session) in sessions.iter().enumerate() {
         let report = session.report();
-        println!(
-            "session {index}: {} parked, {} resumed",
-            report.count(EventKind::Parked),
-            report.count(EventKind::Resumed)
-        );
+        let (parked, resumed) = (report.count(EventKind::Parked), report.count(EventKind::Resumed));
+        println!("session {index}: {parked} parked, {resumed} resumed");
+        let parkings = report.events.iter().filter(|event| event.kind == EventKind::Parked);
+        parkings.for_each(|event| println!("  {event}"));
     }
     println!("account: {memory}");
     for owner in &memory.sessions {
