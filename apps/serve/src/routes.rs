@@ -128,7 +128,7 @@ impl Site {
             sleep(SETTLE).await;
             site.lanes.received.store(0, Ordering::Relaxed);
             site.lanes.is_settling.store(false, Ordering::Release);
-            // a panic is none of the server's concern
+            // an error is a panic, which was printed
             let _ = tokio::task::spawn_blocking(polychip_llm::trim_heap).await;
         });
     }

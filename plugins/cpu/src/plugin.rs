@@ -23,7 +23,7 @@ use crate::tune::Choices;
 use crate::weights::{WeightFiles, Weights};
 use crate::{buffer, caps, cores};
 
-/// Weights with fewer bytes are not worth a file, unless the configuration says so.
+/// Weights with fewer bytes are not worth a file, unless they are configured to be.
 const MIN_FILE_BYTES: u64 = 1 << 20;
 
 /// The plugin.

@@ -379,7 +379,7 @@ struct SectionLocation {
 }
 
 impl Weights {
-    /// Packed weights, where `files` says so in files.
+    /// Packed weights in memory, or as `files` describes in files.
     pub(crate) fn over(files: Option<WeightFiles>) -> Weights {
         Weights {
             files,
