@@ -21,11 +21,11 @@ use polychip::{Access, Input, Memory, Outputs, Session};
 
 use crate::build::Logits;
 use crate::chunk::{SessionKey, rung};
+use crate::kv_cache::Cache;
 use crate::model::LanguageModel;
 use crate::prefill_decode::PhaseReport;
 use crate::{Error, Result, TokenId};
 use placement_state::PlacementState;
-use resting::{Cache, memories};
 
 /// Longest time of one chunk; a device that is silent for longer counts as hung.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -54,10 +54,19 @@ pub struct Sequence {
     /// The draft model's sequence, with speculative decoding.
     companion: Option<Box<Sequence>>,
     /// The account's side of the KV cache, which holds it while the sequence rests.
-    cache: Arc<Cache>,
+    cache: Arc<Cache<Held>>,
     rests: bool,
     /// Bytes that are charged.
     charged: u64,
+}
+
+/// What a sequence keeps in memory.
+#[derive(Debug, Default)]
+struct Held {
+    memories: Vec<Memory>,
+    views: BTreeMap<SessionKey, View>,
+    places: BTreeMap<usize, BatchSlot>,
+    current: Option<SessionKey>,
 }
 
 /// A slot in batched steps of several sequences, with the inputs over its caches. The sequence owns
@@ -89,11 +98,11 @@ struct View {
 
 impl Sequence {
     pub(crate) fn new(model: LanguageModel) -> Result<Sequence> {
-        let cache = Cache::new(&model);
-        let known: Weak<Cache> = Arc::downgrade(&cache);
+        let cache = Cache::new(model.runtime(), &model.path().display().to_string());
+        let known: Weak<Cache<Held>> = Arc::downgrade(&cache);
         model.add_cache(known);
         Ok(Sequence {
-            memories: memories(&model)?,
+            memories: model.memories()?,
             cache,
             rests: false,
             charged: 0,
@@ -451,6 +460,15 @@ impl LanguageModel {
     /// Memory is exhausted.
     pub fn sequence(&self) -> Result<Sequence> {
         Sequence::new(self.clone())
+    }
+
+    /// Memory of a KV cache, of which a sequence seldom touches all pages.
+    fn memories(&self) -> Result<Vec<Memory>> {
+        let bytes = self.memory_bytes()?;
+        let memories: std::result::Result<Vec<Memory>, _> = (0..2 * self.sizes().layers)
+            .map(|_| Memory::sparse(bytes))
+            .collect();
+        memories.map_err(Error::memory)
     }
 
     /// Bytes of one layer's keys, or of its values, at full capacity.

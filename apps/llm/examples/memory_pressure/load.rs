@@ -165,7 +165,10 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         let report = session.report();
         let (parked, resumed) = (report.count(EventKind::Parked), report.count(EventKind::Resumed));
         println!("session {index}: {parked} parked, {resumed} resumed");
-        let parkings = report.events.iter().filter(|event| event.kind == EventKind::Parked);
+        let parkings = report
+            .events
+            .iter()
+            .filter(|event| event.kind == EventKind::Parked);
         parkings.for_each(|event| println!("  {event}"));
     }
     println!("account: {memory}");
