@@ -70,11 +70,13 @@ pub enum EventKind {
     Resumed,
     /// Values exceeded the range of reduced precision.
     Overflowed,
+    /// Cached specializations were dropped, because the system is short of memory.
+    Evicted,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 25] = [
+    pub const ALL: [EventKind; 26] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -100,6 +102,7 @@ impl EventKind {
         EventKind::Parked,
         EventKind::Resumed,
         EventKind::Overflowed,
+        EventKind::Evicted,
     ];
 }
 
@@ -163,6 +166,7 @@ impl fmt::Display for Event {
             EventKind::Parked => write!(f, "parked: {words}"),
             EventKind::Resumed => write!(f, "resumed: {words}"),
             EventKind::Overflowed => write!(f, "{words}"),
+            EventKind::Evicted => write!(f, "evicted: {words}"),
             EventKind::Dropped => write!(f, "dropped: {words}"),
             EventKind::Adopted => write!(f, "adopted: the plan on {device}: {words}"),
             EventKind::RolledBack => write!(f, "rolled back to the plan on {device}: {words}"),
@@ -193,7 +197,8 @@ impl EventLog {
             | EventKind::TookOver
             | EventKind::LetIn
             | EventKind::Parked
-            | EventKind::Resumed => tracing::info!("{event}"),
+            | EventKind::Resumed
+            | EventKind::Evicted => tracing::info!("{event}"),
             // said when it happened
             EventKind::DeadlineMissed => {}
             _ => tracing::warn!("{event}"),

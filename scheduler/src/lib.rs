@@ -40,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod app_memory;
 mod bisect;
 mod blob_cache;
 mod bundles;
@@ -59,6 +60,7 @@ mod lock_order;
 mod measure;
 mod memory_account;
 mod memory_limit;
+mod memory_pressure;
 mod model;
 mod model_format;
 mod planned;
@@ -81,6 +83,7 @@ mod thermal_exclusion;
 mod trace;
 mod warning;
 
+pub use app_memory::{AppMemory, Releasable};
 pub use bundles::LoadedBundle;
 pub use cost_model::MeasuredFigure;
 pub use decisions::DecisionLog;
@@ -92,6 +95,7 @@ pub use link::energy::{LinkEnergy, LinkEnergyOptions};
 pub use link::{LinkMeasurement, UnmeasuredLink};
 pub use measure::{ChosenPlan, MeasureReport};
 pub use memory_account::{MemoryReport, SessionMemory};
+pub use memory_pressure::{MemoryPressure, OnMemoryPressure};
 pub use model::Model;
 pub use planned::{Planned, PlanningStep};
 pub use policy::{Aim, Learn, Policy, Precision};
@@ -115,7 +119,7 @@ pub use precompiled::Precompiled;
 pub use profiler::{NotMeasured, ProfileOptions, ProfileProgress, ProfileReport, WarmUp, Warmth};
 pub use report::{CrossingReport, EventCount, PartReport, Report};
 pub use run::{OutputView, Outputs, Run, RunOptions};
-pub use runtime::{Builder, MemoryPressure, Runtime};
+pub use runtime::{Builder, Runtime};
 pub use session::Session;
 pub use session::deadline_miss::{LateCause, LatencyReport, LatenessReport};
 pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, MissedLimit, ReadyPlan};

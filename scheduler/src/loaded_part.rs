@@ -5,6 +5,7 @@
 //! 2. A plugin may share packed weights between parts of one model, and state them for the first of
 //!    them alone. Their charge stays while another such part may use them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -56,11 +57,12 @@ impl PartMemory {
             Some(_) => (0, 0),
             None => (info.constant_bytes, info.arena_bytes),
         };
+        let shared_bytes = constant_bytes.saturating_sub(weights);
         Arc::new(PartMemory {
             weight_bytes: weights,
             other_bytes: working.saturating_add(blob.map_or(0, |blob| blob.len() as u64)),
             charges: OnceLock::new(),
-            member: group.join(device.name(), constant_bytes.saturating_sub(weights)),
+            member: group.join(device.name(), shared_bytes, constant_bytes, weights),
             group: Arc::clone(group),
         })
     }
@@ -99,6 +101,15 @@ struct GroupState {
     members: Vec<Member>,
     /// Weights of parts that are gone and that members may use, by device.
     left: Vec<(String, Charge)>,
+    /// What a part took at the latest, by device and whether another part of the device was loaded then: bytes of
+    /// constants, and of weights that it held for them.
+    taken: BTreeMap<(String, bool), (u64, u64)>,
+}
+
+impl GroupState {
+    fn has_members(&self, device: &str) -> bool {
+        self.members.iter().any(|member| member.device == device)
+    }
 }
 
 #[derive(Debug)]
@@ -110,15 +121,34 @@ struct Member {
 }
 
 impl WeightGroup {
-    fn join(&self, device: &str, shared_bytes: u64) -> u64 {
+    fn join(&self, device: &str, shared_bytes: u64, constant_bytes: u64, weights: u64) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if constant_bytes > 0 {
+            let has_others = state.has_members(device);
+            let taken = (constant_bytes, weights);
+            state.taken.insert((device.to_owned(), has_others), taken);
+        }
         state.members.push(Member {
             number,
             device: device.to_owned(),
             shared_bytes,
         });
         number
+    }
+
+    /// The bytes of weights that a part with so many bytes of constants is expected to hold on a device: as many as it has
+    /// constants, or in the proportion that parts of the model had before.
+    pub(crate) fn expected(&self, device: &str, constant_bytes: u64) -> u64 {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_others = state.has_members(device);
+        match state.taken.get(&(device.to_owned(), has_others)) {
+            Some((constants, weights)) => {
+                let scaled = u128::from(constant_bytes) * u128::from(*weights) / u128::from(*constants);
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
+            None => constant_bytes,
+        }
     }
 
     /// A part is freed. Its weights stay charged as far as other parts may use them.
@@ -146,5 +176,25 @@ impl WeightGroup {
         state.left.extend(kept);
         drop(state);
         drop(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expected_weights_follow_what_parts_of_the_model_took() {
+        let group = WeightGroup::default();
+        assert_eq!(group.expected("cpu:0", 100), 100, "nothing is known");
+        let first = group.join("cpu:0", 0, 100, 200);
+        // the first of its device, which a second one does not show
+        assert_eq!(group.expected("cpu:0", 100), 100);
+        let second = group.join("cpu:0", 100, 100, 0);
+        assert_eq!(group.expected("cpu:0", 100), 0, "weights are shared");
+        assert_eq!(group.expected("npu:0", 100), 100);
+        group.leave(first, None);
+        group.leave(second, None);
+        assert_eq!(group.expected("cpu:0", 50), 100, "twice its constants, alone");
     }
 }

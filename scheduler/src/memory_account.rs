@@ -28,6 +28,10 @@ const LOOK: Duration = Duration::from_millis(10);
 /// freeing its own.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Without a request of the app, a session is not parked that takes longer than this to load for each byte that it
+/// frees: packing weights takes 1 to 10 ns a byte, and what is above has its weights elsewhere.
+const WORTH_NS_PER_BYTE: u64 = 100;
+
 /// What memory is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -37,7 +41,12 @@ pub(crate) enum Purpose {
     Buffers,
     /// Graphs and costs, which stay when a session is parked.
     Plans,
+    /// Memory of the app that depends on a model, such as KV caches.
+    Caches,
 }
+
+/// How many purposes there are.
+const PURPOSES: usize = 4;
 
 /// A session, or one of its specializations, that may give its memory up.
 pub(crate) trait Parkable: std::fmt::Debug + Send + Sync {
@@ -57,8 +66,8 @@ pub(crate) trait Parkable: std::fmt::Debug + Send + Sync {
 
 /// The specializations of a session.
 pub(crate) trait SpecializationCache: std::fmt::Debug + Send + Sync {
-    /// Lets go of all but the one used last.
-    fn evict(&self);
+    /// Drops all but the one used last, and reports why to the session.
+    fn evict(&self, why: &str);
 }
 
 /// A session that holds memory.
@@ -108,7 +117,7 @@ struct State {
 #[derive(Debug)]
 struct Sum {
     holder: Arc<Holder>,
-    bytes: [u64; 3],
+    bytes: [u64; PURPOSES],
 }
 
 impl Sum {
@@ -144,6 +153,21 @@ impl Charge {
             self.bytes.fetch_add(bytes, Ordering::AcqRel);
         }
         Ok(())
+    }
+
+    /// Releases all but so many bytes.
+    pub(crate) fn shrink(&self, bytes: u64) {
+        let before = self
+            .bytes
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| Some(now.min(bytes)));
+        // the closure always gives a value
+        let freed = before.unwrap_or(0).saturating_sub(bytes);
+        if freed > 0 {
+            self.account
+                .lock()
+                .subtract(self.holder.session, self.purpose, freed);
+            self.account.notify();
+        }
     }
 }
 
@@ -203,6 +227,8 @@ pub struct MemoryReport {
     pub buffers_bytes: u64,
     /// Of what they hold: graphs and costs (an estimate), which stay when a session is parked.
     pub plans_bytes: u64,
+    /// Of what they hold: memory that apps account for beside their sessions, such as KV caches of language models.
+    pub caches_bytes: u64,
     /// How often a session, or one of its specializations, was parked.
     pub parked: u64,
     /// What each session holds, the largest first. A part that sessions share counts for the one
@@ -217,21 +243,24 @@ pub struct SessionMemory {
     pub model: String,
     /// The sum in bytes.
     pub bytes: u64,
+    /// Of it: memory that the app accounts for beside its sessions, such as KV caches.
+    pub caches_bytes: u64,
 }
 
 impl std::fmt::Display for MemoryReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [held, parts, buffers, plans, peak] = [
+        let [held, parts, buffers, plans, caches, peak] = [
             self.held_bytes,
             self.parts_bytes,
             self.buffers_bytes,
             self.plans_bytes,
+            self.caches_bytes,
             self.peak_bytes,
         ]
         .map(mebibytes);
         write!(
             f,
-            "{held} held (parts {parts}, buffers {buffers}, plans {plans}), at most {peak}, "
+            "{held} held (parts {parts}, buffers {buffers}, plans {plans}, caches {caches}), at most {peak}, "
         )?;
         match self.limit_bytes {
             Some(limit) => write!(f, "limit {} ({})", mebibytes(limit), self.limit_from),
@@ -268,9 +297,9 @@ impl MemoryAccount {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a limit.
-    pub(crate) fn is_limited(&self) -> bool {
-        self.limit.bytes().is_some()
+    /// The limit in bytes, if there is one.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.limit.bytes()
     }
 
     /// From now on this may be parked when memory is short.
@@ -329,7 +358,9 @@ impl MemoryAccount {
                     }
                 };
         if !is_entered {
-            return Err(self.refusal(&holder.model, more));
+            // what it had reserved is not held by others
+            drop(reserved);
+            return Err(self.refusal(&holder.model, bytes));
         }
         let charge = |(purpose, bytes): &(Purpose, u64)| Charge {
             account: Arc::clone(self),
@@ -381,7 +412,7 @@ impl MemoryAccount {
         state.loading += 1;
         let sum = state.sessions.entry(holder.session).or_insert_with(|| Sum {
             holder: Arc::clone(holder),
-            bytes: [0; 3],
+            bytes: [0; PURPOSES],
         });
         for (purpose, bytes) in amounts {
             sum.bytes[*purpose as usize] += bytes;
@@ -470,12 +501,17 @@ impl MemoryAccount {
 
     /// Parks idle sessions until so many bytes more stay within the limit, or none is left.
     fn park_for(&self, bytes: u64) {
-        self.park_until("the memory limit", || self.has_room(bytes));
+        self.park_until("the memory limit", u64::MAX, || self.has_room(bytes));
     }
 
-    /// Parks idle sessions, the least valuable first, until `is_enough` or none is left.
-    fn park_until(&self, why: &str, is_enough: impl Fn() -> bool) {
+    /// Parks idle sessions, the least valuable first, until `is_enough` or none is left. With `unused_since` below the
+    /// largest number, only those last used before it whose memory is worth loading them again.
+    fn park_until(&self, why: &str, unused_since: u64, is_enough: impl Fn() -> bool) {
         let mut left = self.parkable();
+        if unused_since < u64::MAX {
+            let is_worth = |one: &dyn Parkable| one.rebuild_ns() / WORTH_NS_PER_BYTE <= one.freeable();
+            left.retain(|one| one.used_ns() <= unused_since && is_worth(&**one));
+        }
         let mut is_freed = false;
         while !is_enough() {
             let now = left.iter().map(|one| one.used_ns()).max().unwrap_or(0);
@@ -493,15 +529,16 @@ impl MemoryAccount {
         }
     }
 
-    /// Lets go of cached specializations, and if `parks` of all idle sessions' plans.
-    pub(crate) fn trim(&self, parks: bool) {
+    /// Drops cached specializations, and if `parks` the plans of idle sessions: of all, or of those worth it that were
+    /// last used before `unused_since`, in nanoseconds of the runtime's clock.
+    pub(crate) fn trim(&self, parks: bool, why: &str, unused_since: u64) {
         let caches: Vec<Arc<dyn SpecializationCache>> = {
             let state = self.lock();
             state.caches.iter().filter_map(Weak::upgrade).collect()
         };
-        caches.iter().for_each(|cache| cache.evict());
+        caches.iter().for_each(|cache| cache.evict(why));
         if parks {
-            self.park_until("the system is short of memory", || false);
+            self.park_until(why, unused_since, || false);
         }
         polychip_host::trim_heap();
     }
@@ -524,8 +561,20 @@ impl MemoryAccount {
             .map(|sum| SessionMemory {
                 model: sum.holder.model.clone(),
                 bytes: sum.total(),
+                caches_bytes: sum.bytes[Purpose::Caches as usize],
             })
             .collect();
+        // the memory of an app's many owners of one kind is one row
+        sessions.sort_by(|a, b| a.model.cmp(&b.model));
+        sessions.dedup_by(|next, one| {
+            let is_same =
+                next.model == one.model && [&*next, &*one].iter().all(|row| row.bytes == row.caches_bytes);
+            if is_same {
+                one.bytes += next.bytes;
+                one.caches_bytes += next.caches_bytes;
+            }
+            is_same
+        });
         sessions.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.model.cmp(&b.model)));
         let of = |purpose: Purpose| {
             state
@@ -542,6 +591,7 @@ impl MemoryAccount {
             parts_bytes: of(Purpose::Parts),
             buffers_bytes: of(Purpose::Buffers),
             plans_bytes: of(Purpose::Plans),
+            caches_bytes: of(Purpose::Caches),
             parked: self.parked.load(Ordering::Relaxed),
             sessions,
         }

@@ -182,6 +182,21 @@ impl Model {
         }))
     }
 
+    /// The same model, in the account of memory one with `other`: say so of graphs made of the same weights, which a
+    /// device may share between them. Otherwise shared weights count for the first graph alone, and no longer once its
+    /// session is parked.
+    #[must_use]
+    pub fn sharing_weights_with(self, other: &Model) -> Model {
+        let own = &*self.0;
+        let inner = Inner::new(own.path.clone(), own.graph.clone(), own.files.clone());
+        Model(Arc::new(Inner {
+            source: own.source.clone(),
+            hashes: Arc::clone(&own.hashes),
+            weights: Arc::clone(&other.0.weights),
+            ..inner
+        }))
+    }
+
     /// The file that the model was read from, or the name it was given.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -11,7 +11,7 @@ mod isolation;
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use polychip_host::{
@@ -28,6 +28,7 @@ use crate::durable::Durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory_account::{MemoryAccount, MemoryReport};
 use crate::memory_limit::MemoryLimit;
+use crate::memory_pressure::{MemoryPressure, OnMemoryPressure};
 use crate::model::Model;
 use crate::planned::{Planned, PlanningStep};
 use crate::policy::Policy;
@@ -76,32 +77,7 @@ pub struct Builder {
     usual_places: bool,
     sensors: Option<Sensors>,
     memory_limit: Option<u64>,
-}
-
-/// How short of memory the system is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MemoryPressure {
-    /// Memory is becoming scarce.
-    Moderate,
-    /// The system is about to end processes.
-    Critical,
-}
-
-impl std::str::FromStr for MemoryPressure {
-    type Err = Error;
-
-    /// Reads `moderate` or `critical`.
-    fn from_str(text: &str) -> Result<MemoryPressure> {
-        match text {
-            "moderate" => Ok(MemoryPressure::Moderate),
-            "critical" => Ok(MemoryPressure::Critical),
-            _ => {
-                let words = format!("memory pressure {text:?} is not one of moderate, critical");
-                Err(Error::new(ErrorKind::BadInput, words))
-            }
-        }
-    }
+    on_memory_pressure: OnMemoryPressure,
 }
 
 impl Runtime {
@@ -127,6 +103,7 @@ impl Runtime {
             usual_places: true,
             sensors: None,
             memory_limit: None,
+            on_memory_pressure: OnMemoryPressure::default(),
         }
     }
 
@@ -184,7 +161,10 @@ impl Runtime {
     /// ([`Session::park`]); the next run of each loads it again. Returns the number of bytes that were freed.
     pub fn trim_memory(&self, pressure: MemoryPressure) -> u64 {
         let before = self.0.memory.held();
-        self.0.memory.trim(pressure == MemoryPressure::Critical);
+        let parks = pressure == MemoryPressure::Critical;
+        self.0
+            .memory
+            .trim(parks, "the system is short of memory", u64::MAX);
         before.saturating_sub(self.0.memory.held())
     }
 
@@ -505,6 +485,17 @@ impl Builder {
         self
     }
 
+    /// Sets what the runtime does when Linux reports memory pressure. By default it follows: a thread sleeps until the
+    /// kernel reports pressure of the process's control group or of the system, and then frees memory as
+    /// [`Runtime::trim_memory`] does, except of sessions that were used within the last second. The thread starts with
+    /// the first session. Systems without such reports, such as Android for apps, need calls of
+    /// [`Runtime::trim_memory`].
+    #[must_use]
+    pub fn memory_pressure(mut self, reaction: OnMemoryPressure) -> Self {
+        self.on_memory_pressure = reaction;
+        self
+    }
+
     /// Sets how model files and cached parts are held in memory. The default is [`ModelFiles::Guard`].
     /// A signal handler holds for the whole process, and so does this setting: it applies to all
     /// files that the process opens from [`Builder::build`] on.
@@ -628,6 +619,8 @@ impl Builder {
             }
         }
         let shared = Shared {
+            pressure: OnceLock::new(),
+            on_memory_pressure: self.on_memory_pressure,
             durable: Durable::default(),
             memory: MemoryAccount::new(
                 self.memory_limit

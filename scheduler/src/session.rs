@@ -199,6 +199,7 @@ impl Specialization {
         inner.parking.keep(plan.settle());
         let parkable: Weak<Inner> = Arc::downgrade(&inner);
         shared.memory.add_parkable(parkable);
+        shared.watch_pressure();
         if shared.profile.path().is_some() && !shared.host.clock().is_virtual() {
             let session: Arc<dyn Figures> = Arc::<Inner>::clone(&inner);
             shared.durable.add(Arc::downgrade(&session));

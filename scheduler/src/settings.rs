@@ -241,6 +241,10 @@ const OF_BUILDER: &[Setting<Builder>] = &[
         set: |builder, value| bytes(value).map(|bytes| builder.memory_limit(bytes)),
     },
     Setting {
+        name: "memory-pressure",
+        set: |builder, value| value.parse().map(|reaction| builder.memory_pressure(reaction)),
+    },
+    Setting {
         name: "model-files",
         set: |builder, value| value.parse().map(|files| builder.model_files(files)),
     },
@@ -440,6 +444,7 @@ impl Builder {
     /// | `allow-rollback` | `yes`, `no` |
     /// | `isolate` | `none`, `auto`, `probe`, `vendors`, `all`: plugins in processes of their own ([`Builder::isolate`]) |
     /// | `memory-limit` | bytes: `800000000`, `800MB` or `1.5GiB`; `none` ([`Builder::memory_limit`]) |
+    /// | `memory-pressure` | `follow`, `ignore` ([`Builder::memory_pressure`]) |
     /// | `model-files` | `guard`, `copy`, `map`: how model files are held in memory ([`Builder::model_files`]) |
     /// | `compile-timeout`, `call-timeout` | milliseconds, or seconds (`300s`): how long calls of such plugins may take |
     /// | `restart-delay` | milliseconds, or seconds; `0`: the delay before such a plugin is started again ([`Builder::restart_delay`]) |

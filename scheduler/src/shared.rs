@@ -4,7 +4,7 @@
 //! Not here: its construction (`runtime`).
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use polychip_host::{Device, Host};
 use polychip_profile::Profile;
@@ -14,6 +14,7 @@ use crate::bundles::LoadedBundle;
 use crate::device_queue::DeviceQueues;
 use crate::durable::Durable;
 use crate::memory_account::MemoryAccount;
+use crate::memory_pressure::{OnMemoryPressure, PressureWatch};
 use crate::policy::Settings;
 use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
@@ -21,6 +22,9 @@ use crate::telemetry::sampler::Sampler;
 /// Plugins with their devices, the profile and the cache.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Watches memory pressure from the first session on; ends before what it frees.
+    pub(crate) pressure: OnceLock<Option<PressureWatch>>,
+    pub(crate) on_memory_pressure: OnMemoryPressure,
     /// Ends before what it writes to.
     pub(crate) durable: Durable,
     pub(crate) host: Host,
@@ -42,4 +46,14 @@ pub(crate) struct Shared {
     pub(crate) calibrate: fn(&Arc<Shared>, &[Device], Settings),
     /// Sensors by which measured figures are chosen, found when they are first asked for.
     pub(crate) sampler: Mutex<Option<Sampler>>,
+}
+
+impl Shared {
+    /// Watches memory pressure from now on, unless the app wants it ignored.
+    pub(crate) fn watch_pressure(&self) {
+        if self.on_memory_pressure == OnMemoryPressure::Follow {
+            self.pressure
+                .get_or_init(|| PressureWatch::start(&self.memory, self.host.clock()));
+        }
+    }
 }

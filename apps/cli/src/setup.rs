@@ -9,7 +9,8 @@ use polychip::bundle::PublicKey;
 use polychip::settings::{buckets, bytes, celsius, milliseconds, period, pin, plugin_setting, timeout};
 use polychip::telemetry::Sensors;
 use polychip::{
-    Isolate, Learn, MilliCelsius, Model, ModelFiles, Planned, PlanningStep, Policy, Runtime, Session,
+    Isolate, Learn, MilliCelsius, Model, ModelFiles, OnMemoryPressure, Planned, PlanningStep, Policy,
+    Runtime, Session,
 };
 
 use crate::exit::{bad_input, usage, warn};
@@ -53,6 +54,9 @@ pub(crate) struct RuntimeArguments {
     /// default: the limit of the process's control group
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
+    /// When Linux reports memory pressure, unload sessions that are idle (`follow`), or do nothing (`ignore`)
+    #[arg(long, value_name = "follow|ignore", default_value = "follow")]
+    pub(crate) memory_pressure: OnMemoryPressure,
     /// Hold model files in memory mapped with a guard against truncation by other processes
     /// (`guard`), copied (`copy`), or mapped without a guard (`map`)
     #[arg(long, value_name = "guard|copy|map", default_value = "guard")]
@@ -350,6 +354,7 @@ impl RuntimeArguments {
             .isolate(self.isolate.unwrap_or(isolate))
             .sandbox(self.sandbox)
             .model_files(self.model_files)
+            .memory_pressure(self.memory_pressure)
             .compile_timeout(self.compile_timeout);
         if let Some(limit) = self.memory_limit {
             builder = builder.memory_limit(limit);

@@ -137,6 +137,10 @@ impl Batch {
             return Ok(());
         }
         self.ready(rows)?;
+        for (sequence, _) in &mut *tokens {
+            sequence.wake()?;
+            sequence.charge(sequence.len() + 1)?;
+        }
         let places = self.place(rows, tokens)?;
         let step = self
             .steps

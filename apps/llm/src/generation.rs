@@ -105,6 +105,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
                 "speculative decoding cannot be combined with phases: the cost of verification runs is not measured",
             ));
         }
+        own.wake_anew()?;
         let reused = own.reuse(prompt);
         own.expect(wanted.max_tokens);
         Ok(Generation {

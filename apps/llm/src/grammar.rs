@@ -158,7 +158,7 @@ fn remote(
     if !crate::sandbox::is_available() {
         return None;
     }
-    let compiled = RemoteGrammar::compile(compilers, kind, &text(), go_on)?;
+    let compiled = RemoteGrammar::compile(compilers, kind, text(), go_on)?;
     Some(compiled.map(|remote| Grammar(Compiled::Remote(Arc::new(remote)))))
 }
 

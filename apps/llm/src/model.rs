@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use polychip::{Device, Policy, Runtime, Session};
 
@@ -18,6 +18,7 @@ use crate::build::{self, Angles, Logits, Shape, Source};
 use crate::chunk::{SessionKey, rung};
 use crate::genai::Export;
 use crate::gguf::Gguf;
+use crate::kv_cache::KvCache;
 use crate::prefill_decode::Phases;
 use crate::sizes::Sizes;
 use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer, checkpoint, genai};
@@ -148,6 +149,10 @@ struct Inner {
     phases: Mutex<Option<Arc<Phases>>>,
     /// Devices, with chunk sizes, whose results matched the reference's.
     right: Mutex<BTreeSet<(String, usize)>>,
+    /// The first graph: all share its weights.
+    first: OnceLock<polychip::Model>,
+    /// KV caches of its sequences.
+    caches: Mutex<Vec<Weak<dyn KvCache>>>,
 }
 
 impl LanguageModel {
@@ -245,6 +250,8 @@ impl LanguageModel {
             sessions: Mutex::default(),
             phases: Mutex::default(),
             right: Mutex::default(),
+            first: OnceLock::new(),
+            caches: Mutex::default(),
         })))
     }
 
@@ -492,6 +499,19 @@ impl LanguageModel {
         Ok(())
     }
 
+    /// Counts the KV cache of a sequence among the model's.
+    pub(crate) fn add_cache(&self, cache: Weak<dyn KvCache>) {
+        let mut caches = self.0.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        caches.retain(|known| known.strong_count() > 0);
+        caches.push(cache);
+    }
+
+    /// The KV caches of its sequences.
+    pub(crate) fn caches(&self) -> Vec<Arc<dyn KvCache>> {
+        let caches = self.0.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        caches.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Whether both are the same model instance, not only the same file.
     pub(crate) fn is(&self, other: &LanguageModel) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -538,6 +558,10 @@ impl LanguageModel {
         let of = if key.is_step { "sequences" } else { "tokens" };
         let name = format!("{} ({rows} {of})", inner.path.display());
         let model = inner.runtime.load_graph_over(&name, graph, files);
+        let model = match inner.first.get() {
+            Some(first) => model.sharing_weights_with(first),
+            None => inner.first.get_or_init(|| model).clone(),
+        };
         let mut policy = inner.policy.clone();
         if let Some(device) = &key.device {
             policy = policy.devices([device.as_str()]);

@@ -10,16 +10,18 @@
 
 mod placed;
 mod placement_state;
+mod resting;
 mod saved;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use polychip::{Access, Input, Memory, Outputs, Session};
 
 use crate::build::Logits;
 use crate::chunk::{SessionKey, rung};
+use crate::kv_cache::Cache;
 use crate::model::LanguageModel;
 use crate::prefill_decode::PhaseReport;
 use crate::{Error, Result, TokenId};
@@ -51,6 +53,20 @@ pub struct Sequence {
     logits: Vec<f32>,
     /// The draft model's sequence, with speculative decoding.
     companion: Option<Box<Sequence>>,
+    /// The account's side of the KV cache, which holds it while the sequence rests.
+    cache: Arc<Cache<Held>>,
+    rests: bool,
+    /// Bytes that are charged.
+    charged: u64,
+}
+
+/// What a sequence keeps in memory.
+#[derive(Debug, Default)]
+struct Held {
+    memories: Vec<Memory>,
+    views: BTreeMap<SessionKey, View>,
+    places: BTreeMap<usize, BatchSlot>,
+    current: Option<SessionKey>,
 }
 
 /// A slot in batched steps of several sequences, with the inputs over its caches. The sequence owns
@@ -82,13 +98,14 @@ struct View {
 
 impl Sequence {
     pub(crate) fn new(model: LanguageModel) -> Result<Sequence> {
-        // a sequence seldom comes to the end of its room
-        let bytes = model.memory_bytes()?;
-        let memories: Result<Vec<Memory>, _> = (0..2 * model.sizes().layers)
-            .map(|_| Memory::sparse(bytes))
-            .collect();
+        let cache = Cache::new(model.runtime(), &model.path().display().to_string());
+        let known: Weak<Cache<Held>> = Arc::downgrade(&cache);
+        model.add_cache(known);
         Ok(Sequence {
-            memories: memories.map_err(Error::memory)?,
+            memories: model.memories()?,
+            cache,
+            rests: false,
+            charged: 0,
             model,
             views: BTreeMap::new(),
             places: BTreeMap::new(),
@@ -160,9 +177,12 @@ impl Sequence {
         self.len() as u64 * self.model.position_bytes()
     }
 
-    /// Number of leading tokens that `text` and the sequence have in common.
+    /// Number of leading tokens that `text` and the sequence have in common; 0 if its KV cache was released.
     #[must_use]
     pub fn shared(&self, text: &[TokenId]) -> usize {
+        if self.is_released() {
+            return 0;
+        }
         self.tokens().iter().zip(text).take_while(|(a, b)| a == b).count()
     }
 
@@ -180,24 +200,37 @@ impl Sequence {
                 other.model.path().display()
             )));
         }
+        self.wake_anew()?;
         let text = &other.tokens[..len.min(other.len())];
         let same = self.shared(text);
         self.truncate(same);
-        let sizes = self.model.sizes();
-        let (heads, row) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);
-        for (from, to) in other.memories.iter().zip(&self.memories) {
-            let from = from.access(Access::Read).map_err(Error::memory)?;
-            let mut to = to.access(Access::Write).map_err(Error::memory)?;
-            for head in 0..heads {
-                let start = head * self.model.capacity();
-                let rows = (start + same) * row..(start + text.len()) * row;
-                to[rows.clone()].copy_from_slice(&from[rows]);
-            }
-        }
+        self.charge(text.len())?;
+        let copied = other.with_memories(|from| self.copy_rows(from, same..text.len()));
+        let Some(copied) = copied else {
+            // it was released meanwhile: there is nothing to copy
+            return Ok(());
+        };
+        copied?;
         self.tokens.extend_from_slice(&text[same..]);
         self.logits.clear();
         // the next session to run did not write these positions
         self.current = None;
+        Ok(())
+    }
+
+    /// Copies these positions of another sequence's KV cache.
+    fn copy_rows(&self, from: &[Memory], positions: std::ops::Range<usize>) -> Result<()> {
+        let sizes = self.model.sizes();
+        let (heads, row) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);
+        for (from, to) in from.iter().zip(&self.memories) {
+            let from = from.access(Access::Read).map_err(Error::memory)?;
+            let mut to = to.access(Access::Write).map_err(Error::memory)?;
+            for head in 0..heads {
+                let start = head * self.model.capacity();
+                let rows = (start + positions.start) * row..(start + positions.end) * row;
+                to[rows.clone()].copy_from_slice(&from[rows]);
+            }
+        }
         Ok(())
     }
 
@@ -217,6 +250,7 @@ impl Sequence {
     /// As [`Sequence::append`], or `go_on` returned false.
     pub fn append_while(&mut self, tokens: &[TokenId], go_on: &mut dyn FnMut() -> bool) -> Result<&[f32]> {
         self.check(tokens)?;
+        self.wake()?;
         let before = self.len();
         let done = self.chunks(tokens, go_on);
         if done.is_err() {
@@ -250,6 +284,7 @@ impl Sequence {
         let count = next.rows.min(left.len()).min(most.max(1));
         let (chunk, behind) = left.split_at(count);
         self.check(chunk)?;
+        self.wake()?;
         let before = self.len();
         let done = self.run_next(chunk, next, &mut |logits| {
             behind.is_empty().then(|| logits.to_vec())
@@ -298,6 +333,7 @@ impl Sequence {
     /// As [`Sequence::append`].
     pub fn append_all(&mut self, tokens: &[TokenId], mut each: impl FnMut(&[f32])) -> Result<()> {
         self.check(tokens)?;
+        self.wake()?;
         let before = self.len();
         let vocabulary = self.model.sizes().vocabulary as usize;
         self.logits.clear();
@@ -325,6 +361,7 @@ impl Sequence {
         take: &mut dyn FnMut(&[f32]),
     ) -> Result<()> {
         self.check(tokens)?;
+        self.wake()?;
         let key = self.key(rows, Logits::All, None);
         let given = tokens.len() * self.model.sizes().vocabulary as usize;
         self.chunk(tokens, key, &mut |logits| {
@@ -389,6 +426,7 @@ impl Sequence {
         self.ready(&key)?;
         let rows = key.rows;
         let past = self.len();
+        self.charge(past + tokens.len())?;
         let view = self
             .views
             .get_mut(&key)
@@ -422,6 +460,15 @@ impl LanguageModel {
     /// Memory is exhausted.
     pub fn sequence(&self) -> Result<Sequence> {
         Sequence::new(self.clone())
+    }
+
+    /// Memory of a KV cache, of which a sequence seldom touches all pages.
+    fn memories(&self) -> Result<Vec<Memory>> {
+        let bytes = self.memory_bytes()?;
+        let memories: std::result::Result<Vec<Memory>, _> = (0..2 * self.sizes().layers)
+            .map(|_| Memory::sparse(bytes))
+            .collect();
+        memories.map_err(Error::memory)
     }
 
     /// Bytes of one layer's keys, or of its values, at full capacity.

@@ -99,6 +99,8 @@ impl Pool {
         prompt: &[TokenId],
         positions: usize,
     ) -> Result<(Sequence, Lease), polychip_llm::Error> {
+        // what was released when memory was short is of no use
+        self.idle.retain(|_, idle| !idle.sequence.is_released());
         let own = self.gone_on_with(owner, prompt, positions);
         let (sequence, peak) = match own.and_then(|key| self.idle.remove(&key)) {
             Some(idle) => (idle.sequence, idle.peak),
@@ -175,10 +177,11 @@ impl Pool {
     }
 
     /// Takes a sequence back; its owner's requests may continue from what it holds.
-    pub(crate) fn give_back(&mut self, owner: Owner, sequence: Sequence, lease: &Lease) {
+    pub(crate) fn give_back(&mut self, owner: Owner, mut sequence: Sequence, lease: &Lease) {
         self.end(lease);
         self.clock += 1;
         let peak = lease.peak.max(sequence.len());
+        sequence.rest();
         let idle = Idle {
             sequence,
             owner,

@@ -8,7 +8,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,9 @@ const COMPILERS: usize = 2;
 const SMALL_BODY: usize = 64 << 10;
 /// Most bytes of a body that is too long that are read all the same.
 const THROWN_AWAY: usize = 16 << 20;
+/// Bytes of bodies after which the heap's free pages are given back to the system, and how long after their end.
+const WORTH_A_TRIM: usize = 8 << 20;
+const SETTLE: Duration = Duration::from_millis(500);
 /// Interval of keep-alive events in a silent stream: proxies close connections that are silent for
 /// a minute.
 const ALIVE: Duration = Duration::from_secs(10);
@@ -86,6 +89,9 @@ pub(crate) struct Lanes {
     compilers: Arc<Gate>,
     /// Answers with a grammar, those in the queue included: each has a sandbox process.
     grammars: Arc<Gate>,
+    /// Bytes of bodies since the heap's free pages were given back, and whether that is about to happen.
+    received: AtomicUsize,
+    is_settling: AtomicBool,
 }
 
 impl Lanes {
@@ -99,7 +105,32 @@ impl Lanes {
             readers: Gate::new(READERS, requests),
             compilers: Gate::new(COMPILERS, requests),
             grammars: Gate::new(options.max_active.saturating_mul(2), options.max_queue),
+            received: AtomicUsize::new(0),
+            is_settling: AtomicBool::new(false),
         }
+    }
+}
+
+impl Site {
+    /// Gives memory back that many bodies took, once no large one is on its way: the C library would keep it.
+    pub(crate) fn settle(self: &Arc<Self>) {
+        let lanes = &self.lanes;
+        let is_calm = lanes.bodies.available_permits() == lanes.bodies_bytes;
+        if !is_calm || lanes.received.load(Ordering::Relaxed) < WORTH_A_TRIM {
+            return;
+        }
+        if lanes.is_settling.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let site = Arc::clone(self);
+        tokio::spawn(async move {
+            // others end at the same time
+            sleep(SETTLE).await;
+            site.lanes.received.store(0, Ordering::Relaxed);
+            site.lanes.is_settling.store(false, Ordering::Release);
+            // an error is a panic, which was printed
+            let _ = tokio::task::spawn_blocking(polychip_llm::trim_heap).await;
+        });
     }
 }
 
@@ -344,6 +375,7 @@ async fn answer(
         arrived.whole();
         let read = read(&site, visitor, body, is_chat).await;
         drop(kept);
+        site.settle();
         let (mut task, asked) = read?;
         if asked.format != Format::Text {
             task.holds = Some(site.lanes.grammars.enter(visitor).await?);
@@ -480,6 +512,7 @@ async fn arrived(
             continue;
         };
         count = count.saturating_add(data.len());
+        lanes.received.fetch_add(data.len(), Ordering::Relaxed);
         if count > limit {
             refused = Some(Problem::large_body(limit));
         } else if refused.is_none() {

@@ -207,7 +207,7 @@ impl Server {
             router(Arc::clone(&self.site)),
             Arc::clone(&connections),
             closing,
-            self.site.metrics.clone(),
+            Arc::clone(&self.site),
             self.options.patience,
         );
         let ended = end(
@@ -287,7 +287,7 @@ async fn accept(
     router: Router,
     connections: Arc<Connections>,
     closing: watch::Receiver<bool>,
-    metrics: Metrics,
+    site: Arc<Site>,
     patience: Duration,
 ) {
     loop {
@@ -304,12 +304,13 @@ async fn accept(
             }
         };
         let place = connections.admit(Some(address)).await;
-        let (router, closing, metrics) = (router.clone(), closing.clone(), metrics.clone());
+        let (router, closing, site) = (router.clone(), closing.clone(), Arc::clone(&site));
         tokio::spawn(async move {
-            metrics.connected();
+            site.metrics.connected();
             connection(stream, router, closing, patience, &place.connection).await;
-            metrics.disconnected();
+            site.metrics.disconnected();
             drop(place);
+            site.settle();
         });
     }
 }

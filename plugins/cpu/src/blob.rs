@@ -166,7 +166,9 @@ pub(crate) fn open(
     }
     // memory that is not aligned would slow every run down: copied once
     let last = sections.last().map_or(0, |section| section.len);
-    let mut memory = crate::weights::memory(guard.packed_len, last)?;
+    let floats = guard.packed_len.saturating_add(crate::weights::beyond(last));
+    let mut memory = crate::arena::memory(floats, "packed weights")?;
+    memory[guard.packed_len..].fill(0.0);
     for (target, &word) in memory
         .iter_mut()
         .zip(bytes.bytes()[offset..offset + len].as_chunks().0)

@@ -1,5 +1,6 @@
 //! The plugin and its one device: this machine's CPU.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use polychip_cpu_kernels::{Isa, ThreadPool};
@@ -19,8 +20,11 @@ use crate::processor::Processor;
 use crate::rates::Rates;
 use crate::telemetry::Sensors;
 use crate::tune::Choices;
-use crate::weights::Weights;
+use crate::weights::{WeightFiles, Weights};
 use crate::{buffer, caps, cores};
+
+/// Weights with fewer bytes are not worth a file, unless they are configured to be.
+const MIN_FILE_BYTES: u64 = 1 << 20;
 
 /// The plugin.
 pub struct CpuPlugin {
@@ -31,6 +35,8 @@ pub struct CpuPlugin {
     isa: Isa,
     tune: bool,
     rates: RatesWanted,
+    /// Packed weights in files.
+    weight_files: Option<WeightFiles>,
 }
 
 impl Plugin for CpuPlugin {
@@ -70,7 +76,9 @@ impl Plugin for CpuPlugin {
             }
         };
         let rates = host.rates_wanted()?;
+        let weight_files = weight_files(&host)?;
         Ok(Self {
+            weight_files,
             host,
             threads,
             cores,
@@ -93,6 +101,26 @@ impl Plugin for CpuPlugin {
         }
         CpuDevice::open(self)
     }
+}
+
+/// Whether and where packed weights lie in files.
+fn weight_files(host: &HostServices) -> Result<Option<WeightFiles>> {
+    let folder = host.configuration("weights-folder");
+    let Some(folder) = folder.filter(|folder| !folder.is_empty()) else {
+        return Ok(None);
+    };
+    let min_bytes = match host.configuration("weights-file-bytes") {
+        None => MIN_FILE_BYTES,
+        Some(text) => text.trim().parse().map_err(|_| {
+            Error::bad_argument(format!(
+                "configuration cpu.weights-file-bytes is '{text}', not a number of bytes"
+            ))
+        })?,
+    };
+    Ok(Some(WeightFiles {
+        folder: PathBuf::from(folder),
+        min_bytes,
+    }))
 }
 
 /// The instruction set of this name, `auto` being the widest.
@@ -197,7 +225,7 @@ impl CpuDevice {
                 queue,
                 pools: Pools::new(plugin.cores.clone()),
                 arenas: Arc::default(),
-                weights: Weights::default(),
+                weights: Weights::over(plugin.weight_files.clone()),
             }),
         })
     }

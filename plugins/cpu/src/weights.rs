@@ -16,11 +16,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use memmap2::{MmapOptions, MmapRaw};
 use polychip_cpu_kernels::conv::ConvParams;
 use polychip_cpu_kernels::{AlignedVec, ThreadPool};
-use polychip_sdk::{Constant, Error, Result};
+use polychip_sdk::{Constant, Error, ErrorKind, Result};
 
 use crate::part::Tensor;
 
@@ -214,7 +216,7 @@ pub(crate) struct Packed {
     /// Where each section is.
     table: Vec<Address>,
     /// Held for that memory; what lies in cached bytes lives as long as those, which the contract says.
-    held: Vec<Arc<AlignedVec>>,
+    held: Vec<Arc<WeightMemory>>,
     /// Bytes that no other had.
     own_bytes: u64,
     /// Hashes of what was packed.
@@ -225,7 +227,7 @@ impl Packed {
     /// Sections that lie as in a blob, in memory of their own.
     pub(crate) fn of_memory(sections: &[Section], memory: AlignedVec) -> Self {
         let mut packed = Self::at(sections, memory.as_ptr());
-        packed.held.push(Arc::new(memory));
+        packed.held.push(Arc::new(WeightMemory::Heap(memory)));
         packed
     }
 
@@ -257,7 +259,7 @@ impl Packed {
 
     /// All sections as they lie in a blob, where they do in memory: none was found.
     pub(crate) fn whole(&self, sections: &[Section], len: usize) -> Option<&[f32]> {
-        let memory = self.held.first()?;
+        let memory = self.held.first()?.floats();
         let mut locations = self.table.iter().zip(sections);
         let is_whole =
             locations.all(|(address, section)| address.0 == memory.as_ptr().wrapping_add(section.start));
@@ -282,7 +284,7 @@ impl Packed {
 
 /// A section that some part holds.
 struct Shelved {
-    memory: Weak<AlignedVec>,
+    memory: Weak<WeightMemory>,
     start: usize,
 }
 
@@ -291,16 +293,119 @@ struct Shelved {
 pub(crate) struct Weights {
     shelf: Mutex<BTreeMap<Key, Shelved>>,
     contents: Arc<Mutex<Registry>>,
+    /// Where sections lie in files; `None` in memory.
+    files: Option<WeightFiles>,
+}
+
+/// Packed weights in files.
+#[derive(Debug, Clone)]
+pub(crate) struct WeightFiles {
+    /// The folder of the files.
+    pub(crate) folder: PathBuf,
+    /// Weights that are packed together and have fewer bytes stay in memory.
+    pub(crate) min_bytes: u64,
+}
+
+/// Memory of packed sections.
+#[derive(Debug)]
+pub(crate) enum WeightMemory {
+    Heap(AlignedVec),
+    /// A file without a name, mapped, and its floats: the system may drop its pages and read them again.
+    File(MmapRaw, usize),
+}
+
+impl WeightMemory {
+    /// A file of zeros in this folder, whose space on the disk is reserved.
+    fn in_file(folder: &Path, floats: usize) -> std::io::Result<WeightMemory> {
+        let bytes = floats.saturating_mul(4);
+        let file = tempfile::tempfile_in(folder)?;
+        file.set_len(bytes as u64)?;
+        // otherwise a full disk would end the process at a write to the mapping
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
+        let mapping = MmapOptions::new().len(bytes).map_raw(&file)?;
+        Ok(WeightMemory::File(mapping, floats))
+    }
+
+    fn floats(&self) -> &[f32] {
+        match self {
+            WeightMemory::Heap(memory) => memory,
+            // SAFETY: the mapping has as many floats, is aligned to a page, and lives as long as this. Nothing else writes
+            // the file: it has no name.
+            WeightMemory::File(mapping, floats) => unsafe {
+                std::slice::from_raw_parts(mapping.as_ptr().cast(), *floats)
+            },
+        }
+    }
+
+    fn floats_mut(&mut self) -> &mut [f32] {
+        match self {
+            WeightMemory::Heap(memory) => memory,
+            // SAFETY: as above; the reference to this is the only one.
+            WeightMemory::File(mapping, floats) => unsafe {
+                std::slice::from_raw_parts_mut(mapping.as_mut_ptr().cast(), *floats)
+            },
+        }
+    }
+
+    /// Writes a file's pages to the disk, so that the system can drop them at once.
+    fn write_back(&self) -> Result<()> {
+        match self {
+            WeightMemory::Heap(_) => Ok(()),
+            WeightMemory::File(mapping, _) => mapping
+                .flush()
+                .map_err(|error| no_file(format!("packed weights cannot be written: {error}"))),
+        }
+    }
+
+    /// Bytes that the system cannot take back.
+    fn resident_bytes(&self) -> u64 {
+        match self {
+            WeightMemory::Heap(memory) => 4 * memory.len() as u64,
+            WeightMemory::File(..) => 0,
+        }
+    }
+}
+
+fn no_file(words: String) -> Error {
+    Error::new(ErrorKind::OutOfMemory, words)
 }
 
 /// The location of a packed section.
 struct SectionLocation {
     /// None for a section in the new memory.
-    memory: Option<Arc<AlignedVec>>,
+    memory: Option<Arc<WeightMemory>>,
     start: usize,
 }
 
 impl Weights {
+    /// Packed weights in memory, or as `files` describes in files.
+    pub(crate) fn over(files: Option<WeightFiles>) -> Weights {
+        Weights {
+            files,
+            ..Weights::default()
+        }
+    }
+
+    /// Zeroed memory for sections of which the last has so many floats.
+    fn memory(&self, floats: usize, last: usize) -> Result<WeightMemory> {
+        let whole = floats.saturating_add(beyond(last));
+        let mut memory = match &self.files {
+            Some(files) if floats > 0 && 4 * floats as u64 >= files.min_bytes => {
+                WeightMemory::in_file(&files.folder, whole).map_err(|error| {
+                    no_file(format!(
+                        "no file of {} bytes for packed weights in {} (cpu.weights-folder): {error}",
+                        4 * whole,
+                        files.folder.display()
+                    ))
+                })?
+            }
+            _ => WeightMemory::Heap(crate::arena::memory(whole, "packed weights")?),
+        };
+        memory.floats_mut()[floats..].fill(0.0);
+        Ok(memory)
+    }
+
     fn shelf(&self) -> MutexGuard<'_, BTreeMap<Key, Shelved>> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -342,18 +447,21 @@ impl Weights {
         let keys = keys(packers, &contents, pool);
         let (locations, new, floats) = self.locations(packers, &keys);
         let last = new.last().map_or(0, |&index| packers[index].len);
-        let mut memory = memory(floats, last)?;
+        let mut memory = self.memory(floats, last)?;
         let new_packers: Vec<(usize, &Packer)> = new
             .iter()
             .map(|&index| (locations[index].start, &packers[index]))
             .collect();
-        fill(&new_packers, &mut memory[..floats], pool)?;
+        fill(&new_packers, &mut memory.floats_mut()[..floats], pool)?;
+        memory.write_back()?;
+        // what lies behind the sections is none of them
+        let own_bytes = memory.resident_bytes().min(4 * floats as u64);
         let memory = Arc::new(memory);
         let mut held = vec![Arc::clone(&memory)];
         let mut table = Vec::with_capacity(packers.len());
         for location in &locations {
             let own = location.memory.as_ref().unwrap_or(&memory);
-            table.push(Address(own[location.start..].as_ptr()));
+            table.push(Address(own.floats()[location.start..].as_ptr()));
             if held.iter().all(|held| !Arc::ptr_eq(held, own)) {
                 held.push(Arc::clone(own));
             }
@@ -371,7 +479,7 @@ impl Weights {
         let packed = Packed {
             table,
             held,
-            own_bytes: 4 * floats as u64,
+            own_bytes,
             contents: contents.used.into_inner().unwrap_or_else(PoisonError::into_inner),
         };
         #[cfg(debug_assertions)]
@@ -409,20 +517,17 @@ impl Weights {
     }
 }
 
-/// Memory for packed weights whose last section has so many floats.
+/// Most floats of memory behind the last section, 512 KiB: the largest usual panel.
 ///
 /// A product prefetches what follows its last panel, as much as a panel. Where nothing is mapped behind the last
 /// section, the processor looks each of these addresses up in vain: convolutions of a voice took up to eight times as
 /// long. So some memory follows that is written once.
-pub(crate) fn memory(floats: usize, last: usize) -> Result<AlignedVec> {
-    let beyond = last.min(MOST_BEYOND);
-    let mut memory = crate::arena::memory(floats.saturating_add(beyond), "packed weights")?;
-    memory[floats..].fill(0.0);
-    Ok(memory)
-}
-
-/// Floats of the largest usual panel, 512 KiB.
 const MOST_BEYOND: usize = 128 << 10;
+
+/// Floats of memory behind a last section of so many floats.
+pub(crate) fn beyond(last: usize) -> usize {
+    last.min(MOST_BEYOND)
+}
 
 /// Floats of a cache line: where sections start.
 pub(crate) const ALIGN: usize = crate::arena::ALIGN / 4;
@@ -579,6 +684,49 @@ mod tests {
         let again = weights.pack(&some, &pool).unwrap();
         assert_eq!(again.own_bytes(), 4 * (112 + 16));
         assert_eq!(weights.shelf().len(), 3);
+    }
+
+    #[test]
+    fn weights_in_files_are_the_same_and_hold_no_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = ThreadPool::new(1);
+        let len = (1 << 16) + 3;
+        let packers = || {
+            [Packer {
+                len,
+                recipe: Recipe::new("counts"),
+                pack: Box::new(|floats: &mut [f32]| {
+                    floats
+                        .iter_mut()
+                        .enumerate()
+                        .for_each(|(at, float)| *float = at as f32);
+                    Ok(())
+                }),
+            }]
+        };
+        let over = |folder: PathBuf, min_bytes| Weights::over(Some(WeightFiles { folder, min_bytes }));
+        let in_files = over(folder.path().to_owned(), 1 << 18);
+        let packed = in_files.pack(&packers(), &pool).unwrap();
+        assert_eq!(packed.own_bytes(), 0);
+        let section = [Section { start: 0, len }];
+        let expected: Vec<f32> = (0..len).map(|at| at as f32).collect();
+        assert_eq!(packed.section(&section, 0), expected);
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "it has no name"
+        );
+        // another part shares it
+        assert_eq!(
+            in_files.pack(&packers(), &pool).unwrap().table()[0].0,
+            packed.table()[0].0
+        );
+        let gone = over(folder.path().join("none"), 1 << 18);
+        let error = gone.pack(&packers(), &pool).err().unwrap();
+        assert!(error.to_string().contains("cpu.weights-folder"), "{error}");
+        let small = over(folder.path().join("none"), 1 << 19);
+        let in_memory = small.pack(&packers(), &pool).unwrap();
+        assert_eq!(in_memory.own_bytes(), 4 * len.next_multiple_of(ALIGN) as u64);
     }
 
     #[test]

@@ -2,8 +2,12 @@
 //!
 //! Not here: the account (`memory_account`), charging a plan (`loaded_memory`), parking (`park`).
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
+
+use polychip_graph::{Graph, Node, NodeId, TensorId};
+use polychip_partitioner::Part;
 
 use crate::error::Result;
 use crate::memory_account::{Charge, Holder, Loading, Reservation, Room};
@@ -14,6 +18,10 @@ use crate::shared::Shared;
 
 /// Estimated bytes per node of a plan's graph, costs and steps, without tensors and constants.
 pub(crate) const NODE_BYTES: u64 = 4 << 10;
+
+/// A device may hold weights in a fraction of their constants' bytes, but not in less than 1 of so many: f32 in 8 bits.
+/// What exceeds the limit even then parks nothing.
+const MOST_SHRINKING: u64 = 4;
 
 /// What a plan is loaded for, which decides how it gets memory.
 #[derive(Debug)]
@@ -64,8 +72,47 @@ pub(super) fn graph_bytes(planned: &Planned) -> u64 {
     planned.graph().node_count() as u64 * NODE_BYTES
 }
 
-/// Memory for a plan that is about to be loaded: `known` bytes, or as many as its constants have. None if there is no
-/// limit, or other sessions have loaded its parts.
+/// Bytes of the constants that a part reads.
+fn constant_bytes(graph: &Graph, part: &Part) -> u64 {
+    if part.nodes.len() == graph.node_count() {
+        return graph.constant_bytes();
+    }
+    let nodes = part
+        .nodes
+        .iter()
+        .map(|node| graph.node(NodeId::new(*node as usize)));
+    let nodes: Vec<&Node> = nodes.collect();
+    let reads: BTreeSet<TensorId> = nodes.iter().flat_map(|node| node.reads()).collect();
+    let data = reads
+        .into_iter()
+        .filter_map(|read| graph.tensor(read).data.as_ref());
+    let own: u64 = data.map(|data| data.bytes.len() as u64).sum();
+    let bodies = nodes.iter().flat_map(|node| &node.bodies);
+    let inner: u64 = bodies.map(|body| body.graph.constant_bytes()).sum();
+    own.saturating_add(inner)
+}
+
+/// The bytes that the weights of a plan are expected to take in memory of the host. Devices with memory of their own
+/// have theirs there.
+fn expected_weights(planned: &Planned) -> u64 {
+    let (model, graph) = (planned.model(), planned.graph());
+    let of_part = |part: &Part| {
+        let device = &planned.devices()[part.device.index()];
+        match device.info().link_bytes_per_s {
+            Some(_) => 0,
+            None => {
+                let bytes = constant_bytes(graph, part);
+                model.weights().expected(device.name(), bytes)
+            }
+        }
+    };
+    let parts = planned.plan().copies().flat_map(|copy| &copy.parts);
+    parts.map(of_part).fold(0, u64::saturating_add)
+}
+
+/// Memory for a plan that is about to be loaded: `known` bytes, or as many as its weights are expected to take, so that
+/// idle sessions are parked before the weights are read. None if there is no limit, or other sessions have loaded its
+/// parts.
 ///
 /// # Errors
 /// The known bytes do not fit the memory limit.
@@ -76,9 +123,9 @@ pub(super) fn reserve(
     settings: Settings,
     known: Option<(u64, Duration)>,
 ) -> Result<Option<Reservation>> {
-    if !shared.memory.is_limited() {
+    let Some(limit) = shared.memory.limit() else {
         return Ok(None);
-    }
+    };
     let (model, graph) = (planned.model(), planned.graph());
     let is_loaded = planned.plan().copies().all(|copy| {
         copy.parts.iter().all(|part| {
@@ -93,9 +140,13 @@ pub(super) fn reserve(
     if let Some((bytes, patience)) = known {
         return shared.memory.reserve(&holder, bytes, Room::Awaited(patience));
     }
-    // a device may need less, so what does not fit is tried
-    let reserved = shared
-        .memory
-        .reserve(&holder, graph.constant_bytes(), Room::Parked);
+    // a device may need less than expected, so what cannot fit is tried, with all that others can give up
+    let expected = expected_weights(planned).saturating_add(graph_bytes(planned));
+    let expected = if expected > limit.saturating_mul(MOST_SHRINKING) {
+        0
+    } else {
+        expected.min(limit)
+    };
+    let reserved = shared.memory.reserve(&holder, expected, Room::Parked);
     Ok(reserved.ok().flatten())
 }

@@ -31,6 +31,9 @@ fn memory_sizes_have_binary_and_decimal_units() {
         assert!(bytes(bad).is_err(), "{bad}");
     }
     assert!(Builder::with_setting(crate::Runtime::builder(), "memory-limit", "512MiB").is_ok());
+    assert!(Builder::with_setting(crate::Runtime::builder(), "memory-pressure", "ignore").is_ok());
+    let error = Builder::with_setting(crate::Runtime::builder(), "memory-pressure", "yes").unwrap_err();
+    assert!(error.to_string().contains("follow, ignore"), "{error}");
 }
 
 #[test]

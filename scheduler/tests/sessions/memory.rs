@@ -379,3 +379,57 @@ fn plans_on_trial_take_free_memory_only() {
     assert_eq!((same, peak), (first, first));
     assert!(refused > 0, "there is no memory for it");
 }
+
+#[test]
+fn idle_sessions_are_parked_before_a_load_that_may_not_fit() {
+    let limit = size_of_one() * 3 / 2;
+    let large = |runtime: &Runtime, side: usize| {
+        let weights = vec![0.5f32; side * side];
+        let size = side.to_string();
+        let made = model::Model {
+            nodes: vec![node("MatMul", "product", &["x", "w"], &["y"])],
+            constants: vec![constant("w", F32, &[side as u64, side as u64], &floats(&weights))],
+            inputs: vec![port("x", F32, &["1", &size])],
+            outputs: vec![port("y", F32, &["1", &size])],
+            ..model::Model::default()
+        };
+        let model = runtime.load_bytes("large.onnx", made.bytes()).unwrap();
+        let error = runtime.session(&model, policy()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    };
+    let runtime = runtime(limit);
+    let idle = session(&runtime, 1);
+    // 16 times the limit: no device holds it in less
+    large(&runtime, SIDE * 5);
+    assert!(!idle.is_parked());
+    // 4 MiB, which a device might hold in 1: the load gets all that there is
+    large(&runtime, SIDE * 2);
+    assert!(idle.is_parked());
+    let event = idle
+        .report()
+        .events
+        .into_iter()
+        .find(|event| event.kind == EventKind::Parked);
+    assert!(event.unwrap().words.contains("the memory limit"));
+    check(&idle, 1, 1);
+}
+
+#[test]
+fn models_of_the_same_weights_count_them_until_the_last_is_freed() {
+    let runtime = runtime(u64::MAX);
+    let model = product(&runtime, 1, "rows");
+    let first = model.bind([("rows", 1)]).unwrap();
+    let bytes = product(&runtime, 1, "2");
+    let second = bytes.sharing_weights_with(&first);
+    let one = runtime.session(&first, policy()).unwrap();
+    let two = runtime.session(&second, policy()).unwrap();
+    assert!((MIB..2 * MIB).contains(&runtime.memory().parts_bytes));
+    one.park().unwrap();
+    assert!(
+        runtime.memory().parts_bytes >= MIB,
+        "the other one has them still"
+    );
+    two.park().unwrap();
+    assert_eq!(runtime.memory().parts_bytes, 0);
+    check(&one, 1, 1);
+}

@@ -79,6 +79,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 }
                 let answer = answer(&mut sequence, &prompt, &wanted, Some(&mut *out))?;
                 messages.push(Message::new("assistant", answer.text));
+                // until the next turn, memory may go to others
+                sequence.rest();
                 // the next answer is drawn anew
                 wanted.sampling.seed = wanted.sampling.seed.wrapping_add(1);
             }

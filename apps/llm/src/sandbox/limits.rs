@@ -14,6 +14,8 @@ pub(super) const LONGEST: Duration = Duration::from_secs(10);
 /// A sandbox whose job took longer is not used again: its memory may be large or in pieces.
 pub(crate) const CHEAP: Duration = Duration::from_millis(250);
 /// Most bytes of a message.
-pub(super) const MAX_FRAME: usize = 256 << 20;
+pub(super) const MAX_FRAME: usize = 64 << 20;
+/// Most bytes of messages that a sandbox has not read yet: a vocabulary and a job.
+pub(super) const MAX_UNWRITTEN: usize = MAX_FRAME;
 /// Sandboxes without a job that are kept for the next one.
 pub(super) const MAX_IDLE: usize = 4;

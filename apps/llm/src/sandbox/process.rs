@@ -1,14 +1,20 @@
 //! A sandbox, as the process sees it that started it.
+//!
+//! Invariants:
+//! 1. Sending never waits for the sandbox: a thread writes, and what it has not written yet is limited.
+//! 2. Ending a sandbox waits for nothing: a thread waits until the system has freed its memory.
 
 use std::fmt;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use super::command::command;
 use super::frame;
-use super::limits::{CPU_SECONDS, LONGEST, MAX_FRAME, MEMORY, STACK};
+use super::limits::{CPU_SECONDS, LONGEST, MAX_FRAME, MAX_UNWRITTEN, MEMORY, STACK};
 
 /// How often a caller is asked whether it still waits.
 const LOOK: Duration = Duration::from_millis(20);
@@ -26,8 +32,11 @@ pub(crate) enum Failure {
 
 /// A sandbox process. It ends with this.
 pub(crate) struct Process {
-    child: Child,
-    input: BufWriter<ChildStdin>,
+    /// Until this is dropped.
+    child: Option<Child>,
+    /// To the thread that writes; bytes that it has not written yet.
+    messages: Sender<Vec<u8>>,
+    unwritten: Arc<AtomicUsize>,
     replies: Receiver<Vec<u8>>,
     /// When the oldest job began that is not done.
     since: Option<Instant>,
@@ -73,21 +82,25 @@ impl Process {
                 }
             }
         };
-        let reader = std::thread::Builder::new().name("polychip-sandbox".to_owned());
+        let (messages, written) = channel();
         let process = Process {
-            child,
-            input: BufWriter::new(input),
+            child: Some(child),
+            messages,
+            unwritten: Arc::default(),
             replies,
             since: None,
             expected: 0,
         };
-        reader.spawn(read)?;
+        let unwritten = Arc::clone(&process.unwritten);
+        thread().spawn(read)?;
+        thread().spawn(move || write(input, &written, &unwritten))?;
         Ok(process)
     }
 
     /// Whether the sandbox has not ended.
     pub(crate) fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        let child = self.child.as_mut();
+        child.is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
     /// Whether no reply is to come.
@@ -95,9 +108,25 @@ impl Process {
         self.expected == 0
     }
 
-    /// Sends a message that has so many replies.
+    /// Sends a message that has so many replies. Does not wait until it is written.
     pub(crate) fn send(&mut self, parts: &[&[u8]], replies: usize) -> Result<(), Failure> {
-        if frame::write(&mut self.input, parts).is_err() {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > MAX_FRAME {
+            return Err(Failure::Ended(format!(
+                "its {length} bytes exceed the limit of {MAX_FRAME} bytes"
+            )));
+        }
+        let mut message = Vec::with_capacity(length + 4);
+        if frame::write(&mut message, parts).is_err() {
+            return Err(self.ended());
+        }
+        let unwritten = self.unwritten.fetch_add(message.len(), Ordering::AcqRel);
+        if unwritten.saturating_add(length) > MAX_UNWRITTEN {
+            return Err(Failure::Ended(format!(
+                "the process that reads it has left {unwritten} bytes unread; the limit is {MAX_UNWRITTEN}"
+            )));
+        }
+        if self.messages.send(message).is_err() {
             return Err(self.ended());
         }
         self.expected += replies;
@@ -151,11 +180,15 @@ impl Process {
 
     /// Why the sandbox has ended.
     fn ended(&mut self) -> Failure {
-        // its output is closed: it ends, or has to
-        let _ = self.child.kill();
-        let words = match self.child.wait() {
-            Ok(status) => explained(status),
-            Err(error) => format!("the process that reads it was lost: {error}"),
+        // its input or output is closed: it ends, or has to, and has freed its memory before
+        let status = self.child.as_mut().map(|child| {
+            let _ = child.kill();
+            child.wait()
+        });
+        let words = match status {
+            Some(Ok(status)) => explained(status),
+            Some(Err(error)) => format!("the process that reads it was lost: {error}"),
+            None => "the process that reads it was ended".to_owned(),
         };
         Failure::Ended(words)
     }
@@ -187,18 +220,94 @@ fn explained(status: std::process::ExitStatus) -> String {
     )
 }
 
+fn thread() -> std::thread::Builder {
+    std::thread::Builder::new().name("polychip-sandbox".to_owned())
+}
+
+/// Writes messages until the sandbox or its `Process` ends.
+fn write(mut input: ChildStdin, messages: &Receiver<Vec<u8>>, unwritten: &AtomicUsize) {
+    for message in messages {
+        if input.write_all(&message).is_err() {
+            return;
+        }
+        unwritten.fetch_sub(message.len(), Ordering::AcqRel);
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else {
+            return;
+        };
         // it has nothing to save; an error means that it has ended
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = child.kill();
+        if let Ok(Some(_)) = child.try_wait() {
+            return;
+        }
+        // the system may take a while to free its memory; without a thread it is reaped when this process ends
+        let _ = thread().spawn(move || child.wait());
     }
 }
 
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Process")
-            .field("id", &self.child.id())
+            .field("id", &self.child.as_ref().map(Child::id))
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl Process {
+    /// Ends the sandbox as the system would that is short of memory.
+    pub(crate) fn kill_for_test(&mut self) {
+        let child = self.child.as_mut().expect("it was not dropped");
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A process that reads nothing.
+    fn deaf() -> Process {
+        Process::of(&["sleep".into(), "1000".into()]).expect("there is a program `sleep`")
+    }
+
+    #[test]
+    fn sending_to_a_process_that_reads_nothing_is_refused_at_a_limit() {
+        let mut process = deaf();
+        let megabyte = vec![0; 1 << 20];
+        let mut sent = 0;
+        let error = loop {
+            match process.send(&[&megabyte], 0) {
+                Ok(()) => sent += megabyte.len(),
+                Err(error) => break error,
+            }
+            assert!(sent <= MAX_UNWRITTEN, "nothing limits it");
+        };
+        assert!(matches!(error, Failure::Ended(words) if words.contains("unread")));
+        assert!(sent >= MAX_UNWRITTEN / 2);
+        // its end waits for neither thread
+        drop(process);
+    }
+
+    #[test]
+    fn long_messages_are_refused_with_the_limit() {
+        let mut process = deaf();
+        let half = vec![0; MAX_FRAME / 2 + 1];
+        let error = process.send(&[&half, &half], 1).unwrap_err();
+        assert!(matches!(error, Failure::Ended(words) if words.contains(&MAX_FRAME.to_string())));
+        assert!(process.is_idle() && process.is_alive());
+    }
+
+    #[test]
+    fn end_is_seen_when_the_process_is_gone() {
+        let mut process = deaf();
+        process.kill_for_test();
+        assert!(!process.is_alive());
+        assert!(matches!(process.receive(&mut || true), Err(Failure::Ended(_))));
     }
 }

@@ -248,6 +248,7 @@ impl Sequence {
 
     /// The logits of a text on one device.
     pub(crate) fn logits_on(&mut self, device: &str, text: &[TokenId], rows: usize) -> Result<Vec<f32>> {
+        self.wake_anew()?;
         self.truncate(0);
         let mut kept = Vec::new();
         let key = self.key(rows, Logits::Last, Some(device));
@@ -269,6 +270,7 @@ impl Sequence {
         past: usize,
     ) -> Result<u64> {
         let key = self.key(rows, Logits::Last, Some(device));
+        self.wake_anew()?;
         self.ready(&key)?;
         self.tokens.clear();
         self.tokens.resize(past, 0);
@@ -283,6 +285,8 @@ impl Sequence {
 
     /// Writes the KV cache of all positions.
     pub(crate) fn touch(&mut self) -> Result<()> {
+        self.wake_anew()?;
+        self.charge(self.model.capacity())?;
         for memory in &self.memories {
             memory.access(Access::Write).map_err(Error::memory)?.fill(TOUCHED);
         }
@@ -293,6 +297,7 @@ impl Sequence {
     /// content, over this text, one token after another.
     pub(crate) fn time_answer_on(&mut self, device: &str, text: &[TokenId], past: usize) -> Result<u64> {
         let key = self.key(1, Logits::Last, Some(device));
+        self.wake_anew()?;
         self.ready(&key)?;
         self.tokens.clear();
         self.tokens.resize(past, 0);

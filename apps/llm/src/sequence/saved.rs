@@ -104,7 +104,7 @@ impl Sequence {
     /// ```
     ///
     /// # Errors
-    /// The file cannot be written, or a run uses the memory.
+    /// The file cannot be written, a run uses the memory, or the sequence rests and its KV cache was released.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let identity = self.model.identity()?;
@@ -144,13 +144,22 @@ impl Sequence {
             out.put(&token.to_le_bytes()).map_err(wrong)?;
         }
         let (heads, row) = self.rows();
-        for memory in &self.memories {
-            let bytes = memory.access(Access::Read).map_err(Error::memory)?;
-            for head in 0..heads {
-                let start = head * self.model.capacity() * row;
-                out.put(&bytes[start..start + self.len() * row]).map_err(wrong)?;
+        let written = self.with_memories(|memories| -> Result<()> {
+            for memory in memories {
+                let bytes = memory.access(Access::Read).map_err(Error::memory)?;
+                for head in 0..heads {
+                    let start = head * self.model.capacity() * row;
+                    out.put(&bytes[start..start + self.len() * row]).map_err(wrong)?;
+                }
             }
-        }
+            Ok(())
+        });
+        written.unwrap_or_else(|| {
+            Err(Error::config(format!(
+                "{}: the KV cache was released while the sequence rested; wake it first (Sequence::wake)",
+                path.display()
+            )))
+        })?;
         let hash = out.hasher.finalize();
         out.inner.write_all(hash.as_bytes()).map_err(wrong)?;
         let file = out
@@ -220,6 +229,7 @@ impl Sequence {
             .iter_mut()
             .for_each(|token| *token = TokenId::from_le(*token));
         let capacity = self.model.capacity();
+        self.charge(tokens.len())?;
         for memory in &self.memories {
             let mut bytes = memory.access(Access::Write).map_err(Error::memory)?;
             for head in 0..heads {

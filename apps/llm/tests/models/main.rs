@@ -6,6 +6,7 @@ mod checkpoint;
 mod forward;
 mod generate;
 mod grammar;
+mod memory;
 mod saved;
 mod speculation;
 mod split;

@@ -88,8 +88,8 @@ class Runtime:
         settings: Mapping[str, str] | None = None,
         trust: str | Sequence[str] | None = None,
         # installation, allow_rollback, isolate, compile_timeout, call_timeout, restart_delay, death_limit,
-        # clear_quarantine, guard_buffers, measure_rates, memory_limit, model_files, only_given_folders, sandbox,
-        # virtual_time
+        # clear_quarantine, guard_buffers, measure_rates, memory_limit, memory_pressure, model_files,
+        # only_given_folders, sandbox, virtual_time
         **words: _Setting,
     ) -> Runtime: ...
     @property
