@@ -18,13 +18,14 @@ use crate::work::{Class, Repeated, Work};
 
 mod nested;
 mod operands;
+mod region;
 mod running;
 mod values;
 
 pub(crate) use nested::Nested;
 use operands::OperandTable;
 pub(crate) use operands::{Given, Memory, Operands, Plain, Slots, Wanted, bytes_of, tensor_from_bytes};
-pub(crate) use running::{Clock, Context, Region};
+pub(crate) use region::{Clock, Context, Region};
 pub(crate) use values::{Allocation, AllocationId, Home, Value, ValueId};
 
 /// What a step does.

@@ -454,7 +454,7 @@ impl Weights {
             .collect();
         fill(&new_packers, &mut memory.floats_mut()[..floats], pool)?;
         memory.write_back()?;
-        // what lies behind the sections is none of them
+        // without what lies behind the sections
         let own_bytes = memory.resident_bytes().min(4 * floats as u64);
         let memory = Arc::new(memory);
         let mut held = vec![Arc::clone(&memory)];

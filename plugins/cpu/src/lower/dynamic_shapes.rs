@@ -6,7 +6,7 @@
 //!    evaluator stays there.
 //! 2. The cache is bounded, and drops the least recently used entry. Shapes that occur once with little work are not lowered:
 //!    lowering would take longer than computing.
-//! 3. Operands and results are those of the steps that it stands for. The results of a region are stored when all
+//! 3. Operands and results are those of the steps in whose stead it runs. The results of a region are stored when all
 //!    operands were read: they may lie where an operand lies.
 //!
 //! Not here: how the evaluator computes a node (`reference`), which nodes form a region (`regions`), how a program runs

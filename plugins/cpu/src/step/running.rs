@@ -4,87 +4,37 @@
 //! 1. Regions are in order and do not overlap.
 //! 2. A region that computes nothing leaves memory as it was, and its steps run one by one.
 //!
-//! Not here: which steps form a region (`lower/regions`), how a region is lowered (`lower/dynamic_shapes`).
+//! Not here: how a region is lowered (`lower/dynamic_shapes`).
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use polychip_cpu_kernels::ThreadPool;
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::operands::{Memory, OperandTable, Operands, Slots};
-use super::{Program, Step, ValueId};
+use super::region::{Context, Region};
+use super::{Program, Step};
 
-/// Computes the results of a region; `false` where nothing was computed.
-pub(crate) type RunRegion = Box<dyn Fn(&mut Operands<'_>, &Context<'_>) -> Result<bool> + Send + Sync>;
-
-/// Consecutive steps on tensors of unknown size, which can run as one program once a run tells the sizes.
-pub(crate) struct Region {
-    /// Its steps.
-    pub(crate) steps: Range<usize>,
-    /// What they read of what is made before them.
-    pub(crate) reads: Vec<ValueId>,
-    /// What is read of them behind them.
-    pub(crate) writes: Vec<ValueId>,
-    /// The program for the sizes of a run.
-    pub(crate) run: RunRegion,
-}
-
-/// What the run of a program belongs to.
-pub(crate) struct Context<'a> {
-    /// The node of the part that an error in this node of the program is of, if that is known.
-    pub(crate) node: &'a dyn Fn(u32) -> Option<u32>,
-    /// Measures the steps, if the host asked for their times.
-    pub(crate) clock: Option<&'a RefCell<Clock>>,
-    /// Whether this is the part itself or a region of it, not a body that may run many times.
-    pub(crate) once: bool,
-}
-
-impl Context<'_> {
-    /// A body inside a step.
-    pub(crate) const BODY: Context<'static> = Context {
-        node: &|_| None,
-        clock: None,
-        once: false,
-    };
-}
-
-/// Times of the steps of a run.
-pub(crate) struct Clock {
-    /// The end of a step is the start of the next: what the loop takes beside the kernels is a part of them.
-    last: Instant,
-    steps: Vec<polychip_sdk::Step>,
-}
-
-impl Clock {
-    pub(crate) fn start(steps: usize) -> RefCell<Self> {
-        RefCell::new(Self {
-            last: Instant::now(),
-            steps: Vec::with_capacity(steps),
-        })
-    }
-
-    pub(crate) fn steps(self) -> Vec<polychip_sdk::Step> {
-        self.steps
-    }
-
-    fn ended(&mut self, step: &Step, by_kernel: bool, node: &dyn Fn(u32) -> Option<u32>) {
-        let now = Instant::now();
-        let class = step.work.class;
-        let nodes: Option<Arc<[u32]>> = step.nodes.iter().map(|&inner| node(inner)).collect();
-        let is_reference = class.is_reference() && !by_kernel;
-        self.steps.push(polychip_sdk::Step {
-            name: step.name.into(),
+impl Step {
+    /// A step's measurement, as reported to the host. `node` gives the node of the part.
+    fn measured(
+        &self,
+        time: Duration,
+        by_kernel: bool,
+        node: &dyn Fn(u32) -> Option<u32>,
+    ) -> polychip_sdk::Step {
+        let class = self.work.class;
+        let nodes: Option<Arc<[u32]>> = self.nodes.iter().map(|&inner| node(inner)).collect();
+        polychip_sdk::Step {
+            name: self.name.into(),
             nodes: nodes.unwrap_or_default(),
-            time_ns: u64::try_from((now - self.last).as_nanos()).unwrap_or(u64::MAX),
-            operations: class.multiplies().then(|| step.work.units.saturating_mul(2)),
-            moved_bytes: (!class.is_reference()).then_some(step.work.bytes),
-            is_reference,
-        });
-        self.last = now;
+            time_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+            operations: class.multiplies().then(|| self.work.units.saturating_mul(2)),
+            moved_bytes: (!class.is_reference()).then_some(self.work.bytes),
+            is_reference: class.is_reference() && !by_kernel,
+        }
     }
 }
 
@@ -95,7 +45,7 @@ impl Program {
     /// As of [`Operands::new`], for each step; nothing else uses `slots`.
     ///
     /// # Errors
-    /// A step fails, or `stop` says so between two steps.
+    /// A step fails, or `stop` is true between two steps.
     pub(crate) unsafe fn run_steps(
         &self,
         memory: &Memory,
@@ -127,7 +77,10 @@ impl Program {
                 _ => error,
             })?;
             if let Some(clock) = context.clock {
-                clock.borrow_mut().ended(step, operands.by_kernel, context.node);
+                let by_kernel = operands.by_kernel;
+                clock
+                    .borrow_mut()
+                    .add(|time| step.measured(time, by_kernel, context.node));
             }
             next += 1;
         }
