@@ -121,9 +121,10 @@ impl Farm {
                 &spell.to_le_bytes(),
             ])
         };
-        match draw(b"busy") < BUSY {
-            true => 150.0 + 550.0 * draw(b"load"),
-            false => 80.0 * draw(b"load"),
+        if draw(b"busy") < BUSY {
+            150.0 + 550.0 * draw(b"load")
+        } else {
+            80.0 * draw(b"load")
         }
     }
 

@@ -28,8 +28,11 @@ use crate::tune::Choices;
 use crate::weights::{HeldContents, Weights};
 use crate::work::{Repeated, of_node};
 
-/// Most specializations that are cached per node.
+/// Most specializations that are cached per node, and fewest per region.
 const MAX_CACHED: usize = 512;
+const MIN_CACHED: usize = 8;
+/// Nodes of all specializations that are cached per region: each takes up to a kilobyte.
+const MAX_CACHED_NODES: usize = 8192;
 /// Most shapes that are remembered as seen per node.
 const MAX_SEEN: usize = 2048;
 /// Elements below which the evaluator ends before a cached program is found. The tests, which are small, lower all.
@@ -262,6 +265,12 @@ impl DynamicPart {
         }
     }
 
+    /// Caches a specialization, or that there is none.
+    fn insert(&self, key: &Key, compiled: Option<Arc<CompiledPart>>) {
+        let most = (MAX_CACHED_NODES / self.part.nodes.len().max(1)).clamp(MIN_CACHED, MAX_CACHED);
+        self.cache().insert(key.clone(), compiled, most);
+    }
+
     /// Elements of all operands.
     fn operand_elements(&self, o: &Operands<'_>) -> usize {
         let ports = self.operands.iter().filter_map(|&operand| o.dims(operand));
@@ -303,7 +312,7 @@ impl DynamicPart {
         let Some(sizes) = self.sizes(o, by_values) else {
             if self.region.is_some() {
                 // shapes that follow from data: these nodes run one by one
-                self.cache().insert(key.clone(), None);
+                self.insert(key, None);
             } else if !by_values {
                 // from now on the key holds the values too
                 self.cache().by_values = true;
@@ -331,7 +340,7 @@ impl DynamicPart {
         }
         let results = self.results(&sizes);
         let compiled = self.compile(o, specialized, results)?;
-        self.cache().insert(key.clone(), compiled.clone());
+        self.insert(key, compiled.clone());
         Ok(compiled)
     }
 
@@ -618,8 +627,9 @@ impl SpecializationCache {
         false
     }
 
-    fn insert(&mut self, key: Key, compiled: Option<Arc<CompiledPart>>) {
-        if self.specializations.len() == MAX_CACHED {
+    /// Adds an entry in place of the one that was used least recently, if there are `most`.
+    fn insert(&mut self, key: Key, compiled: Option<Arc<CompiledPart>>, most: usize) {
+        if self.specializations.len() >= most {
             let oldest = self.specializations.iter().min_by_key(|(_, entry)| entry.used);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
                 self.specializations.remove(&oldest);
