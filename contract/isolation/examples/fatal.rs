@@ -80,8 +80,8 @@ extern "C" fn die(_: c_int) {
         "abort" => {
             ORDER.store(ABORT, Ordering::Release);
             let threads = threads();
-            let others = threads.iter().filter(|(_, name)| !name.starts_with("polychip"));
-            if let Some((thread, _)) = others.last() {
+            let mut others = threads.iter().filter(|(_, name)| !name.starts_with("polychip"));
+            if let Some((thread, _)) = others.next_back() {
                 order(*thread);
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
