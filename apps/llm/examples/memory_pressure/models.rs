@@ -150,15 +150,17 @@ fn onnx(side: usize, model: usize) -> Vec<u8> {
     whole
 }
 
+/// The model of which the language model is a wider and deeper form.
+const TINY: TinyModel = TinyModel {
+    architecture: Architecture::Llama,
+    kind: KIND,
+    layers: 1,
+    tied: true,
+    seed: 3,
+};
+
 /// Hyper-parameters of a model whose weights take about so many bytes.
 fn config(bytes: u64) -> Config {
-    let tiny = TinyModel {
-        architecture: Architecture::Llama,
-        kind: KIND,
-        layers: 1,
-        tied: true,
-        seed: 3,
-    };
     // small models are narrow, so that they still have layers
     let width = if bytes < 256 << 20 { 512 } else { 2048 };
     let mut config = Config {
@@ -166,7 +168,7 @@ fn config(bytes: u64) -> Config {
         feed_forward: width * 11 / 4,
         heads: width / 64,
         kv_heads: width / 256,
-        ..tiny.config()
+        ..TINY.config()
     };
     let weights: u64 = config
         .tensors()
@@ -181,15 +183,8 @@ fn config(bytes: u64) -> Config {
 /// Writes a language model in pieces: the whole is larger than memory may be.
 fn language(bytes: u64, out: &mut BufWriter<File>) -> Result<()> {
     let config = config(bytes);
-    let tiny = TinyModel {
-        architecture: Architecture::Llama,
-        kind: KIND,
-        layers: 1,
-        tied: true,
-        seed: 3,
-    };
-    let mut writer = tiny.writer();
-    for tensor in tiny.config().tensors() {
+    let mut writer = TINY.writer();
+    for tensor in TINY.config().tensors() {
         writer.remove_tensor(&tensor.name);
     }
     for (key, value) in [

@@ -309,6 +309,10 @@ impl DynamicPart {
         by_values: bool,
         once: bool,
     ) -> Result<Option<Arc<CompiledPart>>> {
+        // in a loop whose state grows, sizes never come again: then not even shapes are inferred
+        if self.region.is_some() && !once && !self.cache().mark_seen(key) {
+            return Ok(None);
+        }
         let Some(sizes) = self.sizes(o, by_values) else {
             if self.region.is_some() {
                 // shapes that follow from data: these nodes run one by one
@@ -324,6 +328,10 @@ impl DynamicPart {
         let given = sizes.made.iter().filter_map(|made| made.dims.as_ref().map(count));
         let elements = taken.chain(given).fold(self.constants, usize::saturating_add);
         if elements < FEW_ELEMENTS {
+            if self.region.is_some() {
+                // the shapes of many nodes are not inferred again
+                self.insert(key, None);
+            }
             return Ok(None);
         }
         let specialized = self.part_of(&sizes);
@@ -334,7 +342,7 @@ impl DynamicPart {
         });
         // the nodes of a region take that much work each, and would each be lowered
         let count = part.nodes.len() as u64;
-        let much = units >= MUCH_WORK.saturating_mul(count) && (once || self.region.is_none());
+        let much = units >= MUCH_WORK.saturating_mul(count);
         if !much && !self.cache().mark_seen(key) {
             return Ok(None);
         }
