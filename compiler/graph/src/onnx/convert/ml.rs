@@ -17,6 +17,7 @@ use super::rewrite::Rewrite;
 use crate::onnx::target::Target;
 use crate::{Container, Error, Node, TensorId};
 
+mod coupling;
 mod labels;
 mod linear;
 mod scores;

@@ -2,10 +2,11 @@
 //!
 //! Distances of the radial kernel are those of rows and vectors moved by the vectors' mean: |a|² + |b|² − 2ab then loses no
 //! digits to where the data lie.
-//! Not here: probabilities of pairs joined to those of classes, which takes an iteration; such a node is left as it is.
+//! Not here: probabilities of classes from those of pairs (`coupling`).
 
 use polychip_ops::{Attr, Attributes, DType, Literal, Op};
 
+use super::coupling::MOST_CLASSES;
 use super::scores::Post;
 use crate::onnx::convert::foreign::Foreign;
 use crate::{Error, TensorId};
@@ -144,7 +145,8 @@ impl Foreign<'_, '_> {
         Ok(true)
     }
 
-    /// Each pair of classes has a score; a class has a vote for each pair that it wins.
+    /// Each pair of classes has a score; a class has a vote for each pair that it wins, and the label is that of most votes,
+    /// also where probabilities are given.
     pub(super) fn svm_classes(&mut self) -> Result<bool, Error> {
         let x = self.0.input(0)?;
         let (weights, rho) = (self.floats("coefficients"), self.floats("rho"));
@@ -159,13 +161,15 @@ impl Foreign<'_, '_> {
         let (Some(labels), Some(vectors)) = (self.labels("classlabels_ints"), vectors) else {
             return Ok(false);
         };
+        let (slopes, offsets) = (self.floats("prob_a"), self.floats("prob_b"));
         let fits = self.rank(x) == Some(2)
             && self.post() == Some(Post::None)
             && classes > 1
             && labels.shape[0] == classes
             && rho.len() == pairs
             && weights.len() == (classes - 1) * count
-            && self.floats("prob_a").is_empty()
+            && (slopes.is_empty() || (slopes.len() == pairs && classes <= MOST_CLASSES))
+            && slopes.len() == offsets.len()
             // for two classes, weights of one sign are judged otherwise
             && weights.iter().any(|&weight| weight < 0.0);
         if !fits || !vectors.is_whole() {
@@ -202,7 +206,14 @@ impl Foreign<'_, '_> {
         let against: Vec<f32> = lost.chunks_exact(pairs).map(|row| row.iter().sum()).collect();
         let votes = self.product(wins, &votes, classes, &against, "votes")?;
         self.best(votes, &labels)?;
-        if pairs > 1 {
+        if self.0.node.output(1).is_none() {
+            return Ok(true);
+        }
+        if !slopes.is_empty() {
+            let first = self.pair_probabilities(scores, &slopes, &offsets)?;
+            let probabilities = self.coupled(first, classes)?;
+            self.transformed(1, probabilities, Post::None)?;
+        } else if pairs > 1 {
             self.transformed(1, scores, Post::None)?;
         } else {
             let other = self.step(Op::Neg, &[scores], "other")?;

@@ -174,9 +174,17 @@ fn vectors_are_held_against_rows_by_products() {
         &["\"label\": i64[5] = ArgMax", "\"s\": f32[5, 2] = Concat"],
     );
     // probabilities take an iteration
-    classes.extend([floats("prob_a", &[1.0]), floats("prob_b", &[0.0])]);
+    let probabilities = |slopes: &[f32]| {
+        let pairs = [floats("prob_a", slopes), floats("prob_b", slopes)];
+        [&classes[..], &pairs[..]].concat()
+    };
     says(
-        &ml(node("SVMClassifier", "x", "label s", &classes)),
+        &ml(node("SVMClassifier", "x", "label s", &probabilities(&[1.0]))),
+        &["= Sigmoid", "= Loop", "\"label\": i64[5] = ArgMax"],
+    );
+    // each pair has one slope
+    says(
+        &ml(node("SVMClassifier", "x", "label s", &probabilities(&[1.0; 2]))),
         &["custom \"ai.onnx.ml\" \"SVMClassifier\""],
     );
 }
