@@ -163,7 +163,15 @@ fn shapes(inputs: &str, drawn: &mut BTreeMap<i64, i64>, numbers: &mut Numbers) -
                 _ => dim.to_owned(),
             })
             .collect();
-        format!("{}[{}{}", &input[..open], dims.join(","), &input[close..])
+        let behind = match input[close..].split_once("..") {
+            // values up to a size, such as classes
+            Some((before, most)) => match most.trim().parse().ok().and_then(|most: i64| drawn.get(&most)) {
+                Some(size) => format!("{before}..{size}"),
+                None => input[close..].to_owned(),
+            },
+            None => input[close..].to_owned(),
+        };
+        format!("{}[{}{behind}", &input[..open], dims.join(","))
     };
     let inputs: Vec<String> = inputs
         .split(';')
@@ -257,6 +265,9 @@ mod tests {
             assert!(parts[2].contains(&format!("T[{channels},1,")), "{drawn}");
             assert!(parts[3].contains(&format!("group={channels} ")), "{drawn}");
             assert!(parts[2].ends_with("i64[2]={56,3} "), "{drawn}");
+            let drawn = draw("Loss | f32 | T[16,100]; i64[16]~0..100", true, &mut numbers).unwrap();
+            let classes = drawn.split([',', ']']).nth(1).unwrap();
+            assert!(drawn.ends_with(&format!("]~0..{classes}")), "{drawn}");
         }
     }
 }
