@@ -1,8 +1,8 @@
-//! Pooling of channels-last images: maximum, average, and both over the whole image.
+//! Pooling of channels-last images: maximum, average and norms, also over the whole image.
 //!
 //! Taps outside the image are skipped, never read as zeros.
 //!
-//! Not here: indices of maxima, and powers (`LpPool`).
+//! Not here: indices of maxima, and norms of other orders than 1 and 2 (`LpPool`).
 #![allow(unsafe_code)]
 
 use crate::conv::Window;
@@ -25,6 +25,10 @@ pub enum Pooling {
     /// The sum of the values inside the image over the count of taps that lie inside the image or its padding
     /// (ONNX `count_include_pad`; taps that only `ceil_mode` reaches are not counted).
     AverageCountPadding,
+    /// The sum of the absolute values inside the image.
+    Norm1,
+    /// The root of the sum of the squares inside the image.
+    Norm2,
 }
 
 /// Shape of a pooling: `[batch, depth, height, width, channels]`, unused spatial dimensions first and 1.
@@ -278,6 +282,13 @@ struct Taps<E> {
 const SUM: u8 = 0;
 const MAX: u8 = 1;
 const MAX_BY_COMPARING: u8 = 2;
+const NORM1: u8 = 3;
+const NORM2: u8 = 4;
+
+/// Whether what is made of the taps is a sum.
+const fn is_sum(how: u8) -> bool {
+    !matches!(how, MAX | MAX_BY_COMPARING)
+}
 
 /// Vectors of channels that are pooled together: independent results, and one walk over the taps for all of them.
 const BLOCK: usize = 4;
@@ -290,6 +301,8 @@ impl<E: Load> Kernel for &Pixels<'_, E> {
             Pooling::Max => self.pixels::<S, MAX>(s),
             Pooling::MaxByComparing => self.pixels::<S, MAX_BY_COMPARING>(s),
             Pooling::Average | Pooling::AverageCountPadding => self.pixels::<S, SUM>(s),
+            Pooling::Norm1 => self.pixels::<S, NORM1>(s),
+            Pooling::Norm2 => self.pixels::<S, NORM2>(s),
         }
     }
 }
@@ -382,6 +395,8 @@ unsafe fn chain<S: Simd, E: Load, const HOW: u8, const N: usize>(
                 MAX => s.select(s.eq(x, x), s.max(x, *sum), x),
                 // what was found stays where either is NaN
                 MAX_BY_COMPARING => s.max(x, *sum),
+                NORM1 => s.add(*sum, s.abs(x)),
+                NORM2 => s.mul_add(x, x, *sum),
                 _ => s.add(*sum, x),
             };
         }
@@ -415,7 +430,7 @@ unsafe fn block<S: Simd, E: Load, const HOW: u8, const N: usize>(
     scale: S::F,
     out: *mut E,
 ) {
-    let mut sums = [s.splat(if HOW == SUM { 0.0 } else { f32::NEG_INFINITY }); N];
+    let mut sums = [s.splat(if is_sum(HOW) { 0.0 } else { f32::NEG_INFINITY }); N];
     if HOW == MAX_BY_COMPARING && !taps.counts.contains(&0) {
         // SAFETY: the first tap is one of those that the caller promises.
         unsafe { first::<S, E, N>(s, &mut sums, taps.from.wrapping_add(c), left) };
@@ -426,7 +441,7 @@ unsafe fn block<S: Simd, E: Load, const HOW: u8, const N: usize>(
         for _ in 0..taps.counts[1] {
             let (mut from, mut count) = (row, taps.counts[2]);
             // long chains of sums in pieces, so that rounding errors grow with the root of the count
-            while HOW == SUM && count > LONGEST_CHAIN {
+            while is_sum(HOW) && count > LONGEST_CHAIN {
                 let mut parts = [s.splat(0.0); N];
                 // SAFETY: as the caller promises.
                 unsafe { chain::<S, E, HOW, N>(s, &mut parts, from, taps.steps[2], LONGEST_CHAIN, left) };
@@ -444,7 +459,11 @@ unsafe fn block<S: Simd, E: Load, const HOW: u8, const N: usize>(
     }
     for (v, &sum) in sums.iter().enumerate() {
         let n = if N == 1 { left } else { S::LANES };
-        let y = if HOW == SUM { s.mul(sum, scale) } else { sum };
+        let y = match HOW {
+            SUM => s.mul(sum, scale),
+            NORM2 => s.sqrt(sum),
+            _ => sum,
+        };
         // SAFETY: as the caller promises.
         unsafe { s.write(out.add(c + v * S::LANES), y, n) };
     }

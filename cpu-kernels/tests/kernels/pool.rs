@@ -33,6 +33,8 @@ fn naive(p: &PoolParams, pooling: Pooling, input: &[f32]) -> Vec<f32> {
                 }
                 Pooling::Average => sum / values.len().max(1) as f32,
                 Pooling::AverageCountPadding => sum / counted.max(1) as f32,
+                Pooling::Norm1 => values.iter().map(|value| value.abs()).sum(),
+                Pooling::Norm2 => values.iter().map(|value| value * value).sum::<f32>().sqrt(),
             });
         }
     }
@@ -90,6 +92,8 @@ fn agrees_with_nested_loops() {
                     Pooling::MaxByComparing,
                     Pooling::Average,
                     Pooling::AverageCountPadding,
+                    Pooling::Norm1,
+                    Pooling::Norm2,
                 ] {
                     let want = naive(&params, pooling, &input);
                     for isa in Isa::available() {
@@ -97,7 +101,7 @@ fn agrees_with_nested_loops() {
                         plan.run(isa, &pool, pooling, &input, &mut got);
                         for (got, want) in got.iter().zip(&want) {
                             assert!(
-                                (got - want).abs() < 1e-3,
+                                (got - want).abs() < 1e-3f32.max(1e-6 * want.abs()),
                                 "{isa:?} {pooling:?} {params:?}: {got} {want}"
                             );
                         }

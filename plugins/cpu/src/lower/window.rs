@@ -43,7 +43,7 @@ fn stated(node: &Node) -> Option<WindowSpec> {
     }
 }
 
-/// The window of MaxPool or AveragePool.
+/// The window of MaxPool, AveragePool or LpPool.
 pub(super) fn pool(l: &Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<PoolParams> {
     let dims = l.shape(x)?;
     let [n, c, _] = image(dims)?;
