@@ -80,12 +80,38 @@ pub fn sorted<T: Ordered>(x: &[T], order: &mut [(i64, u32)]) {
     sort(order);
 }
 
+/// Values per key up to which keys are counted instead of compared.
+const MOST_VALUES: usize = 4;
+
+/// Sorts keys from `low` on, of so many values, which are in the order of their places.
+fn sort_by_counting(order: &mut [(i64, u32)], low: i64, values: usize) {
+    let mut next = vec![0u32; values];
+    let value = |key: i64| key.wrapping_sub(low) as usize;
+    for at in order.iter() {
+        next[value(at.0)] += 1;
+    }
+    let mut before = 0;
+    for next in &mut next {
+        before += std::mem::replace(next, before);
+    }
+    for at in order.to_vec() {
+        let next = &mut next[value(at.0)];
+        order[*next as usize] = at;
+        *next += 1;
+    }
+}
+
 /// Keys in their order, of equals the one of the lesser place first.
 fn sort(order: &mut [(i64, u32)]) {
     let (low, high) = order.iter().fold((i64::MAX, i64::MIN), |(low, high), at| {
         (low.min(at.0), high.max(at.0))
     });
-    if high.checked_sub(low).is_some_and(|range| range < 1 << 31) {
+    let range = high.checked_sub(low);
+    let values = range.and_then(|range| usize::try_from(range).ok()?.checked_add(1));
+    if let Some(values) = values.filter(|&values| values / MOST_VALUES <= order.len()) {
+        return sort_by_counting(order, low, values);
+    }
+    if range.is_some_and(|range| range < 1 << 31) {
         // one comparison for both
         for at in order.iter_mut() {
             at.0 = (at.0 - low) << 32 | i64::from(at.1);

@@ -180,7 +180,9 @@ const DOUBLE_ROWS: usize = 4;
 fn of_doubles<S: Simd>(s: S, Doubles { a, b, y }: Doubles<'_>, k: usize, n: usize) {
     let lanes = S::LANES / 2;
     let mut column = 0;
-    while column + lanes <= n {
+    while column < n && lanes <= n {
+        // the last vectors overlap those before them, if they would not end within the row
+        column = column.min(n - lanes);
         let vectors = ((n - column) / lanes).min(DOUBLE_VECTORS);
         let (mut rows, mut results) = (
             a.chunks_exact(DOUBLE_ROWS * k),
@@ -301,7 +303,13 @@ pub fn product_of_bytes<A: Byte, B: Byte>(
 /// Words of scratch of [`product_of_bytes`].
 #[must_use]
 pub fn pairs_len(k: usize, n: usize) -> usize {
-    k.div_ceil(2) * n
+    k.div_ceil(2) * padded(n)
+}
+
+/// Words of a row of the scratch: whole vectors of every instruction set.
+#[inline(always)]
+fn padded(n: usize) -> usize {
+    n.next_multiple_of(16)
 }
 
 /// A signed or unsigned byte.
@@ -344,7 +352,9 @@ impl<B: Byte> Kernel for Pack<'_, B> {
         if n == 0 {
             return;
         }
-        for (rows, pairs) in b.chunks(2 * n).zip(pairs.chunks_exact_mut(n)) {
+        for (rows, pairs) in b.chunks(2 * n).zip(pairs.chunks_exact_mut(padded(n))) {
+            let (pairs, padding) = pairs.split_at_mut(n);
+            padding.fill(0);
             let (first, second) = rows.split_at(n);
             if second.is_empty() {
                 for (pair, low) in pairs.iter_mut().zip(first) {
@@ -413,11 +423,54 @@ fn byte_rows<A: Byte, S: Simd, const R: usize>(
     n: usize,
 ) {
     let mut column = 0;
-    while column + ACROSS * S::LANES <= n {
-        let mut sums = [[s.splat_i(0); ACROSS]; R];
+    while column < n {
+        let vectors = (n - column).div_ceil(S::LANES);
+        let of = Tile {
+            zero,
+            a,
+            pairs: &pairs[column..],
+            k,
+            n,
+            columns: n - column,
+        };
+        let y = &mut y[column..];
+        column += S::LANES
+            * match vectors {
+                0..2 => of.sum::<S, R, 1>(s, y),
+                2..ACROSS => of.sum::<S, R, 2>(s, y),
+                _ => of.sum::<S, R, ACROSS>(s, y),
+            };
+    }
+}
+
+/// Results that stay in registers.
+struct Tile<'a, A> {
+    zero: i16,
+    a: &'a [A],
+    /// From the first of the columns on.
+    pairs: &'a [i32],
+    k: usize,
+    n: usize,
+    /// Columns of the result that are left.
+    columns: usize,
+}
+
+impl<A: Byte> Tile<'_, A> {
+    /// Sums `R` rows of `V` vectors, the last of which may reach beyond the row's end; returns `V`.
+    #[inline(always)]
+    fn sum<S: Simd, const R: usize, const V: usize>(&self, s: S, y: &mut [i32]) -> usize {
+        let &Tile {
+            zero,
+            a,
+            pairs,
+            k,
+            n,
+            columns,
+        } = self;
+        let mut sums = [[s.splat_i(0); V]; R];
         for at in 0..k.div_ceil(2) {
-            let row = &pairs[at * n + column..][..ACROSS * S::LANES];
-            let mut right = [s.splat_i(0); ACROSS];
+            let row = &pairs[at * padded(n)..][..V * S::LANES];
+            let mut right = [s.splat_i(0); V];
             for (i, right) in right.iter_mut().enumerate() {
                 // SAFETY: the row holds as many words.
                 *right = unsafe { s.load_i(row.as_ptr().add(i * S::LANES)) };
@@ -436,25 +489,19 @@ fn byte_rows<A: Byte, S: Simd, const R: usize>(
             }
         }
         for (r, sums) in sums.iter().enumerate() {
-            let row = &mut y[r * n + column..][..ACROSS * S::LANES];
-            for (i, &sum) in sums.iter().enumerate() {
-                // SAFETY: the row holds as many words.
-                unsafe { s.store_i(row.as_mut_ptr().add(i * S::LANES), sum) };
-            }
-        }
-        column += ACROSS * S::LANES;
-    }
-    for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
-        for (i, y) in y.iter_mut().enumerate().skip(column) {
-            let mut sum = 0i32;
-            for (at, a) in a.chunks(2).enumerate() {
-                let word = pairs[at * n + i];
-                sum = sum.wrapping_add(i32::from(a[0].wide() - zero) * i32::from(word as i16));
-                if let Some(a) = a.get(1) {
-                    sum = sum.wrapping_add(i32::from(a.wide() - zero) * (word >> 16));
+            let row = &mut y[r * n..][..columns.min(V * S::LANES)];
+            for (&sum, row) in sums.iter().zip(row.chunks_mut(S::LANES)) {
+                if row.len() == S::LANES {
+                    // SAFETY: the row holds as many words.
+                    unsafe { s.store_i(row.as_mut_ptr(), sum) };
+                } else {
+                    let mut whole = [0; 16];
+                    // SAFETY: no vector has more words.
+                    unsafe { s.store_i(whole.as_mut_ptr(), sum) };
+                    row.copy_from_slice(&whole[..row.len()]);
                 }
             }
-            *y = sum;
         }
+        V
     }
 }

@@ -539,7 +539,11 @@ impl Tensor {
     /// If this tensor is empty or the shape too large.
     pub fn filled(&self, shape: Vec<usize>) -> Result<Self> {
         let n = elements(&shape)?;
-        self.select(shape, &vec![0; n])
+        if self.is_empty() {
+            super::error::refuse!("a tensor of no elements has no first one");
+        }
+        let data = map_vec!(self.data(), v => vec![v[0].clone(); n]);
+        Self::new(shape, data)
     }
 
     /// Copies `len` elements of `from`, starting at `from_at`, over this tensor's at `at`.

@@ -51,6 +51,14 @@ fn ties_keep_their_order() {
     let narrow = [f32::NAN, 0.0, -1.0, -0.0, f32::NAN, 2.0];
     sorted(&narrow, &mut order);
     assert_eq!(order.map(|at| at.1), [2, 1, 3, 5, 0, 4]);
+    // few values, which are counted
+    let few: Vec<i64> = (0..500).map(|i| (i * 7919) % 13 - 6).collect();
+    let mut order = vec![(0, 0); few.len()];
+    sorted(&few, &mut order);
+    let mut want: Vec<(i64, u32)> = few.iter().copied().zip(0..).collect();
+    want.sort_unstable();
+    assert_eq!(order, want);
+    sorted::<i64>(&[], &mut []);
 }
 
 #[test]

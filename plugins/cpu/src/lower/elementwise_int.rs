@@ -135,7 +135,7 @@ fn tests(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
             Box::new(move |o: &mut Operands<'_>| {
                 let (x, y) = (o.read::<$bits>(0), o.write::<u8>(0));
                 if infinite {
-                    convert::each(isa, o.pool, x, y, |x| u8::from(x == plus || x == minus));
+                    convert::each(isa, o.pool, x, y, |x| u8::from((x == plus) | (x == minus)));
                 } else {
                     convert::each(isa, o.pool, x, y, |x| u8::from(x & !SIGN > INFINITY));
                 }
