@@ -27,7 +27,7 @@ pub enum Polychip<'a> {
 /// Writes a workspace with the plugin into the folder `out`, and returns its path.
 ///
 /// # Errors
-/// The name is invalid, the folder has files or is inside the repository, the repository is none, or a file cannot be
+/// The name is invalid, the folder has files or is inside the repository, `polychip` names no clone, or a file cannot be
 /// written. Nothing is left behind then.
 pub fn workspace(out: &Path, name: &str, template: Template, polychip: Polychip<'_>) -> Result<PathBuf> {
     check_name(name)?;

@@ -489,6 +489,10 @@ fn guide_lists_common_mistakes_with_their_messages() {
         let all = ["--plugins", &plugins, "--set", SCRIPT, "--set", &fault];
         said(run(&[], &[&all[..], more].concat()).0)
     };
+    let devices = |more: &[&str]| {
+        let listed = ["devices", "--plugins", &plugins];
+        said(command(&[], &[&listed[..], more].concat()))
+    };
     let scripted = |command: &str, script: &str| {
         let (model, script) = (shapes(), format!("null.script=[[device]]\n{script}\n"));
         let mut arguments = vec![command, &model, "--plugins", &plugins, "--set", &script];
@@ -538,7 +542,7 @@ fn guide_lists_common_mistakes_with_their_messages() {
         ),
         (
             "reports a temperature of 9000.0 °C, which no chip has; it counts as unknown",
-            later("telemetry:hot:1+", &["--max-temperature", "90C"]),
+            devices(&["--set", SCRIPT, "--set", "null.die=telemetry:hot:1+"]),
         ),
         (
             "there is no plugin ",
