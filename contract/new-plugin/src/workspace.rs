@@ -252,7 +252,8 @@ mod tests {
         );
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("mine");
-        let none = Polychip::Repository(folder.path());
+        let empty = tempfile::tempdir().unwrap();
+        let none = Polychip::Repository(empty.path());
         let error = workspace(&out, "my_npu", Template::Basic, none).unwrap_err();
         assert!(
             format!("{error:#}").contains("is no clone of") && !out.exists(),

@@ -502,7 +502,7 @@ fn guide_lists_common_mistakes_with_their_messages() {
         said(self::command(&[], &arguments))
     };
     let own = tempfile::tempdir().unwrap();
-    std::fs::write(own.path().join("libmy_npu.so"), "").unwrap();
+    std::fs::write(own.path().join("libmy_npu-plugin.so"), "").unwrap();
     build(own.path(), "unresolved", UNRESOLVED);
     let own = said(self::command(
         &[],

@@ -70,7 +70,8 @@ fn bad_names_and_folders_are_usage_errors() {
     let out_name = out.to_str().unwrap();
     polychip(&["new-plugin", "My-NPU", "--out", out_name]).fails(2, &["lower-case letters"]);
     polychip(&["new-plugin", "plugin_x", "--out", out_name]).fails(2, &["reserved"]);
-    let none = folder.path().to_str().unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let none = empty.path().to_str().unwrap();
     let arguments = ["new-plugin", "x", "--out", out_name, "--repository", none];
     polychip(&arguments).fails(2, &["is no clone of"]);
     assert!(!out.exists());
