@@ -1,6 +1,6 @@
 #!/bin/sh
 # The gate of a pull request: gate.sh BASE_RUNNER NEW_RUNNER MODELS_FOLDER OUT
-# Six rounds of all models; what may be slower is measured again, by as many rounds as should decide it (12 to 100: a noisy
+# Six pairs of measurements of all models; what may be slower is measured again, in as many pairs as should decide it (12 to 100: a noisy
 # board needs more), which are judged by themselves. Exit code 1 for a regression.
 set -eu
 base=$1 new=$2 models=$3 out=$4

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use polychip_partitioner::report::size;
 use polychip_partitioner::{DeviceIndex, Energy, EnergyRange, Part};
 use polychip_profile::Cadence;
 use schemars::JsonSchema;
@@ -73,10 +74,14 @@ pub struct Report {
     pub arena_bytes: u64,
     /// Memory of the same tensors without sharing, in bytes.
     pub unshared_bytes: u64,
-    /// Explicit copies of tensors between devices in the runs of this plan.
+    /// Explicit copies of tensors in the runs of this plan: between devices, and between the app's
+    /// memory and devices that cannot use it in place.
     pub copies: u64,
     /// Size of these copies, in bytes.
     pub copied_bytes: u64,
+    /// Bytes of tensors that devices read without a copy in memory that another device wrote, in the
+    /// runs of this plan. A tensor that two devices read counts twice.
+    pub shared_bytes: u64,
     /// Bytes of part inputs and outputs that plugins copied or converted instead of using in place,
     /// including those that crossed a link to a device's own memory. A plugin that does not report
     /// them counts as 0.
@@ -273,11 +278,12 @@ impl Report {
         let plans = loaded
             .iter()
             .flat_map(|first| std::iter::once(first).chain(first.others()));
-        let (mut copies, mut copied_bytes, mut device_copied_bytes) = (0, 0, 0);
+        let (mut copies, mut copied_bytes, mut shared_bytes, mut device_copied_bytes) = (0, 0, 0, 0);
         for plan in plans {
             let copied = &plan.wiring.copied;
             copies += copied.copies();
             copied_bytes += copied.bytes();
+            shared_bytes += copied.shared_bytes();
             device_copied_bytes += copied.bytes_in_devices();
         }
         let plan = planned.plan();
@@ -330,6 +336,7 @@ impl Report {
             unshared_bytes: footprint.unshared_bytes,
             copies,
             copied_bytes,
+            shared_bytes,
             device_copied_bytes,
             resident_bytes: 0,
             parked: false,
@@ -396,6 +403,7 @@ impl Report {
             unshared_bytes: 0,
             copies: 0,
             copied_bytes: 0,
+            shared_bytes: 0,
             device_copied_bytes: 0,
             resident_bytes: 0,
             parked: false,
@@ -422,6 +430,23 @@ impl Report {
             f,
             "memory: {own} in this session{parked}; all sessions: {}",
             self.memory
+        )
+    }
+
+    /// Writes how many bytes were shared and copied; nothing if one device works on the app's memory.
+    fn fmt_transfers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let crosses = self.crossings.iter().any(|crossing| crossing.from != crossing.to);
+        if !crosses && self.copied_bytes == 0 && self.device_copied_bytes == 0 {
+            return Ok(());
+        }
+        let copies = if self.copies == 1 { "copy" } else { "copies" };
+        writeln!(
+            f,
+            "all runs of this plan: {} shared between devices, {} copied in {} {copies}, {} copied within plugins",
+            size(self.shared_bytes),
+            size(self.copied_bytes),
+            self.copies,
+            size(self.device_copied_bytes)
         )
     }
 
@@ -497,10 +522,9 @@ impl fmt::Display for Report {
         }
         writeln!(f, "{table}")?;
         for crossing in &self.crossings {
-            let bytes = crossing.bytes.map_or_else(
-                || "size known at run time".into(),
-                polychip_partitioner::report::size,
-            );
+            let bytes = crossing
+                .bytes
+                .map_or_else(|| "size known at run time".into(), size);
             writeln!(
                 f,
                 "{} → {}: {} ({bytes}, {}, {} {})",
@@ -522,16 +546,7 @@ impl fmt::Display for Report {
         for replica in &self.replicas {
             writeln!(f, "{replica}")?;
         }
-        if self.copied_bytes > 0 || self.device_copied_bytes > 0 {
-            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            writeln!(
-                f,
-                "copied: {:.1} MiB between devices in {} copies, {:.1} MiB within plugins",
-                mib(self.copied_bytes),
-                self.copies,
-                mib(self.device_copied_bytes)
-            )?;
-        }
+        self.fmt_transfers(f)?;
         for event in &self.events {
             writeln!(f, "{event}")?;
         }

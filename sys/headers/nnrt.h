@@ -87,6 +87,7 @@ enum {
     OH_NN_OPS_ADD = 1,
     OH_NN_OPS_AVG_POOL = 2,
     OH_NN_OPS_BATCH_NORM = 3,
+    OH_NN_OPS_CAST = 6, /* no parameters; the second input is a constant i32 of no axes: a type of elements, above */
     OH_NN_OPS_CONCAT = 7,
     OH_NN_OPS_CONV2D = 8,
     OH_NN_OPS_DEPTHWISE_CONV2D_NATIVE = 10,
@@ -216,6 +217,7 @@ enum {
     OH_NN_LEAKY_RELU_NEGATIVE_SLOPE = 92, /* f */
     OH_NN_CLIP_MAX = 103, /* f */
     OH_NN_CLIP_MIN = 104, /* f */
+    OH_NN_QUANT_DTYPE_CAST_AXIS = 126, /* i64, optional: of scales per channel */
     OH_NN_AVG_POOL_ROUND_MODE = 109, /* i32: 0 down, 1 up */
     OH_NN_MAX_POOL_ROUND_MODE = 114, /* i32 */
     OH_NN_FULL_CONNECTION_HAS_BIAS = 111, /* b */

@@ -1,14 +1,14 @@
 //! Checks whether `polychip farm compare` gives reliable verdicts on this machine. It compares the
 //! bundled model many times with itself, and with itself slowed down by a set share, in interleaved
-//! rounds.
+//! pairs.
 //!
 //! ```text
 //! cargo run --release -p polychip-cli --features farm --example by_turns -- [COMPARISONS [PLANTED [ROUNDS [RUNS [PERCENT]]]]]
 //! ```
 //!
 //! Of 200 comparisons of the model with itself, at most two may report a change, and each of 20
-//! planted slowdowns of 5 % must be found (exit code 1 otherwise). A comparison has 100 rounds of
-//! 30 runs by default: twelve rounds suffice on a board, but find no slowdown of 5 % on a virtual
+//! planted slowdowns of 5 % must be found (exit code 1 otherwise). A comparison has 100 pairs of
+//! 30 runs by default: twelve pairs suffice on a board, but find no slowdown of 5 % on a virtual
 //! machine with other load. Each comparison opens two sessions of its own. A planted slowdown spins
 //! after each run for its share of the run's time.
 //!

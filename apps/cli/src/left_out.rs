@@ -10,7 +10,7 @@ use crate::exit::usage;
 type Row = (&'static str, &'static str, bool);
 
 /// All commands behind features.
-const COMMANDS: [Row; 8] = [
+const COMMANDS: [Row; 9] = [
     ("farm", "farm", cfg!(feature = "farm")),
     ("generate", "llm", cfg!(feature = "llm")),
     ("chat", "llm", cfg!(feature = "llm")),
@@ -19,6 +19,7 @@ const COMMANDS: [Row; 8] = [
     ("phases", "llm", cfg!(feature = "llm")),
     ("logits", "llm", cfg!(feature = "llm")),
     ("monitor", "monitor", cfg!(feature = "monitor")),
+    ("new-plugin", "new-plugin", cfg!(feature = "new-plugin")),
 ];
 
 /// Replaces the error of a command line whose command this build omits.

@@ -44,6 +44,8 @@ mod media;
 mod media_arguments;
 #[cfg(feature = "monitor")]
 mod monitor;
+#[cfg(feature = "new-plugin")]
+mod new_plugin;
 mod npy;
 mod output;
 mod pace;
@@ -151,6 +153,9 @@ enum Command {
     Logits(language::logits::Arguments),
     /// Check whether several models that share devices meet their deadlines, and simulate them
     ServeSim(serve_sim::Arguments),
+    /// Create a plugin for a chip: a working one, as a starting point
+    #[cfg(feature = "new-plugin")]
+    NewPlugin(new_plugin::Arguments),
     /// Print a shell completion script
     Completions(completions::Arguments),
 }
@@ -218,6 +223,8 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
         #[cfg(feature = "llm")]
         Command::Logits(arguments) => language::logits::run(&arguments, &mut out),
         Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
+        #[cfg(feature = "new-plugin")]
+        Command::NewPlugin(arguments) => new_plugin::run(&arguments, &mut out),
         Command::Completions(arguments) => completions::run::<Arguments>(&arguments, &mut out),
     });
     match done {

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Timed runs of each candidate per round
+    /// Timed runs of each candidate
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     iters: u64,
     /// Maximum number of plans tried in addition to the single devices

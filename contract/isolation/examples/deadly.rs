@@ -91,6 +91,11 @@ pub extern "C" fn polychip_plugin_query(major: u32, _minor: u32) -> *const polyc
             table.abi_major = 99;
             &raw const Box::leak(Box::new(Table(table))).0
         }
+        Some("incomplete") => {
+            let mut table = *right();
+            table.execute = None;
+            &raw const Box::leak(Box::new(Table(table))).0
+        }
         _ if major == POLYCHIP_ABI_MAJOR => &raw const TABLE.0,
         _ => std::ptr::null(),
     }

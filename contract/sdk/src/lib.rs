@@ -10,7 +10,7 @@
 //! 4. Objects behind handles are `Arc`s: a run keeps its executable and its buffers alive.
 //!
 //! Not here: loading plugins (`contract/host`), any device. Start reading at [`Plugin`], then
-//! [`Device`]. `cargo xtask new-plugin NAME` writes a working plugin.
+//! [`Device`]. `polychip new-plugin NAME` writes a working plugin.
 
 #![deny(unsafe_code)]
 

@@ -158,7 +158,8 @@ impl Executable for NullExecutable {
         let timing = Timing {
             queued_ns: Some(now_ns),
             span_ns: Some((spent.start_ns, spent.end_ns)),
-            energy_uj: device.script.states_energy.then_some(spent.energy_uj),
+            energy_uj: (device.script.states_energy && device.script.states_run_energy)
+                .then_some(spent.energy_uj),
             // a script does not say how its ports reach the device
             copied_bytes: None,
         };

@@ -17,6 +17,8 @@
 //! op.Conv = { ps_per_mac = 0.5 }    # what is left out is that of `cost`
 //! actual = [{ time_permille = 1500 }] # what runs take of what `cost` states
 //! states_energy = true
+//! states_run_energy = true
+//! idle_mw = 300.0                   # what its sensors show of an idle device
 //! half = true                       # with reduced precision, outputs of parts are 16-bit floats
 //! noise_permille = 20
 //! refuse = [{ node = "head*", reason = "vendor", detail = "known to be slow" }]
@@ -118,6 +120,10 @@ pub struct DeviceScript {
     pub actual: Vec<Actual>,
     /// Whether it reports power and energy, in estimates, runs and sensors. A real device without sensors does not.
     pub states_energy: bool,
+    /// Whether each run reports its energy. Most real devices have only a sensor.
+    pub states_run_energy: bool,
+    /// Power of the idle device, which its sensors also show during runs, in milliwatts.
+    pub idle_mw: f64,
     /// Whether f32 outputs of parts compiled with reduced precision have the range and precision of 16-bit floats.
     pub half: bool,
     /// Greatest relative noise of a run's time, in thousandths.
@@ -166,6 +172,8 @@ impl Default for DeviceScript {
             op: BTreeMap::new(),
             actual: Vec::new(),
             states_energy: true,
+            states_run_energy: true,
+            idle_mw: 0.0,
             half: false,
             noise_permille: 0,
             seed: 0,
@@ -547,7 +555,11 @@ impl DeviceScript {
             .idle
             .into_iter()
             .flat_map(|idle| [idle.after_ms, idle.rise_ms]);
-        for number in numbers.chain(heat).chain(idle).chain([self.launch_nj]) {
+        for number in numbers
+            .chain(heat)
+            .chain(idle)
+            .chain([self.launch_nj, self.idle_mw])
+        {
             if !number.is_finite() || number < 0.0 {
                 return Err(format!("{number} is out of range"));
             }

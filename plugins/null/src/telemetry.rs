@@ -185,15 +185,13 @@ impl Meter {
             time_ns: now_ns,
             temperature_mc: script.heat.map(|_| self.temperature_mc.round() as i64),
             power_mw: script.states_energy.then(|| {
-                if computing {
-                    self.power_mw.round() as u64
-                } else {
-                    0
-                }
+                let of_run = if computing { self.power_mw } else { 0.0 };
+                (of_run + script.idle_mw).round() as u64
             }),
+            // milliwatts times nanoseconds are picojoules
             energy_uj: script
                 .states_energy
-                .then(|| (self.energy_nj / 1e3).round() as u64),
+                .then(|| (self.energy_nj / 1e3 + script.idle_mw * now_ns as f64 / 1e6).round() as u64),
             frequency_khz: point
                 .map(|point| point.frequency_khz)
                 .filter(|&frequency| frequency > 0),
@@ -294,6 +292,18 @@ mod tests {
         let cold = meter.read(&script, now + 1_000_000_000);
         assert_eq!(cold.temperature_mc, Some(25_000));
         assert_eq!(cold.throttle, Some(Throttle::default()));
+    }
+
+    #[test]
+    fn sensors_include_idle_power() {
+        let script = script("idle_mw = 300.0");
+        let mut meter = Meter::new(&script);
+        let spent = meter.spend(&script, WORK, &work(0, 0, 1000));
+        // 2 mJ in 1 ms, and 300 mW beside them
+        let during = meter.read(&script, spent.end_ns / 2);
+        assert_eq!((during.power_mw, during.energy_uj), (Some(2_300), Some(2_150)));
+        let after = meter.read(&script, 1_000_000_000);
+        assert_eq!((after.power_mw, after.energy_uj), (Some(300), Some(302_000)));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The explicit copy: the only way bytes move between devices that share no memory. Every one is counted.
+//! The explicit copy: the only way bytes move between devices that share no memory. Every one is counted, and so
+//! are the bytes that devices share instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +8,14 @@ use polychip_host::{Access, Buffer};
 
 use crate::error::{Error, Result, kind_of_host};
 
-/// How many copies the runs of a plan made.
+/// Bytes that the runs of a plan copied between devices, and bytes that its devices shared.
 #[derive(Debug, Default)]
 pub(crate) struct Copied {
     copies: AtomicU64,
     bytes: AtomicU64,
     /// What plugins say that they copied for their runs.
     in_devices: AtomicU64,
+    shared: AtomicU64,
 }
 
 impl Copied {
@@ -26,6 +28,17 @@ impl Copied {
         if bytes > 0 {
             self.in_devices.fetch_add(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Counts tensors that other devices read where a part wrote them.
+    pub(crate) fn add_shared(&self, bytes: u64) {
+        if bytes > 0 {
+            self.shared.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn shared_bytes(&self) -> u64 {
+        self.shared.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bytes_in_devices(&self) -> u64 {

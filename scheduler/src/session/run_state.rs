@@ -719,6 +719,7 @@ impl RunState {
         for copy in &self.copies[index] {
             copy.run()?;
         }
+        wiring.copied.add_shared(part.shared_bytes);
         self.finished[index] = true;
         // a part may now wait only for a part that is on its device
         (0..self.fences.len())

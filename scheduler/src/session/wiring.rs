@@ -42,6 +42,8 @@ pub(crate) struct PartWiring {
     pub(crate) sized_inputs: Vec<SizedInput>,
     /// Output ports with upper bounds.
     pub(crate) bounded_outputs: Vec<usize>,
+    /// Bytes of its outputs that other devices read without a copy, once for each such device.
+    pub(crate) shared_bytes: u64,
     /// From the start of a run, where the plan's devices work at once on one.
     pub(crate) planned_start: Option<Duration>,
     /// The queue of its device.
@@ -228,6 +230,7 @@ impl Wiring {
                 after_on_device: after[index].clone(),
                 sized_inputs: Vec::new(),
                 bounded_outputs,
+                shared_bytes: 0,
                 planned_start: schedule
                     .map(|schedule| Duration::from_nanos(schedule.starts[index].nanoseconds())),
                 device_queue: device_queues.of(&devices[loaded.device.index()]),
@@ -260,8 +263,15 @@ impl Wiring {
         for tensor in &self.between {
             let users = std::iter::once(tensor.writer.0).chain(tensor.readers.iter().map(|(part, _)| *part));
             let users = self.devices_of(users, devices);
-            let shared = users.iter().all(|(_, device)| device.info().imports_memory());
-            copied[tensor.writer.0] |= users.len() > 1 && !shared;
+            let importing = users
+                .iter()
+                .filter(|(_, device)| device.info().imports_memory())
+                .count();
+            copied[tensor.writer.0] |= users.len() > 1 && importing < users.len();
+            // one of the importing devices writes the memory that the others read, or gets the copy
+            let readers = importing.saturating_sub(1) as u64;
+            let shared = &mut self.parts[tensor.writer.0].shared_bytes;
+            *shared = shared.saturating_add(tensor.bytes.saturating_mul(readers));
         }
         for tensor in &self.between {
             let (writer, port) = tensor.writer;

@@ -142,7 +142,14 @@ fn moved_between(script: &str) -> (Vec<&'static str>, u64) {
         .crossings
         .iter()
         .filter(|crossing| crossing.from != crossing.to);
-    let modes: std::collections::BTreeSet<&str> = between.map(|crossing| crossing.mode).collect();
+    let modes: std::collections::BTreeSet<&str> = between.clone().map(|crossing| crossing.mode).collect();
+    let bytes_of_a_run: u64 = between.filter_map(|crossing| crossing.bytes).sum();
+    let moved = 3 * bytes_of_a_run;
+    if report.copies == 0 {
+        assert_eq!(report.shared_bytes, moved, "{report}");
+    } else {
+        assert_eq!((report.shared_bytes, report.copied_bytes), (0, moved), "{report}");
+    }
     (modes.into_iter().collect(), before)
 }
 

@@ -17,6 +17,7 @@ use crate::root::root;
 const EDGES: &[(&str, &[&str])] = &[
     ("polychip-abi", &[]),
     ("polychip-build-id", &[]),
+    ("polychip-new-plugin", &[]),
     ("polychip-ops", &["polychip-abi"]),
     ("polychip-graph", &["polychip-ops"]),
     ("polychip-partitioner", &["polychip-graph", "polychip-ops"]),
@@ -120,6 +121,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "polychip-farm",
             "polychip-llm",
             "polychip-serve",
+            "polychip-new-plugin",
         ],
     ),
     ("polychip-runner", &["polychip", "polychip-farm-record"]),
@@ -142,7 +144,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip-onnxruntime",
         &["polychip", "polychip-graph", "polychip-ops", "polychip-sys"],
     ),
-    ("xtask", &[]),
+    ("xtask", &["polychip-new-plugin"]),
 ];
 
 /// What a plugin without a row of its own may depend on: all that it wraps lies below these.

@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         }
     };
     if let Some(words) = &no_runner {
-        warn(format!("it is not checked whether the boards are fit: {words}"));
+        warn(format!("it is not checked whether the boards are ready: {words}"));
     }
     let boards = asked(&members, &equipped)?;
     let unreached = boards.iter().filter(|board| board.system.is_none()).count();

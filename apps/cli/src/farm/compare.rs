@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Write items that may be slower as JSON, for an alternating rerun, with the boards that measured them and the
-    /// rounds needed to decide
+    /// pairs needed to decide
     #[arg(long, value_name = "FILE")]
     suspects: Option<PathBuf>,
     /// Print JSON

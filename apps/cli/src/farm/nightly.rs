@@ -32,7 +32,7 @@ pub(super) fn equipment(boards: &[Equipped]) -> BTreeMap<String, Equipment> {
 }
 
 /// Reads earlier runs: run folders, or folders of them, at any depth: a night with `--reference` has a folder for each
-/// round of each side. Before the first night there are none; a run that cannot be read is left out, with a warning.
+/// pair of each side. Before the first night there are none; a run that cannot be read is left out, with a warning.
 pub(super) fn earlier(folders: &[PathBuf]) -> anyhow::Result<Earlier> {
     let mut runs = Vec::new();
     for folder in folders {

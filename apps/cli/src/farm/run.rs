@@ -68,9 +68,9 @@ pub(crate) struct Arguments {
     /// for `polychip farm compare DIR/base DIR/new`; if repeated, each board gets the one for its processor
     #[arg(long, value_name = "FILE", conflicts_with = "resume", requires = "out")]
     reference: Vec<PathBuf>,
-    /// Rounds of --reference: measurements by each of both runners
-    #[arg(long, value_name = "N", default_value_t = 12, requires = "reference", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
+    /// Pairs of measurements with --reference: how often each of both runners measures each item
+    #[arg(long, alias = "rounds", value_name = "N", default_value_t = 12, requires = "reference", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pairs: u32,
     /// Wait at most this long for a board that somebody else uses
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     wait: u64,
@@ -531,7 +531,7 @@ impl Arguments {
         Ok(items)
     }
 
-    /// Measures with the reference and with the boards' own runners in turn; who is first changes from round to round.
+    /// Measures with the reference and with the boards' own runners in turn; who is first changes from pair to pair.
     fn alternate(
         &self,
         header: &RunHeader,
@@ -557,13 +557,13 @@ impl Arguments {
         let mut last = Ok(());
         let mut made = 0;
         let groups = alternation::groups(&header.items);
-        let all = self.rounds * u32::try_from(groups.len()).context("too many items")?;
-        let rounds = groups
+        let all = self.pairs * u32::try_from(groups.len()).context("too many items")?;
+        let pairs = groups
             .iter()
-            .flat_map(|items| (0..self.rounds).map(move |_| items));
-        for (round, items) in (1..).zip(rounds) {
+            .flat_map(|items| (0..self.pairs).map(move |_| items));
+        for (pair, items) in (1..).zip(pairs) {
             let mut sides = [("base", &base), ("new", &boards.to_vec())];
-            if round % 2 == 0 {
+            if pair % 2 == 0 {
                 sides.reverse();
             }
             for (side, boards) in sides {
@@ -571,12 +571,12 @@ impl Arguments {
                     break;
                 }
                 let header = RunHeader {
-                    id: format!("{}-{side}-{round}", header.id),
+                    id: format!("{}-{side}-{pair}", header.id),
                     items: items.clone(),
                     equipment: equipment(boards),
                     ..header.clone()
                 };
-                let folder = path.join(side).join(round.to_string());
+                let folder = path.join(side).join(pair.to_string());
                 let folder =
                     RunFolder::create(&folder, header, &self.measuring.effort()).map_err(of_folder)?;
                 check_models(&folder, &models.files)?;
@@ -584,7 +584,7 @@ impl Arguments {
                 if self.json {
                     out.json_line(&answer)?
                 } else {
-                    out.text(&format!("round {round} of {all}, {side}:\n{answer}"))?
+                    out.text(&format!("pair {pair} of {all}, {side}:\n{answer}"))?
                 }
                 // the other turns are made all the same
                 last = answer.verdict().and(last);

@@ -276,6 +276,51 @@ fn measure_keeps_the_energy_that_plugins_and_sensors_give() {
     assert!(is_near(kept["energy_uj"].as_f64().unwrap()), "{kept}");
 }
 
+/// A device whose runs state no energy has its energy measured by its sensor: net of idle power, and
+/// stored for the candidate that gives the device a single part.
+#[test]
+fn measure_stores_the_energy_that_a_sensor_measured() {
+    let plugins = null_plugin();
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    let script = "null.script=[[device]]\nname = \"npu\"\nstates_run_energy = false\nidle_mw = 200.0\n\
+                  cost = { fixed_ns = 2000000, fixed_nj = 3000000.0 }\n";
+    let profile = folder.path().join("a.profile").display().to_string();
+    let mut arguments = vec!["measure", &model, "--dim", "n=2", "--plugins"];
+    arguments.extend([plugins.path().to_str().unwrap(), "--set", script]);
+    arguments.extend(["--devices", "null", "--iters", "6", "--profile", &profile]);
+    // nothing of the runs themselves is an energy
+    let json = polychip(&[&arguments[..], &["--json"]].concat()).json("measure");
+    let energy = &json["candidates"][0]["energy"][0];
+    assert_eq!(
+        (&energy["net_uj"], &energy["stored"]),
+        (&serde_json::Value::Null, &false.into())
+    );
+    let stored =
+        || polychip(&["profile", "show", &profile, "--json"]).json("profile-show")["parts"][0].clone();
+    assert_eq!(stored()["energy"], serde_json::Value::Null);
+
+    let json = polychip(&[&arguments[..], &["--energy", "--json"]].concat()).json("measure");
+    let candidate = &json["candidates"][0];
+    assert_eq!(candidate["parts"], 1, "{candidate}");
+    let energy = &candidate["energy"][0];
+    assert_eq!(energy["stored"], true, "{energy}");
+    let sensor = energy["from"].as_str().unwrap();
+    assert!(sensor.contains("null"), "{energy}");
+    // 3 mJ for each of the two nodes, and less than 0.1 mJ for what they move; 200 mW for at least 4 ms idle
+    let is_near = |uj: f64| (5900.0..6200.0).contains(&uj);
+    assert!(is_near(energy["net_uj"]["mean"].as_f64().unwrap()), "{energy}");
+    let gross = energy["gross_uj"]["mean"].as_f64().unwrap();
+    assert!(
+        gross > energy["net_uj"]["mean"].as_f64().unwrap() + 750.0,
+        "{energy}"
+    );
+    let kept = &stored()["energy"];
+    assert_eq!(kept["sensor"], sensor, "{kept}");
+    assert!(is_near(kept["energy_uj"].as_f64().unwrap()), "{kept}");
+    assert_eq!(kept["interval_uj"].as_array().unwrap().len(), 2, "{kept}");
+}
+
 #[test]
 fn measure_tries_the_best_plan_of_several_devices() {
     let plugins = null_plugin();

@@ -414,12 +414,12 @@ fn reference_takes_turns_with_the_new_runner() {
         &out,
         "--reference",
         &runner,
-        "--rounds",
+        "--pairs",
         "2",
     ])
     .ok();
     assert!(
-        shown.contains("round 2 of 2, base:") && shown.contains("--fail-on slower"),
+        shown.contains("pair 2 of 2, base:") && shown.contains("--fail-on slower"),
         "{shown}"
     );
     let (base, new) = (format!("{out}/base"), format!("{out}/new"));

@@ -266,7 +266,7 @@ fn a_bundle_is_signed_by_a_key_that_is_written_once() {
     let parts = runtime.profile().export().unwrap().parts;
     assert_eq!(parts.len() as u64, answer["parts"].as_u64().unwrap());
     let source = &parts[0].batches[0].source;
-    assert_eq!(source, "bundle \"SM8650\" version 3: run base, place desk");
+    assert_eq!(source, "bundle \"SM8650\" version 3: run base, board desk");
 
     // keys that were not named are not trusted
     let runtime = polychip::Runtime::builder()

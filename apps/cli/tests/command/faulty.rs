@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use polychip_test_requirements::libraries;
 
-use crate::tool::{Done, library_name, polychip_with, shapes};
+use crate::tool::{Done, library_name, polychip_with, repository, shapes};
 
 /// A device that costs next to nothing, so that the plan gives it all that it offers.
 const SCRIPT: &str = "null.script=[[device]]\nname = \"npu\"\nlaunch_ns = 10\n\
@@ -267,6 +267,27 @@ fn plugin_without_a_fault_is_used() {
     }
 }
 
+/// A plugin that calls a function which no library has.
+const UNRESOLVED: &str = "extern int no_such_driver_call(void);\n\
+    const void *polychip_plugin_query(unsigned a, unsigned b) { return no_such_driver_call() + a + b ? 0 : 0; }\n";
+
+/// Builds a plugin's library from C.
+fn build(folder: &Path, name: &str, source: &str) {
+    let file = folder.join("source.c");
+    std::fs::write(&file, source).unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&folder.join(library_name(name)), &file])
+        .output();
+    let built = built.expect("a C compiler (cc)");
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    std::fs::remove_file(file).unwrap();
+}
+
 #[test]
 fn library_that_cannot_be_loaded_is_named_with_its_cause() {
     let folder = tempfile::tempdir().unwrap();
@@ -274,26 +295,7 @@ fn library_that_cannot_be_loaded_is_named_with_its_cause() {
     let whole = std::fs::read(libraries::example("polychip-isolation", "deadly").unwrap()).unwrap();
     std::fs::write(place("truncated"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(place("text"), "not a library").unwrap();
-    let build = |name: &str, source: &str| {
-        let file = folder.path().join("source.c");
-        std::fs::write(&file, source).unwrap();
-        let built = Command::new("cc")
-            .args(["-shared", "-fPIC", "-o"])
-            .args([&place(name), &file])
-            .output();
-        let built = built.expect("a C compiler (cc)");
-        assert!(
-            built.status.success(),
-            "{}",
-            String::from_utf8_lossy(&built.stderr)
-        );
-        std::fs::remove_file(file).unwrap();
-    };
-    build(
-        "unresolved",
-        "extern int no_such_driver_call(void);\n\
-         const void *polychip_plugin_query(unsigned a, unsigned b) { return no_such_driver_call() + a + b ? 0 : 0; }\n",
-    );
+    build(folder.path(), "unresolved", UNRESOLVED);
     std::fs::write(folder.path().join("libmy-plugin.so"), "").unwrap();
     let plugins = folder.path().display().to_string();
     let words = [
@@ -316,6 +318,7 @@ fn library_that_cannot_be_loaded_is_named_with_its_cause() {
     }
     // initialisers run when the library is opened: only a process of its own survives that
     build(
+        folder.path(),
         "initialiser",
         "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n",
     );
@@ -463,4 +466,97 @@ fn devices_lists_how_a_plugin_process_is_confined() {
     )
     .ok();
     assert!(text.contains("in a process of its own, "), "{text}");
+}
+
+/// The table of mistakes in the guide for plugin authors: each row, by words of its message, and what the command shows
+/// of that mistake.
+#[test]
+fn guide_lists_common_mistakes_with_their_messages() {
+    let guide = std::fs::read_to_string(repository().join("docs/adding-a-plugin.md")).unwrap();
+    let (_, table) = guide.split_once("\n## Common mistakes\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let rows: Vec<&str> = table
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .skip(2)
+        .collect();
+
+    let (_held, plugins) = folder();
+    let said = |done: Done| format!("{}\n{}", done.stderr, done.stdout);
+    let early = |fault: &str| said(run(&[("POLYCHIP_DEADLY", fault)], &["--plugins", &plugins]).0);
+    let later = |fault: &str, more: &[&str]| {
+        let fault = format!("null.die={fault}");
+        let all = ["--plugins", &plugins, "--set", SCRIPT, "--set", &fault];
+        said(run(&[], &[&all[..], more].concat()).0)
+    };
+    let devices = |more: &[&str]| {
+        let listed = ["devices", "--plugins", &plugins];
+        said(command(&[], &[&listed[..], more].concat()))
+    };
+    let scripted = |command: &str, script: &str| {
+        let (model, script) = (shapes(), format!("null.script=[[device]]\n{script}\n"));
+        let mut arguments = vec![command, &model, "--plugins", &plugins, "--set", &script];
+        if command == "run" {
+            arguments.extend(["--fill", "1"]);
+        }
+        said(self::command(&[], &arguments))
+    };
+    let own = tempfile::tempdir().unwrap();
+    std::fs::write(own.path().join("libmy_npu-plugin.so"), "").unwrap();
+    build(own.path(), "unresolved", UNRESOLVED);
+    let own = said(self::command(
+        &[],
+        &["devices", "--plugins", own.path().to_str().unwrap()],
+    ));
+    let refuses = "cost = { fixed_ns = 1 }\nrefuse_compile = [{ node = \"*\", code = 6001, detail = \"graph finalize failed\" }]";
+    let cases = [
+        (
+            "the library of a plugin is named like libpolychip_plugin_my_npu.so",
+            own.clone(),
+        ),
+        ("undefined symbol: ", own),
+        ("(it returned no table)", early("query:none")),
+        (
+            "its table lacks required calls: execute",
+            early("query:incomplete"),
+        ),
+        (":0 is not used", later("query_support:status:1+", &[])),
+        (
+            "query_support answered for ",
+            later("query_support:short:1+", &[]),
+        ),
+        (
+            ": graph finalize failed (vendor code 6001)",
+            scripted("run", refuses),
+        ),
+        ("a time of 0 ns for each of ", later("estimate:zero:1+", &[])),
+        (" bytes, it states 1", later("port_info:small:1+", &[])),
+        (
+            "wrote 4 bytes behind the end of tensor",
+            later("execute:past4:1+", &["--isolate", "none", "--guard-buffers"]),
+        ),
+        ("signal 6 (SIGABRT)", later("create:panic:1+", &[])),
+        (
+            "did not return within ",
+            later("execute:loop:1+", &["--hang-timeout", "2s"]),
+        ),
+        (
+            "reports a temperature of 9000.0 °C, which no chip has; it counts as unknown",
+            devices(&["--set", SCRIPT, "--set", "null.die=telemetry:hot:1+"]),
+        ),
+        (
+            "there is no plugin ",
+            said(self::command(
+                &[],
+                &["devices", "--plugins", &plugins, "--set", "nul.script="],
+            )),
+        ),
+        (":0: dearer: +", scripted("explain", "launch_ns = 900000000")),
+    ];
+    for (words, text) in &cases {
+        let row = rows.iter().filter(|row| row.contains(words)).count();
+        assert_eq!(row, 1, "{words:?} is in {row} rows of the table");
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
+    assert_eq!(rows.len(), cases.len(), "each row has its case");
 }

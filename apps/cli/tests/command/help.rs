@@ -23,6 +23,7 @@ fn help_texts() {
         "phases",
         "logits",
         "serve-sim",
+        "new-plugin",
         "completions",
     ] {
         insta::assert_snapshot!(command, polychip(&[command, "--help"]).ok());

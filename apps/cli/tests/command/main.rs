@@ -19,6 +19,8 @@ mod help;
 mod killed;
 mod language;
 mod model;
+#[cfg(feature = "new-plugin")]
+mod new_plugin;
 mod per_op;
 mod place;
 mod plans;

@@ -88,7 +88,7 @@ fn profile_of(selection: &Selection, records: &[&Record]) -> Result<(Content, Ve
             if !places.contains(&(run.header.id.as_str(), place.as_str())) {
                 continue;
             }
-            let source = format!("run {}, place {place}", run.header.id);
+            let source = format!("run {}, board {place}", run.header.id);
             // all of its rows go in or none
             let taken = Profile::open_read_only(path)
                 .and_then(|profile| profile.export())

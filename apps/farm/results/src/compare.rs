@@ -1,18 +1,18 @@
 //! Changes in time from one selection of records to another: the gate of a pull request.
 //!
-//! A *batch* is one record: its consecutive runs are correlated, so they count as one value, their median. A *round*
+//! A *batch* is one record: its consecutive runs are correlated, so they count as one value, their median. A *pair*
 //! is one batch of each side on the same board, one after the other. The verdict uses the difference of the two
-//! batches of a round, in logarithms, over the rounds of all boards of a kind, which cancels common factors (the
+//! batches of a pair, in logarithms, over the pairs of all boards of a kind, which cancels common factors (the
 //! board, its heat, other load). Drift is measured on batches of the same side and subtracted.
 //!
 //! Invariants:
 //! 1. Batches of different boards, of emulated and real ones, and of different conditions are never paired.
-//! 2. A verdict `slower` or `faster` needs rounds, significance among all comparisons made ([`Options::discovery`]) and
-//!    a change that matters ([`Options::relevant`]). Two nights compared without rounds are `unsure` at best: the
+//! 2. A verdict `slower` or `faster` needs pairs, significance among all comparisons made ([`Options::discovery`]) and
+//!    a change that matters ([`Options::relevant`]). Two nights compared without pairs are `unsure` at best: the
 //!    difference between nights was not measured. The exception are slowdowns beyond doubt (`doubt`): each run takes
 //!    more than twice the time.
 //! 3. Items that ran before and now fail are reported without statistics.
-//! 4. The number of rounds of another measurement is fixed in advance ([`Row::rounds_to_decide`]): adding rounds
+//! 4. The number of pairs of another measurement is fixed in advance ([`Row::rounds_to_decide`]): adding pairs
 //!    until a finding appears always produces one.
 
 mod answer;
@@ -181,7 +181,7 @@ fn draft(item: &Item, kind: Kind, group: &Group<'_>, new: &Selection, options: &
     Draft { row, estimate }
 }
 
-/// What the rounds say; without enough of them the row is unsure, and says why.
+/// What the pairs say; without enough of them the row is unsure, and says why.
 fn times(row: &mut Row, group: &Group<'_>, options: &Options) -> Option<Estimate> {
     let (base, new) = (row.base.as_ref()?, row.new.as_ref()?);
     if base.samples == 0 || new.samples == 0 {
@@ -206,7 +206,7 @@ fn times(row: &mut Row, group: &Group<'_>, options: &Options) -> Option<Estimate
         row.suspicious = crude >= options.relevant;
         row.rounds_to_decide = row.suspicious.then_some(FEW_ROUNDS);
         row.notes.push(format!(
-            "{} of at least {FEWEST} rounds of BASE and NEW alternating on one board",
+            "{} of at least {FEWEST} pairs of BASE and NEW alternating on one board",
             row.rounds
         ));
     }
@@ -225,7 +225,7 @@ fn percent(difference: f64) -> f64 {
     difference.exp_m1() * 100.0
 }
 
-/// The verdict on a row with rounds, given the share of chance findings at which it counts.
+/// The verdict on a row with pairs, given the share of chance findings at which it counts.
 fn judge(row: &mut Row, estimate: Estimate, share: f64, options: &Options) {
     if let Some(change) = &mut row.change {
         change.false_discovery = share;

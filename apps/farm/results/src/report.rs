@@ -4,7 +4,7 @@
 //!
 //! Invariants:
 //! 1. The figures of a cell come from one named snapshot; snapshots are never averaged.
-//! 2. Without rounds against a baseline a cell shows only measurements; the trend is only drawn.
+//! 2. Without pairs against a baseline a cell shows only measurements; the trend is only drawn.
 //!
 //! Not here: rendering (`page`, `junit`).
 

@@ -2,7 +2,7 @@
 //!
 //! - The mean of differences is trimmed by a fifth at each end, with the interval and test of Tukey and McLaughlin
 //!   (1963; Wilcox, Introduction to Robust Estimation and Hypothesis Testing, section 4.3): the variance is that of
-//!   the winsorized values. A round with another clock mode costs one difference, not the result.
+//!   the winsorized values. A pair with another clock mode costs one difference, not the result.
 //! - Drift is the slope of Theil and Sen (Sen 1968): the median of the slopes between any two values.
 //! - Of many comparisons some differ by chance: Benjamini and Hochberg (1995) bound their share among the reported
 //!   differences.

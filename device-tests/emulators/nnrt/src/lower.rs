@@ -267,6 +267,28 @@ impl Lower<'_> {
         self.give(value, 0)
     }
 
+    /// Converts plain numbers. The second input is the runtime's code of the result's type: a constant
+    /// integer without axes.
+    fn cast(&mut self) -> Outcome<()> {
+        self.takes(2)?;
+        let (from, ty, to) = (self.tensor(0)?, self.tensor(1)?, self.out());
+        if !ty.dims.is_empty() || self.list(1)?[..] != [i64::from(to.ty)] {
+            return Err(format!("the type operand does not name type {}", to.ty));
+        }
+        let is_plain = |tensor: &Tensor| {
+            tensor.quant.is_none()
+                && matches!(
+                    tensor.ty,
+                    sys::OH_NN_FLOAT32 | sys::OH_NN_FLOAT16 | sys::OH_NN_INT32 | sys::OH_NN_BOOL
+                )
+        };
+        if !is_plain(from) || !is_plain(to) || from.shape() != to.shape() {
+            return Err(format!("{from:?} becomes {to:?}"));
+        }
+        let value = self.value(0)?;
+        self.give(value, 0)
+    }
+
     /// Checks that operand and result have the same float type.
     fn floats(&self, place: usize) -> Outcome<()> {
         let (from, to) = (self.tensor(place)?.ty, self.out().ty);
@@ -321,6 +343,7 @@ impl Lower<'_> {
             | sys::OH_NN_OPS_REDUCE_MIN
             | sys::OH_NN_OPS_REDUCE_SUM => self.reduce(),
             sys::OH_NN_OPS_QUANT_DTYPE_CAST => self.convert(),
+            sys::OH_NN_OPS_CAST => self.cast(),
             sys::OH_NN_OPS_RESHAPE => self.reshape(),
             sys::OH_NN_OPS_TRANSPOSE => self.transpose(),
             sys::OH_NN_OPS_CONCAT => self.concat(),
@@ -353,6 +376,38 @@ fn with_axis(axis: usize) -> Attributes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn type_operand_of_a_cast_names_the_result() {
+        let cast = |dims: &[i32], value: Option<i32>, to: u32| {
+            let tensor = |ty: u32, dims: &[i32], value: Option<i32>| Tensor {
+                ty,
+                dims: dims.to_vec(),
+                value: value.map(|value| value.to_le_bytes().to_vec()),
+                ..Tensor::default()
+            };
+            let model = Model {
+                tensors: vec![
+                    tensor(sys::OH_NN_INT32, &[2], None),
+                    tensor(sys::OH_NN_INT32, dims, value),
+                    tensor(to, &[2], None),
+                ],
+                ..Model::default()
+            };
+            let operation = Operation {
+                code: sys::OH_NN_OPS_CAST,
+                params: vec![],
+                inputs: vec![0, 1],
+                outputs: vec![2],
+            };
+            supports(&model, &operation)
+        };
+        let (float, half) = (sys::OH_NN_FLOAT32, sys::OH_NN_FLOAT16);
+        assert!(cast(&[], Some(float as i32), float));
+        assert!(!cast(&[], Some(half as i32), float));
+        assert!(!cast(&[1], Some(float as i32), float));
+        assert!(!cast(&[], None, float));
+    }
 
     #[test]
     fn a_parameter_is_one_of_its_operation_and_of_its_type() {

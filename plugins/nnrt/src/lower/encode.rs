@@ -97,6 +97,7 @@ pub(super) fn has(op: Op) -> bool {
         || matches!(
             op,
             Op::AveragePool
+                | Op::Cast
                 | Op::Concat
                 | Op::Conv
                 | Op::DepthToSpace
@@ -324,6 +325,18 @@ impl Encode<'_> {
             Kind::Transpose(perm) => {
                 inputs.push(self.list(perm));
                 sys::OH_NN_OPS_TRANSPOSE
+            }
+            Kind::Convert if !ty.is_quantised() && !operand(step.outputs[0]).ty.is_quantised() => {
+                let to = operand(step.outputs[0]).ty;
+                let from_number = ty.is_float() || ty == Type::Int32;
+                // how floats are rounded to integers is not documented, nor which are true
+                let (Some(code), true, true) = (code(to), from_number, to.is_float()) else {
+                    return Err(Refusal::dtype(format!("Cast of {ty:?} to {to:?}")));
+                };
+                let list = self.list(&[code as usize]);
+                self.program.tensors[list].dims.clear();
+                inputs.push(list);
+                sys::OH_NN_OPS_CAST
             }
             Kind::Convert => {
                 let to = operand(step.outputs[0]).ty;

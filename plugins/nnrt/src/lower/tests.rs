@@ -110,6 +110,43 @@ fn refusals_name_the_op_and_the_reason() {
     assert!(unary(Op::Relu, DType::F64).contains("f64"));
 }
 
+/// A Cast of six elements.
+fn cast(from: DType, to: DType) -> Result<Program, String> {
+    let mut node = Node::new(Op::Cast, &[0], &[1]);
+    node.attributes
+        .set(Attr::To, AttrValue::Int(i64::from(to.code())));
+    let tensor = |dtype| Tensor::new(dtype, Some(vec![2, 3]));
+    let program = whole(&part(vec![node], vec![tensor(from), tensor(to)], 1));
+    program.map_err(|refusal| refusal.words().to_owned())
+}
+
+#[test]
+fn cast_names_the_type_of_its_result() {
+    for (from, to, code) in [
+        (DType::F32, DType::F16, sys::OH_NN_FLOAT16),
+        (DType::F16, DType::F32, sys::OH_NN_FLOAT32),
+        (DType::I32, DType::F32, sys::OH_NN_FLOAT32),
+    ] {
+        let program = cast(from, to).unwrap();
+        let [operation] = &program.operations[..] else {
+            panic!("{:?}", program.operations.len());
+        };
+        assert_eq!(operation.code, sys::OH_NN_OPS_CAST);
+        assert!(operation.params.is_empty());
+        let ty = &program.tensors[operation.inputs[1]];
+        assert_eq!((ty.code, &ty.dims[..]), (sys::OH_NN_INT32, &[][..]));
+        assert_eq!(ty.value, Some(code.to_le_bytes().to_vec()));
+    }
+    // the rounding to integers and the meaning of truth values are not documented
+    for (from, to) in [
+        (DType::F32, DType::I32),
+        (DType::F32, DType::Bool),
+        (DType::Bool, DType::F32),
+    ] {
+        assert!(cast(from, to).unwrap_err().contains("Cast of"), "{from} to {to}");
+    }
+}
+
 /// A tensor of bytes that encode reals.
 fn bytes(dtype: DType, shape: &[usize], scale: f32, zero: i32) -> Tensor {
     let mut tensor = Tensor::new(dtype, Some(shape.to_vec()));

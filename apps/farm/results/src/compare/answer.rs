@@ -9,11 +9,11 @@ use crate::run::{Missing, Silent, Torn};
 use crate::selection::Source;
 use crate::statistics;
 
-/// Fewest interleaved rounds of a repeated measurement. They find 5 % on a lightly loaded board
+/// Fewest pairs of a repeated measurement. They find 5 % on a lightly loaded board
 /// whose clock has two modes (`docs/farm-results.md`).
 pub const FEW_ROUNDS: usize = 12;
 
-/// Most interleaved rounds of a repeated measurement. They found 19 of 20 slowdowns of 5 % on a
+/// Most pairs of a repeated measurement. They found 19 of 20 slowdowns of 5 % on a
 /// virtual machine where twelve found none (`docs/farm-results.md`); beyond that, use a quieter
 /// board.
 pub const MOST_ROUNDS: usize = 100;
@@ -24,7 +24,7 @@ pub struct Suspect {
     /// The item with its places.
     #[serde(flatten)]
     pub wanted: Wanted,
-    /// Rounds that should decide it.
+    /// Pairs that should decide it.
     pub rounds: usize,
 }
 
@@ -108,19 +108,19 @@ pub struct Row {
     pub verdict: Verdict,
     /// May be relevantly slower: measure again, alternating.
     pub suspicious: bool,
-    /// For a suspicious item: rounds of another measurement needed to decide, 12 to 100.
+    /// For a suspicious item: pairs of another measurement needed to decide, 12 to 100.
     pub rounds_to_decide: Option<usize>,
     /// BASE; absent if nothing ran.
     pub base: Option<Side>,
     /// NEW; absent if nothing ran.
     pub new: Option<Side>,
-    /// Time of NEW over BASE, from the rounds; absent with too few rounds.
+    /// Time of NEW over BASE, from the pairs; absent with too few pairs.
     pub change: Option<Change>,
     /// How much longer the median is, in per cent, whatever lies between the measurements.
     pub crude_percent: Option<f64>,
-    /// Rounds: a batch of each side on one board, one after the other.
+    /// Pairs: a batch of each side on one board, one after the other.
     pub rounds: usize,
-    /// Batches that are in no round, by reason.
+    /// Batches that are in no pair, by reason.
     pub left_out: Vec<String>,
     /// Reasons, as text.
     pub notes: Vec<String>,
@@ -203,7 +203,7 @@ impl Comparison {
         })
     }
 
-    /// Rows that may be slower and need rounds, as what a farm takes: each item with the places that have measured it.
+    /// Rows that may be slower and need pairs, as what a farm takes: each item with the boards that have measured it.
     #[must_use]
     pub fn suspects(&self) -> Vec<Suspect> {
         // the former contents of a changed model are no longer there to be measured

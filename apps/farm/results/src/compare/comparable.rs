@@ -4,7 +4,7 @@ use polychip_farm_record::{Record, State};
 
 use crate::batch::measured;
 
-/// Farthest that the batches of a round are apart, in seconds: what changes within hours (the day's load, the room) is
+/// Farthest that the batches of a pair are apart, in seconds: what changes within hours (the day's load, the room) is
 /// not in both.
 pub(super) const APART_S: f64 = 3_600.0;
 /// Farthest that a sensor's readings before both batches are apart, in millidegrees: chips throttle by steps of a few
@@ -30,7 +30,7 @@ pub(super) fn throttled(record: &Record) -> bool {
     record.before.throttled == Some(true)
 }
 
-/// Why two batches do not make a round.
+/// Why two batches do not make a pair.
 pub(super) fn apart(one: &Record, other: &Record) -> Option<&'static str> {
     if (middle_s(one) - middle_s(other)).abs() > APART_S {
         return Some("they are more than an hour apart");

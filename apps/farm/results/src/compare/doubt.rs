@@ -2,7 +2,7 @@
 //!
 //! Noise and load make runs longer, never shorter, and among many runs some are hardly disturbed. Where the fastest run of
 //! NEW still takes more than twice as long as half of BASE's runs, beyond what the load by other programs explains, it
-//! is slower, however few the rounds are.
+//! is slower, however few the pairs are.
 
 use polychip_farm_record::{Record, State};
 
@@ -14,18 +14,18 @@ use crate::statistics;
 const FACTOR: f64 = 2.0;
 /// Fewest runs of either side: of fewer, all may have been disturbed.
 const FEWEST: usize = 10;
-/// Smallest factor in every one of at least [`ROUNDS`] rounds: more than chips' clock modes differ by (a fifth).
+/// Smallest factor in every one of at least [`ROUNDS`] pairs: more than chips' clock modes differ by (a fifth).
 const FACTOR_OF_ROUNDS: f64 = 1.25;
-/// Fewest rounds that all have to agree on it.
+/// Fewest pairs that all have to agree on it.
 const ROUNDS: usize = 3;
 
-/// Why an item is slower beyond doubt; none where rounds have to decide.
+/// Why an item is slower beyond doubt; none where pairs have to decide.
 pub(super) fn beyond_doubt(base: &[&Record], new: &[&Record], differences: &[f64]) -> Option<String> {
     if differences.len() >= ROUNDS {
         let least = differences.iter().copied().fold(f64::INFINITY, f64::min).exp();
         if least >= FACTOR_OF_ROUNDS {
             return Some(format!(
-                "in each of {} rounds it took at least {least:.2} times as long",
+                "in each of {} pairs it took at least {least:.2} times as long",
                 differences.len()
             ));
         }
@@ -48,7 +48,7 @@ pub(super) fn beyond_doubt(base: &[&Record], new: &[&Record], differences: &[f64
     ))
 }
 
-/// By how much NEW's fastest run on a board is above the factor that needs no rounds; none where the board's batches
+/// By how much NEW's fastest run on a board is above the factor that needs no pairs; none where the board's batches
 /// cannot be compared so.
 fn factor(base: &[&Record], new: &[&Record], place: &str) -> Option<f64> {
     let of_place = |records: &[&'_ Record]| -> Vec<usize> {

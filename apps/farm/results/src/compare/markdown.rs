@@ -75,7 +75,7 @@ fn section(text: &mut String, title: &str, rows: &[&Row]) {
 
 fn table(text: &mut String, rows: &[&Row]) {
     text.push_str(
-        "| item | board | verdict | median | change [95 %] | rounds | why |\n|---|---|---|---|---|---|---|\n",
+        "| item | board | verdict | median | change [95 %] | pairs | why |\n|---|---|---|---|---|---|---|\n",
     );
     for row in rows.iter().take(ROWS) {
         let again = row.again();

@@ -1,8 +1,8 @@
-//! Pairs batches of two sides into rounds.
+//! Pairs batches of two sides into pairs, one of each side.
 //!
 //! Invariants:
-//! 1. A batch is in at most one round, and both batches of a round come from the same place.
-//! 2. Rounds do not overlap in time: all of BASE before all of NEW is one round, however many batches there are.
+//! 1. A batch is in at most one pair, and both batches of a pair come from the same board.
+//! 2. Pairs do not overlap in time: all of BASE before all of NEW is one pair, however many batches there are.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Batch<'a> {
     log: f64,
 }
 
-/// Differences of the rounds, and batches that are in none.
+/// Differences of the pairs, and batches that are in none.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     /// Logarithm of NEW less that of BASE, drift taken off.
@@ -66,7 +66,7 @@ impl Rounds {
         rounds
     }
 
-    /// Makes rounds of neighbours in time of different sides.
+    /// Makes pairs of neighbours in time of different sides.
     fn pair(&mut self, batches: &[Batch<'_>], drift: f64) {
         let mut waiting: Option<Batch<'_>> = None;
         for batch in batches {
@@ -100,7 +100,7 @@ impl Rounds {
         *self.left_out.entry(why).or_default() += batches;
     }
 
-    /// Batches that are in no round, by reason.
+    /// Batches that are in no pair, by reason.
     pub(super) fn left_out(&self) -> Vec<String> {
         let lines = self.left_out.iter();
         lines
@@ -112,7 +112,7 @@ impl Rounds {
     }
 }
 
-/// How much the logarithm grows in a second, by batches of the same side that are as near as those of a round may be.
+/// How much the logarithm grows in a second, by batches of the same side that are as near as those of a pair may be.
 fn drift(batches: &[Batch<'_>]) -> f64 {
     let side = |is_new: bool| -> Vec<(f64, f64)> {
         let batches = batches.iter().filter(|batch| batch.is_new == is_new);

@@ -71,21 +71,21 @@ impl Row {
 
     /// What would decide a suspicious row.
     pub(super) fn again(&self) -> Option<String> {
-        let rounds = self.rounds_to_decide?;
-        Some(if rounds < MOST_ROUNDS {
-            format!("measure it again for {rounds} rounds")
+        let pairs = self.rounds_to_decide?;
+        Some(if pairs < MOST_ROUNDS {
+            format!("measure it again in {pairs} pairs")
         } else {
-            format!("measure it again for {rounds} rounds, the maximum, or on a quieter board")
+            format!("measure it again in {pairs} pairs, the maximum, or on a quieter board")
         })
     }
 
-    /// The change, with its interval where rounds give one.
+    /// The change, with its interval where pairs give one.
     pub(crate) fn changed(&self) -> Option<String> {
         match &self.change {
             Some(change) => Some(change.to_string()),
             None => self
                 .crude_percent
-                .map(|percent| format!("{percent:+.1} % without rounds")),
+                .map(|percent| format!("{percent:+.1} % without pairs")),
         }
     }
 }
@@ -110,7 +110,7 @@ impl fmt::Display for Row {
             write!(f, ", {changed}")?;
         }
         if self.change.is_some() {
-            write!(f, ", {} rounds", self.rounds)?;
+            write!(f, ", {} pairs", self.rounds)?;
         }
         for note in self.notes.iter().chain(&self.left_out).chain(&self.again()) {
             write!(f, "; {}", printable(note))?;
@@ -186,7 +186,7 @@ impl Comparison {
     /// What the comparison rests on, in one sentence.
     pub(crate) fn method(&self) -> String {
         format!(
-            "A change counts from {} %, with a false-discovery rate of at most {} %; intervals are 95 % over rounds.",
+            "A change counts from {} %, with a false-discovery rate of at most {} %; intervals are 95 % over pairs of batches.",
             self.relevant_percent, self.discovery_percent
         )
     }

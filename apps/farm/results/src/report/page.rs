@@ -124,7 +124,7 @@ impl Report {
                         thead { tr {
                             th scope="col" { "verdict" } th scope="col" { "item" } th scope="col" { "board" }
                             th.figure scope="col" { "median" } th.figure scope="col" { "change, 95 %" }
-                            th.figure scope="col" { "rounds" } th scope="col" { "why" }
+                            th.figure scope="col" { "pairs" } th scope="col" { "why" }
                         } }
                         tbody { @for row in rows { tr {
                             td { (self.verdict(row)) }

@@ -100,7 +100,7 @@ fn a_family_has_its_own_rows_with_their_sources_and_the_fastest_plan() {
     let parts = &family.content.profile.parts;
     assert_eq!(parts.len(), 1);
     assert_eq!(parts[0].device, "cpu:0|desk");
-    assert_eq!(parts[0].batches[0].source, "run r1, place desk");
+    assert_eq!(parts[0].batches[0].source, "run r1, board desk");
     assert!(family.content.profile.plugin_values.is_empty());
     let [plan] = &family.content.plans[..] else {
         panic!("{:?}", family.content.plans)

@@ -90,6 +90,7 @@ fn rules(operation: u32) -> &'static [(u32, (u32, bool))] {
         sys::OH_NN_OPS_QUANT_DTYPE_CAST => &[
             (sys::OH_NN_QUANT_DTYPE_CAST_SRC_T, LONG),
             (sys::OH_NN_QUANT_DTYPE_CAST_DST_T, LONG),
+            (sys::OH_NN_QUANT_DTYPE_CAST_AXIS, LONG),
         ],
         sys::OH_NN_OPS_RESIZE_BILINEAR => &[
             (sys::OH_NN_RESIZE_BILINEAR_NEW_HEIGHT, LONG),
