@@ -9,14 +9,14 @@ pub(crate) mod phases;
 pub(crate) mod serve;
 
 use std::ffi::OsString;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use polychip::Runtime;
 use polychip_llm::prefill_decode::{PhaseCosts, PhaseLimits, PhaseShare};
 use polychip_llm::{
-    Adapter, Completion, Draft, Generate, Grammar, LanguageModel, Message, Options, Sampling, Sequence,
-    Specials, Speculation, TokenId,
+    Adapter, Completion, Draft, Generate, Generation, Grammar, LanguageModel, Message, Options, Sampling,
+    Sequence, Specials, Speculation, Step, TokenId,
 };
 
 use crate::exit::{bad_input, usage};
@@ -290,14 +290,12 @@ impl GenerationArguments {
         }
         sampling.repetition = self.repetition;
         Ok(Generate {
-            max_tokens: self.max_tokens as usize,
             sampling,
             stop: self.stop.clone(),
-            ignore_end: false,
-            grammar: None,
             speculation: self
                 .speculate
                 .map(|Speculate::PromptLookup| Speculation::PromptLookup),
+            ..Generate::greedy(self.max_tokens as usize)
         })
     }
 }
@@ -325,27 +323,34 @@ pub(crate) fn prepare_speculation(
     Ok(())
 }
 
-/// Answers a prompt, and prints the answer as it comes where there is somewhere to print it.
+/// Answers a prompt, and prints the answer as it comes where there is somewhere to print it. Ends once `stop` is set.
 pub(crate) fn answer(
     sequence: &mut Sequence,
     prompt: &[TokenId],
     wanted: &Generate,
     mut out: Option<&mut Output>,
+    stop: Option<&AtomicBool>,
 ) -> anyhow::Result<Completion> {
-    let mut failed = None;
-    let answer = sequence.generate(prompt, wanted, &mut |piece| match out
-        .as_mut()
-        .map_or(Ok(()), |out| out.piece(piece))
-    {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
+    let mut show = |piece: &str| match out.as_mut().filter(|_| !piece.is_empty()) {
+        Some(out) => out.piece(piece),
+        None => Ok(()),
+    };
+    let mut generation = Generation::new(&mut *sequence, prompt, wanted)?;
+    loop {
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            show(&generation.cancel())?;
+            break;
         }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
+        match generation.step(usize::MAX)? {
+            Step::Read => {}
+            Step::Piece(piece) => show(&piece)?,
+            Step::Finished(rest) => {
+                show(&rest)?;
+                break;
+            }
+        }
     }
+    let (_, answer) = generation.into_completion();
     for words in &sequence.phases().quarantined {
         eprintln!("warning: {words}");
     }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use polychip::{Input, Memory, Outputs, Session};
 
+use crate::build::Logits;
 use crate::chunk::{STEPS, SessionKey, together};
 use crate::sequence::{BatchSlot, HALF, Sequence};
 use crate::{Error, LanguageModel, Result, TokenId};
@@ -235,7 +236,7 @@ impl Batch {
 fn key(rows: usize) -> SessionKey {
     SessionKey {
         rows,
-        all: true,
+        logits: Logits::All,
         is_step: true,
         device: None,
     }

@@ -216,13 +216,17 @@ impl<'a> Builder<'a> {
             wanted = 1;
         }
         let x = self.norm(x, "output_norm.weight", &[wanted, width])?;
-        let head = if config.tied {
-            "token_embd.weight"
+        if self.shape.logits == Logits::Hidden {
+            self.draft.output("hidden", x);
         } else {
-            "output.weight"
-        };
-        let logits = self.linear(x, head, None, wanted)?;
-        self.draft.output("logits", logits);
+            let head = if config.tied {
+                "token_embd.weight"
+            } else {
+                "output.weight"
+            };
+            let logits = self.linear(x, head, None, wanted)?;
+            self.draft.output("logits", logits);
+        }
         for (index, tensor) in kept.into_iter().enumerate() {
             let name = ["key", "value"][index % 2];
             self.draft.output(&format!("{name}.{}", index / 2), tensor);

@@ -1,6 +1,8 @@
 //! Chunk sizes for reading text, step sizes for batches, and the keys of the sessions that run
 //! them.
 
+use crate::build::Logits;
+
 /// Chunk sizes in tokens, the largest first: a prompt is cut into as few of them as leave little of
 /// the last one unused.
 pub(crate) const LADDER: [usize; 5] = [512, 128, 32, 8, 1];
@@ -12,8 +14,8 @@ pub(crate) const STEPS: [usize; 5] = [16, 8, 4, 2, 1];
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionKey {
     pub(crate) rows: usize,
-    /// Whether it outputs the logits of all tokens.
-    pub(crate) all: bool,
+    /// What it outputs of its tokens.
+    pub(crate) logits: Logits,
     /// Whether its rows are tokens of as many sequences, not of one.
     pub(crate) is_step: bool,
     /// The only device that it runs on; `None` to plan over all that the policy allows.

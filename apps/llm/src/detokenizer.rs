@@ -69,13 +69,28 @@ impl<'a> Detokenizer<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     show_controls: bool,
+    /// Control tokens that appear by name.
+    shown: Vec<TokenId>,
     /// The beginning of a character.
     pending: Vec<u8>,
 }
 
 impl Pieces {
+    /// Makes these control tokens appear by name.
+    pub(crate) fn showing(shown: &[TokenId]) -> Pieces {
+        Pieces {
+            shown: shown.to_vec(),
+            ..Pieces::default()
+        }
+    }
+
+    /// Drops an incomplete character, whose rest will never come.
+    pub(crate) fn cut(&mut self) {
+        self.pending.clear();
+    }
+
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: TokenId) -> Result<String> {
-        if self.show_controls || !tokenizer.is_control(id) {
+        if self.show_controls || !tokenizer.is_control(id) || self.shown.contains(&id) {
             tokenizer.append_bytes(id, &mut self.pending)?;
         }
         Ok(whole(&mut self.pending))

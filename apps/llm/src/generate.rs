@@ -22,6 +22,28 @@ pub struct Generate {
     /// Speculative decoding, so that one run may yield several tokens. The tokens are the same as
     /// without it. Answers that step together do not use it.
     pub speculation: Option<Speculation>,
+    /// Scores each token of the answer, beside this many of the most likely tokens; `None` scores nothing.
+    pub scores: Option<usize>,
+    /// Scores the tokens of the prompt, too, if `scores` is set. The prompt is then read anew.
+    pub scores_prompt: bool,
+    /// Pools the hidden states of the prompt instead of answering it: [`Generation::take_embedding`](crate::Generation::take_embedding)
+    /// gives its embedding. The prompt is then read anew, and `max_tokens` must be 0.
+    pub pools: bool,
+    /// Control tokens that appear in the text by name, such as `[TOOL_CALLS]`.
+    pub shown: Vec<TokenId>,
+    /// A grammar that applies from a text on.
+    pub trigger: Option<Trigger>,
+}
+
+/// A text after which an answer must match a grammar.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    /// The text. It takes effect if a token ends with it, or with it and blanks.
+    pub text: String,
+    /// Whether it has an effect only as the beginning of the answer.
+    pub at_start: bool,
+    /// What must follow.
+    pub grammar: Grammar,
 }
 
 impl Generate {
@@ -35,6 +57,11 @@ impl Generate {
             ignore_end: false,
             grammar: None,
             speculation: None,
+            scores: None,
+            scores_prompt: false,
+            pools: false,
+            shown: Vec::new(),
+            trigger: None,
         }
     }
 }

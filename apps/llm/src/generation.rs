@@ -7,20 +7,27 @@
 //!    answer's text.
 //! 3. Grammars and speculation do not interact: a draft token is accepted if it equals the token
 //!    drawn, however it was proposed.
-//! 4. Afterwards the sequence holds prompt and answer, except the answer's last token, which has
+//! 4. An answer that is cut does not end with a part of a character.
+//! 5. Afterwards the sequence holds prompt and answer, except the answer's last token, which has
 //!    not been read.
 
 use std::borrow::BorrowMut;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use crate::chunk::{LADDER, rung};
 use crate::detokenizer::Pieces;
+use crate::embedding::Pool;
 use crate::grammar::{GrammarState, Sent};
 use crate::sequence::Sequence;
 use crate::speculation::{Drafter, ROWS};
 use crate::{
-    Batch, Completion, Error, Finish, Generate, Grammar, LanguageModel, Result, Sampler, StopStrings, TokenId,
+    Batch, Completion, Error, Finish, Generate, Grammar, LanguageModel, Result, Sampler, StopStrings,
+    TokenId, TokenScore, Trigger,
 };
+
+/// Tokens of a prompt that are scored in one run: each takes a row of logits.
+const SCORED_ROWS: usize = 128;
 
 /// Result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +77,13 @@ pub struct Generation<S: BorrowMut<Sequence> = Sequence> {
     ignore_end: bool,
     sampler: Sampler,
     grammar: Option<GrammarState>,
+    trigger: Option<Armed>,
+    /// How many of the most likely tokens each token is scored with.
+    scored: Option<usize>,
+    scores_prompt: bool,
+    pool: Option<Pool>,
+    scores: Vec<TokenScore>,
+    prompt_scores: Vec<TokenScore>,
     /// Whether a token is chosen without waiting for what its grammar makes of it.
     is_patient: bool,
     drafter: Option<Drafter>,
@@ -106,7 +120,19 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             ));
         }
         own.wake_anew()?;
-        let reused = own.reuse(prompt);
+        let scores_prompt = wanted.scores_prompt && wanted.scores.is_some();
+        if wanted.pools && wanted.max_tokens > 0 {
+            return Err(Error::config(format!(
+                "an embedding has no answer of {} tokens: max_tokens must be 0",
+                wanted.max_tokens
+            )));
+        }
+        let reused = if scores_prompt || wanted.pools {
+            own.truncate(0);
+            0
+        } else {
+            own.reuse(prompt)
+        };
         own.expect(wanted.max_tokens);
         Ok(Generation {
             sequence,
@@ -117,10 +143,16 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             ignore_end: wanted.ignore_end,
             sampler,
             grammar: wanted.grammar.as_ref().map(Grammar::begin),
+            trigger: wanted.trigger.clone().map(Armed::new),
+            scored: wanted.scores,
+            scores_prompt,
+            pool: wanted.pools.then(Pool::default),
+            scores: Vec::new(),
+            prompt_scores: Vec::new(),
             is_patient: false,
             drafter: wanted.speculation.as_ref().map(Drafter::new),
             text: Text {
-                pieces: Pieces::default(),
+                pieces: Pieces::showing(&wanted.shown),
                 stops: StopStrings::new(wanted.stop.iter().cloned()),
                 whole: String::new(),
             },
@@ -259,8 +291,38 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             return Ok(true);
         }
         let left = &self.prompt[sequence.len()..];
+        if let Some(pool) = &mut self.pool {
+            return Ok(pool.read(sequence, left, rows)? == left.len());
+        }
+        if self.scores_prompt {
+            return self.run_scored(rows);
+        }
         let read = sequence.append_next(left, rows)?;
         Ok(read == left.len())
+    }
+
+    /// Reads a chunk of the prompt and scores its tokens; returns whether everything is read.
+    fn run_scored(&mut self, rows: usize) -> Result<bool> {
+        let sequence = self.sequence.borrow_mut();
+        let start = sequence.len();
+        let left = &self.prompt[start..];
+        let size = rung(left.len()).min(rows.clamp(1, SCORED_ROWS));
+        // sessions have the ladder's sizes alone
+        let size = LADDER.into_iter().find(|rung| *rung <= size).unwrap_or(1);
+        let chunk = &left[..size.min(left.len())];
+        let vocabulary = self.model.sizes().vocabulary as usize;
+        let mut logits = Vec::new();
+        sequence.append_rows(chunk, size, &mut |all| logits.extend_from_slice(all))?;
+        let top = self.scored.unwrap_or(0);
+        let behind = self.prompt[start + 1..].iter();
+        for (row, token) in logits.chunks_exact(vocabulary).zip(behind) {
+            self.prompt_scores.push(TokenScore::new(row, *token, top));
+        }
+        let is_whole = chunk.len() == left.len();
+        if let Some(last) = logits.chunks_exact(vocabulary).last() {
+            sequence.keep_logits(last.to_vec());
+        }
+        Ok(is_whole)
     }
 
     /// Draft tokens after the last chosen one.
@@ -353,7 +415,14 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         };
         let room = self.model.capacity() - read;
         self.tokens.push(token);
-        let (piece, stop) = self.text.push(&self.model, token)?;
+        if let Some(top) = self.scored {
+            self.scores.push(TokenScore::new(logits, token, top));
+        }
+        let (piece, stop) = self.text.push(&self.model, token, self.trigger.as_mut())?;
+        if let Some(grammar) = self.trigger.as_ref().and_then(Armed::fired) {
+            self.grammar = Some(grammar);
+            self.trigger = None;
+        }
         if let Some(stop) = stop {
             self.finish = Some(Finish::Stop(stop));
             return Ok(Step::Finished(piece));
@@ -382,6 +451,9 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
 
     fn end(&mut self, finish: Finish, mut piece: String) -> Step {
         self.finish = Some(finish);
+        if matches!(finish, Finish::Length | Finish::Room) {
+            self.text.pieces.cut();
+        }
         piece.push_str(&self.text.finish());
         Step::Finished(piece)
     }
@@ -394,7 +466,12 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
     pub fn take_over(&mut self, other: &Sequence) -> Result<usize> {
         let sequence = self.sequence.borrow_mut();
         let len = other.shared(&self.prompt).min(self.prompt.len() - 1);
-        if !self.tokens.is_empty() || self.finish.is_some() || len <= sequence.len() {
+        if self.scores_prompt
+            || self.pool.is_some()
+            || !self.tokens.is_empty()
+            || self.finish.is_some()
+            || len <= sequence.len()
+        {
             return Ok(0);
         }
         let gained = len - sequence.len();
@@ -409,6 +486,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             return String::new();
         }
         self.finish = Some(Finish::Cancelled);
+        self.text.pieces.cut();
         self.text.finish()
     }
 
@@ -440,6 +518,26 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
     #[must_use]
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens
+    }
+
+    /// Takes the scores of the tokens that were chosen since the last call; none unless [`Generate::scores`] is set.
+    #[must_use]
+    pub fn take_scores(&mut self) -> Vec<TokenScore> {
+        std::mem::take(&mut self.scores)
+    }
+
+    /// Takes the scores of the prompt's tokens from the second on, as far as it is read; none unless
+    /// [`Generate::scores_prompt`] is set.
+    #[must_use]
+    pub fn take_prompt_scores(&mut self) -> Vec<TokenScore> {
+        std::mem::take(&mut self.prompt_scores)
+    }
+
+    /// Takes the prompt's embedding once it is read; `None` unless [`Generate::pools`] is set.
+    #[must_use]
+    pub fn take_embedding(&mut self) -> Option<Vec<f32>> {
+        self.finish?;
+        self.pool.take().map(|pool| pool.embedding())
     }
 
     /// Why the answer ended; `None` while it is in progress.
@@ -526,6 +624,59 @@ impl Sequence {
     }
 }
 
+/// A trigger that waits for its text.
+#[derive(Debug)]
+struct Armed {
+    trigger: Trigger,
+    /// The text so far, of which only the end matters unless the trigger's text must be at the start.
+    seen: String,
+    /// Whether its text has come; `None` if it can have no effect any more.
+    has_fired: Option<bool>,
+}
+
+impl Armed {
+    fn new(trigger: Trigger) -> Armed {
+        Armed {
+            trigger,
+            seen: String::new(),
+            has_fired: Some(false),
+        }
+    }
+
+    /// Looks for the text in the next piece of the answer.
+    fn push(&mut self, piece: &str) {
+        if self.has_fired.is_none() {
+            return;
+        }
+        self.seen.push_str(piece);
+        let text = &self.trigger.text;
+        if let Some(at) = self.seen.find(text.as_str()) {
+            let is_allowed = !self.trigger.at_start || self.seen[..at].trim().is_empty();
+            // a grammar cannot begin within a token
+            let is_exact = self.seen[at + text.len()..].trim().is_empty();
+            self.has_fired = (is_allowed && is_exact).then_some(true);
+            return;
+        }
+        if self.trigger.at_start {
+            let begun = self.seen.trim_start();
+            if !text.starts_with(begun) {
+                self.has_fired = None;
+            }
+            return;
+        }
+        let mut kept = self.seen.len().saturating_sub(text.len());
+        while !self.seen.is_char_boundary(kept) {
+            kept -= 1;
+        }
+        self.seen.drain(..kept);
+    }
+
+    /// The grammar, from here on, if the text has come.
+    fn fired(&self) -> Option<GrammarState> {
+        (self.has_fired == Some(true)).then(|| self.trigger.grammar.begin())
+    }
+}
+
 /// Text of an answer in progress.
 #[derive(Debug)]
 struct Text {
@@ -536,8 +687,16 @@ struct Text {
 
 impl Text {
     /// Returns the text that is now complete, and the stop string that ended it.
-    fn push(&mut self, model: &LanguageModel, token: TokenId) -> Result<(String, Option<usize>)> {
+    fn push(
+        &mut self,
+        model: &LanguageModel,
+        token: TokenId,
+        trigger: Option<&mut Armed>,
+    ) -> Result<(String, Option<usize>)> {
         let piece = self.pieces.push(model.tokenizer(), token)?;
+        if let Some(trigger) = trigger {
+            trigger.push(&piece);
+        }
         let (piece, stopped) = self.stops.push(&piece);
         self.whole.push_str(&piece);
         Ok((piece, stopped.map(|stopped| stopped.index)))

@@ -12,7 +12,7 @@
 //!
 //! Not here: which of the allowed tokens is chosen (`sampler`).
 
-mod bounds;
+pub(crate) mod bounds;
 mod compilers;
 pub(crate) mod local;
 mod remote;
@@ -118,12 +118,25 @@ impl Grammar {
     /// # Errors
     /// The grammar is invalid, unsupported, or exceeds a limit of size, depth, memory or time.
     pub fn lark(model: &LanguageModel, grammar: &str) -> Result<Grammar> {
+        Grammar::lark_while(model, grammar, &mut || true)
+    }
+
+    /// Compiles a grammar like [`Grammar::lark`]; calls `go_on` about 50 times a second and stops
+    /// if it returns false, unless this process compiles it itself.
+    ///
+    /// # Errors
+    /// As [`Grammar::lark`], or `go_on` returned false.
+    pub fn lark_while(
+        model: &LanguageModel,
+        grammar: &str,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Grammar> {
         if grammar.trim().is_empty() {
             return Err(Error::grammar("the grammar is empty"));
         }
         let what = "grammar";
         let compilers = model.tokenizer().compilers()?;
-        if let Some(remote) = remote(&compilers, kind::LARK, || grammar.to_owned(), &mut || true) {
+        if let Some(remote) = remote(&compilers, kind::LARK, || grammar.to_owned(), go_on) {
             return remote.map_err(|failure| failed(what, failure));
         }
         bounds::check_lark(grammar)

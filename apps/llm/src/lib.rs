@@ -16,7 +16,7 @@
 //! - execution: `model`, `sequence`, and `batch` for several sequences at once
 //! - placement: `prefill_decode`, `measure`, `placement`
 //! - processes of their own for templates and grammars: [`sandbox`]
-//! - answers: `sampler`, `grammar`, `speculation`, `generation`, `generate`, `stream`
+//! - answers: `sampler`, `scores`, `grammar`, `tools`, `speculation`, `generation`, `generate`, `stream`, `embedding`
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
 
@@ -29,6 +29,7 @@ mod checkpoint;
 mod chunk;
 mod config;
 mod detokenizer;
+mod embedding;
 mod error;
 mod genai;
 mod generate;
@@ -43,6 +44,7 @@ mod placement;
 pub mod prefill_decode;
 mod sampler;
 pub mod sandbox;
+mod scores;
 mod sequence;
 mod sizes;
 mod speculation;
@@ -52,19 +54,21 @@ mod template;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tokenizer;
+mod tools;
 
 pub use adapter::Adapter;
 pub use batch::Batch;
 pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};
-pub use generate::{Completion, Finish, Generate};
+pub use generate::{Completion, Finish, Generate, Trigger};
 pub use generation::{Generation, Step};
 pub use gguf::Gguf;
 pub use grammar::Grammar;
 pub use model::{LanguageModel, Options};
 pub use polychip_host::trim_heap;
 pub use sampler::{Sampler, Sampling};
+pub use scores::TokenScore;
 pub use sequence::Sequence;
 pub use sizes::Sizes;
 pub use speculation::{Draft, Speculated, Speculation};
@@ -72,5 +76,6 @@ pub use stop::{StopStrings, Stopped};
 pub use stream::CompletionStream;
 pub use template::{ChatTemplate, Message};
 pub use tokenizer::{Specials, TokenId, Tokenizer};
+pub use tools::{CallParser, CallPart, CallStyle, Tool};
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;

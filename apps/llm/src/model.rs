@@ -474,7 +474,7 @@ impl LanguageModel {
         let session = |rows: usize, device: Option<&str>| {
             self.session(&SessionKey {
                 rows,
-                all: false,
+                logits: Logits::Last,
                 is_step: false,
                 device: device.map(str::to_owned),
             })
@@ -517,6 +517,13 @@ impl LanguageModel {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether the model can give the hidden states of a text, as [`Sequence::embedding`](crate::Sequence::embedding)
+    /// needs them: an exported graph cannot.
+    #[must_use]
+    pub fn has_hidden_states(&self) -> bool {
+        matches!(self.0.graphs, Graphs::Weights { .. })
+    }
+
     /// The session for chunks of this many tokens, on one device or planned over all.
     pub(crate) fn session(&self, key: &SessionKey) -> Result<Arc<Session>> {
         let inner = &*self.0;
@@ -529,7 +536,7 @@ impl LanguageModel {
         let shape = Shape {
             rows,
             capacity: inner.capacity,
-            logits: if key.all { Logits::All } else { Logits::Last },
+            logits: key.logits,
         };
         let (graph, files) = match &inner.graphs {
             Graphs::Weights {
@@ -549,6 +556,12 @@ impl LanguageModel {
                     build::graph(source, shape)?
                 };
                 (graph, inner.file.folder())
+            }
+            Graphs::Export(_) if key.logits == Logits::Hidden => {
+                return Err(Error::unsupported(format!(
+                    "{} has no embeddings: its exported graph outputs logits, not hidden states",
+                    inner.path.display()
+                )));
             }
             Graphs::Export(export) => {
                 let of = if key.is_step { Rows::OfMany } else { Rows::OfOne };

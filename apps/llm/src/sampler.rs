@@ -37,6 +37,8 @@ pub struct Sampling {
     pub frequency: f32,
     /// Subtracted from the logit of each token that was chosen before; 0 has no effect.
     pub presence: f32,
+    /// Added to the logits of these tokens, before all other steps.
+    pub bias: Vec<(TokenId, f32)>,
     /// Seed of the draws.
     pub seed: u64,
 }
@@ -54,6 +56,7 @@ impl Sampling {
             repetition_window: 64,
             frequency: 0.0,
             presence: 0.0,
+            bias: Vec::new(),
             seed: 0,
         }
     }
@@ -90,6 +93,11 @@ impl Sampling {
         for (name, value) in [("frequency", self.frequency), ("presence", self.presence)] {
             if !value.is_finite() {
                 return wrong(&format!("the {name} penalty"), value, "a finite number");
+            }
+        }
+        for (token, bias) in &self.bias {
+            if !bias.is_finite() {
+                return wrong(&format!("the bias of token {token}"), *bias, "a finite number");
             }
         }
         Ok(())
@@ -140,15 +148,16 @@ impl Sampler {
     /// Every logit is NaN.
     pub fn choose(&mut self, logits: &[f32], before: &[TokenId]) -> Result<TokenId> {
         let counts = self.sampling.frequency != 0.0 || self.sampling.presence != 0.0;
-        let token = self.next(logits, before, counts)?;
+        let changes = counts || !self.sampling.bias.is_empty();
+        let token = self.next(logits, before, changes)?;
         if counts {
             *self.chosen.entry(token).or_insert(0) += 1;
         }
         Ok(token)
     }
 
-    fn next(&mut self, logits: &[f32], before: &[TokenId], counts: bool) -> Result<TokenId> {
-        if self.sampling.temperature == 0.0 && self.sampling.repetition == 1.0 && !counts {
+    fn next(&mut self, logits: &[f32], before: &[TokenId], changes: bool) -> Result<TokenId> {
+        if self.sampling.temperature == 0.0 && self.sampling.repetition == 1.0 && !changes {
             return greatest(logits).ok_or_else(no_number);
         }
         self.gather(logits, before);
@@ -175,6 +184,11 @@ impl Sampler {
         let candidates = &mut self.candidates;
         candidates.clear();
         candidates.extend((0..).zip(logits).map(|(token, logit)| (*logit, token)));
+        for (token, bias) in &self.sampling.bias {
+            if let Some((logit, _)) = candidates.get_mut(*token as usize) {
+                *logit += bias;
+            }
+        }
         if self.sampling.repetition != 1.0 {
             let by = self.sampling.repetition;
             let seen = &before[before.len().saturating_sub(self.sampling.repetition_window)..];
@@ -356,6 +370,23 @@ mod tests {
             })
             .is_err()
         );
+    }
+
+    #[test]
+    fn bias_changes_the_most_likely_token() {
+        let mut sampler = Sampler::new(Sampling {
+            bias: vec![(0, -100.0), (2, 1.5), (9, 5.0)],
+            ..Sampling::greedy()
+        })
+        .unwrap();
+        assert_eq!(sampler.choose(&[3.0, 2.0, 1.0], &[]).unwrap(), 2);
+        // a token that a grammar excludes stays excluded
+        assert_eq!(sampler.choose(&[3.0, 2.0, f32::NAN], &[]).unwrap(), 1);
+        let endless = Sampling {
+            bias: vec![(0, f32::NAN)],
+            ..Sampling::greedy()
+        };
+        assert!(Sampler::new(endless).unwrap_err().to_string().contains("token 0"));
     }
 
     #[test]

@@ -321,7 +321,7 @@ impl Sequence {
     fn key(&self, rows: usize, logits: Logits, device: Option<&str>) -> SessionKey {
         SessionKey {
             rows,
-            all: logits == Logits::All,
+            logits,
             is_step: false,
             device: device.map(str::to_owned),
         }
@@ -366,6 +366,24 @@ impl Sequence {
         let given = tokens.len() * self.model.sizes().vocabulary as usize;
         self.chunk(tokens, key, &mut |logits| {
             take(&logits[..given]);
+            None
+        })
+    }
+
+    /// Reads tokens in one chunk of this many rows and returns the hidden state after each.
+    pub(crate) fn append_hidden(
+        &mut self,
+        tokens: &[TokenId],
+        rows: usize,
+        take: &mut dyn FnMut(&[f32]),
+    ) -> Result<()> {
+        self.check(tokens)?;
+        self.wake()?;
+        self.logits.clear();
+        let key = self.key(rows, Logits::Hidden, None);
+        let given = tokens.len() * self.model.sizes().embedding as usize;
+        self.chunk(tokens, key, &mut |hidden| {
+            take(&hidden[..given]);
             None
         })
     }
@@ -549,7 +567,7 @@ impl View {
             last: place(&names, "last").ok(),
             past,
             added,
-            logits: place(&gives, "logits")?,
+            logits: place(&gives, "logits").or_else(|_| place(&gives, "hidden"))?,
             shown: None,
             session,
         })

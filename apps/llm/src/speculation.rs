@@ -18,6 +18,7 @@ mod draft;
 
 use std::time::{Duration, Instant};
 
+use crate::build::Logits;
 use crate::chunk::SessionKey;
 use crate::sequence::Sequence;
 use crate::{LanguageModel, Result, Sampler, TokenId};
@@ -191,7 +192,7 @@ impl LanguageModel {
     pub fn prepare_speculation(&self) -> Result<()> {
         self.session(&SessionKey {
             rows: ROWS,
-            all: true,
+            logits: Logits::All,
             is_step: false,
             device: None,
         })?;

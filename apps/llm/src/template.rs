@@ -121,6 +121,12 @@ impl ChatTemplate {
         Ok(self)
     }
 
+    /// The template's text.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
     /// Sets the time that `strftime_now` returns, instead of the system's local time.
     ///
     /// # Errors
@@ -158,10 +164,31 @@ impl ChatTemplate {
         add_generation_prompt: bool,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<String> {
+        self.render_with(messages, add_generation_prompt, &[], go_on)
+    }
+
+    /// Renders like [`ChatTemplate::render_while`], with further variables such as `tools` for this chat alone.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::render_while`].
+    pub fn render_with(
+        &self,
+        messages: &[Message],
+        add_generation_prompt: bool,
+        variables: &[(String, serde_json::Value)],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<String> {
+        let variables = if variables.is_empty() {
+            Cow::Borrowed(&self.variables[..])
+        } else {
+            let own = self.variables.iter();
+            let own = own.filter(|(name, _)| variables.iter().all(|(given, _)| given != name));
+            Cow::Owned(own.chain(variables).cloned().collect())
+        };
         let chat = Chat {
             messages: Cow::Borrowed(messages),
             add_generation_prompt,
-            variables: Cow::Borrowed(&self.variables),
+            variables,
             now: self.now.map(|now| now.to_string()),
         };
         self.run(Some(chat), go_on)

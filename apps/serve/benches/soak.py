@@ -1,6 +1,6 @@
 """Many chats at once for minutes, with clients that are killed and requests that are wrong: does the server keep up?
 
-    polychip serve MODEL.gguf --port 8080 --max-active 32 --threads 2
+    polychip serve MODEL.gguf --port 8080 --max-active 32 --threads 2 --strict
     target/vendor/openai/venv/bin/python apps/serve/benches/soak.py http://127.0.0.1:8080/v1 --pid PID --seconds 600
 
 Chats of several turns stream through the client `openai`, so many at once all the time. Once a second one of them is killed: its
@@ -114,7 +114,7 @@ def bad_body(model, random):
         case 1:
             field = random.choice(["temperature", "top_p", "max_tokens", "seed", "stop", "n", "min_p", "top_k"])
             value = bad_value(random)
-            fits = {"temperature": [True], "seed": [-1], "stop": ["x", [], "\u0000"]}
+            fits = {"temperature": [True], "seed": [-1], "top_k": [-1], "stop": ["x", [], "\u0000"]}
             if any(value is v or (value == v and type(value) is type(v)) for v in fits.get(field, [])):
                 value = {"a": 1}
             body = json.dumps(good(model) | {field: value}).encode()

@@ -4,9 +4,12 @@
 //! 1. Nothing here waits for a client: pieces use a bounded channel, and the final event has its own.
 //! 2. A client that drops its [`Events`] counts as disconnected, and the thread notices.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use polychip_llm::{Finish, Generate, TokenId};
+use polychip_llm::{Finish, Generate, TokenId, TokenScore};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::gate::Pass;
@@ -25,7 +28,27 @@ pub(crate) struct Task {
     /// Whose it is.
     pub(crate) owner: Owner,
     /// A place among the answers with a grammar.
-    pub(crate) holds: Option<Pass>,
+    pub(crate) holds: Option<Arc<Pass>>,
+    /// The field that a grammar came from.
+    pub(crate) grammar_param: &'static str,
+}
+
+/// A piece of an answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Piece {
+    pub(crate) text: String,
+    /// Of the tokens that were chosen since the last piece, if they are wanted.
+    pub(crate) scores: Vec<TokenScore>,
+    /// Of the prompt's tokens from the second on, once, if they are wanted.
+    pub(crate) prompt_scores: Vec<TokenScore>,
+    /// Of the prompt, in the end, if it is wanted.
+    pub(crate) embedding: Option<Vec<f32>>,
+}
+
+impl Piece {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.scores.is_empty() && self.prompt_scores.is_empty()
+    }
 }
 
 /// Who may reuse what was read of a prompt: requests with the same key and the same `prompt_cache_key`.
@@ -47,7 +70,7 @@ pub(crate) struct Job {
 /// The thread's end of the way back.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) pieces: mpsc::Sender<String>,
+    pub(crate) pieces: mpsc::Sender<Piece>,
     pub(crate) end: oneshot::Sender<Result<Ended, Problem>>,
 }
 
@@ -64,10 +87,10 @@ impl Client {
 }
 
 /// How an answer ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ended {
     /// The last of its text.
-    pub(crate) rest: String,
+    pub(crate) rest: Piece,
     pub(crate) finish: Finish,
     pub(crate) usage: Usage,
 }
@@ -84,33 +107,40 @@ pub(crate) struct Usage {
 /// The client's end of the way back.
 #[derive(Debug)]
 pub(crate) struct Events {
-    pieces: mpsc::Receiver<String>,
+    pieces: mpsc::Receiver<Piece>,
     end: Option<oneshot::Receiver<Result<Ended, Problem>>>,
 }
 
 /// What comes next of an answer.
 #[derive(Debug)]
 pub(crate) enum Event {
-    Piece(String),
+    Piece(Piece),
     Ended(Ended),
     Failed(Problem),
 }
 
 impl Events {
     /// What comes next; nothing comes behind an end or a failure.
-    pub(crate) async fn next(&mut self) -> Event {
-        if let Some(piece) = self.pieces.recv().await {
-            return Event::Piece(piece);
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        if let Some(piece) = ready!(self.pieces.poll_recv(context)) {
+            return Poll::Ready(Event::Piece(piece));
         }
-        let end = match self.end.take() {
-            Some(end) => end.await.ok(),
+        let end = match &mut self.end {
+            Some(end) => ready!(Pin::new(end).poll(context)).ok(),
             None => None,
         };
-        match end {
+        self.end = None;
+        Poll::Ready(match end {
             Some(Ok(ended)) => Event::Ended(ended),
             Some(Err(problem)) => Event::Failed(problem),
             None => Event::Failed(Problem::internal("the thread that runs the model has ended")),
-        }
+        })
+    }
+
+    /// What comes next.
+    #[cfg(test)]
+    pub(crate) async fn next(&mut self) -> Event {
+        std::future::poll_fn(|context| self.poll_next(context)).await
     }
 }
 

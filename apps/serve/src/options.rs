@@ -1,6 +1,6 @@
 //! Server options.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use crate::Error;
@@ -30,9 +30,14 @@ const BODIES: usize = 32;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub(crate) address: IpAddr,
+    pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) name: Option<String>,
+    pub(crate) aliases: Vec<String>,
+    pub(crate) any_model: bool,
+    pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) origins: Vec<String>,
+    pub(crate) strict: bool,
     pub(crate) api_keys: Vec<String>,
     pub(crate) max_active: usize,
     pub(crate) max_batch: usize,
@@ -49,9 +54,14 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            host: Ipv4Addr::LOCALHOST.to_string(),
             port: 8080,
             name: None,
+            aliases: Vec::new(),
+            any_model: false,
+            allowed_hosts: Vec::new(),
+            origins: Vec::new(),
+            strict: false,
             api_keys: Vec::new(),
             max_active: 8,
             max_batch: 16,
@@ -77,7 +87,14 @@ impl Options {
     /// The address to listen on; default: 127.0.0.1.
     #[must_use]
     pub fn address(mut self, address: IpAddr) -> Options {
-        self.address = address;
+        self.host = address.to_string();
+        self
+    }
+
+    /// The address to listen on, or a name of this machine such as `localhost`; default: 127.0.0.1.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Options {
+        self.host = host.into();
         self
     }
 
@@ -88,10 +105,47 @@ impl Options {
         self
     }
 
-    /// The model's name for clients; default: the name of its file, without the extension.
+    /// The model's name for clients; default: the name of its file, without the extension. The name of its file is known
+    /// with and without the extension in any case.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Options {
         self.name = Some(name.into());
+        self
+    }
+
+    /// Adds a further name of the model for clients.
+    #[must_use]
+    pub fn alias(mut self, name: impl Into<String>) -> Options {
+        self.aliases.push(name.into());
+        self
+    }
+
+    /// Answers requests for any model; default: those for another one are refused.
+    #[must_use]
+    pub fn any_model(mut self, any: bool) -> Options {
+        self.any_model = any;
+        self
+    }
+
+    /// Adds a name by which clients may call a server that listens locally and has no key, such as
+    /// `host.docker.internal`. Names of this machine are allowed in any case.
+    #[must_use]
+    pub fn allow_host(mut self, name: impl Into<String>) -> Options {
+        self.allowed_hosts.push(name.into());
+        self
+    }
+
+    /// Adds an origin, such as `https://app.example`, whose pages may use the server from a browser; `*` allows all.
+    #[must_use]
+    pub fn cors(mut self, origin: impl Into<String>) -> Options {
+        self.origins.push(origin.into());
+        self
+    }
+
+    /// Refuses request fields that are unknown or have no effect; default: they are ignored and logged.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Options {
+        self.strict = strict;
         self
     }
 
@@ -186,8 +240,21 @@ impl Options {
         self.max_connections.unwrap_or(usual)
     }
 
-    pub(crate) fn socket(&self) -> SocketAddr {
-        SocketAddr::new(self.address, self.port)
+    /// The addresses to listen on: the first that can be is taken.
+    pub(crate) fn sockets(&self) -> Result<Vec<SocketAddr>, Error> {
+        if let Ok(address) = self.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, self.port)]);
+        }
+        let resolved = (self.host.as_str(), self.port).to_socket_addrs();
+        let mut sockets: Vec<SocketAddr> = resolved
+            .map_err(|error| Error::options(format!("host {:?}: {error}", self.host)))?
+            .collect();
+        // clients try this family if the other one refuses, but not all the other way
+        sockets.sort_by_key(|socket| socket.is_ipv6());
+        if sockets.is_empty() {
+            return Err(Error::options(format!("host {:?} has no address", self.host)));
+        }
+        Ok(sockets)
     }
 
     /// Most bytes of a body, where there is room for so many positions: a token seldom has more than 16 as JSON writes it.
@@ -230,8 +297,18 @@ impl Options {
                 LONGEST.as_secs()
             )));
         }
-        if self.name.as_ref().is_some_and(String::is_empty) {
+        if self.name.iter().chain(&self.aliases).any(String::is_empty) {
             return Err(Error::options("the name is empty".to_owned()));
+        }
+        if let Some(host) = self.allowed_hosts.iter().find(|host| !is_host(host)) {
+            return Err(Error::options(format!(
+                "allowed host {host:?} must be a name or an address without a port, such as host.docker.internal"
+            )));
+        }
+        if let Some(origin) = self.origins.iter().find(|origin| !is_origin(origin)) {
+            return Err(Error::options(format!(
+                "origin {origin:?} must be `*` or a scheme and a host without a path, such as https://app.example"
+            )));
         }
         let is_bearer = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
         if !self.api_keys.iter().all(is_bearer) {
@@ -239,5 +316,65 @@ impl Options {
             return Err(Error::options(words.to_owned()));
         }
         Ok(())
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    let is_port_behind = host.matches(':').count() == 1;
+    !host.is_empty() && host.bytes().all(is_part) && !is_port_behind
+}
+
+fn is_origin(origin: &str) -> bool {
+    let Some((scheme, host)) = origin.split_once("://") else {
+        return origin == "*";
+    };
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let is_scheme = !scheme.is_empty() && scheme.bytes().all(is_scheme);
+    is_scheme && !host.is_empty() && host.bytes().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_origins_are_checked() {
+        let is_right = |options: Options| options.check().is_ok();
+        assert!(is_right(Options::new().allow_host("host.docker.internal")));
+        assert!(is_right(Options::new().allow_host("fe80::1")));
+        assert!(!is_right(Options::new().allow_host("host:80")) && !is_right(Options::new().allow_host("")));
+        for right in [
+            "*",
+            "https://app.example",
+            "http://localhost:3000",
+            "app://obsidian.md",
+            "http://[::1]:1",
+        ] {
+            assert!(is_right(Options::new().cors(right)), "{right}");
+        }
+        for wrong in [
+            "",
+            "app.example",
+            "https://",
+            "https://a/b",
+            "https://a/",
+            "null",
+            "https://a b",
+        ] {
+            assert!(!is_right(Options::new().cors(wrong)), "{wrong}");
+        }
+        assert!(!is_right(Options::new().alias("")));
+    }
+
+    #[test]
+    fn host_names_resolve_to_this_machine() {
+        let sockets = Options::new().host("localhost").port(1).sockets().unwrap();
+        assert!(
+            sockets.iter().all(|socket| socket.ip().is_loopback()),
+            "{sockets:?}"
+        );
+        assert!(Options::new().host("no such host").sockets().is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! A request error, as returned to the client.
 //!
-//! Invariant: the body has OpenAI's form, `{"error": {"message", "type", "param", "code"}}`, whatever the status.
+//! Invariant: the body has the form that clients of the path expect, whatever the status: OpenAI's, with the fields
+//! `message`, `type`, `param` and `code` in `error`, unless the path is of another interface.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -20,6 +21,40 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// As JSON in an interface's form.
+    pub(crate) fn formed(&self, form: Form) -> Value {
+        match form {
+            Form::OpenAi => self.json(),
+            Form::Anthropic => json!({
+                "type": "error",
+                "error": {"type": self.anthropic_type(), "message": self.with_param()},
+            }),
+            Form::Ollama => json!({"error": self.with_param()}),
+        }
+    }
+
+    /// The message, which names the field: these forms have no place for it.
+    fn with_param(&self) -> String {
+        match &self.param {
+            Some(param) if !self.message.contains(param.as_str()) => format!("{param}: {}", self.message),
+            _ => self.message.clone(),
+        }
+    }
+
+    fn anthropic_type(&self) -> &'static str {
+        match self.status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::NOT_FOUND => "not_found_error",
+            StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            StatusCode::SERVICE_UNAVAILABLE => "overloaded_error",
+            StatusCode::GATEWAY_TIMEOUT => "timeout_error",
+            status if status.is_server_error() => "api_error",
+            _ => "invalid_request_error",
+        }
+    }
+
     fn new(status: StatusCode, code: Option<&'static str>, message: impl Into<String>) -> Problem {
         Problem {
             status,
@@ -46,7 +81,7 @@ impl Problem {
 
     /// An unknown parameter.
     pub(crate) fn unknown(param: &str) -> Problem {
-        let message = format!("unknown parameter: {param:?}");
+        let message = format!("parameter {param:?} is unknown, or has no effect here (--strict)");
         Problem::new(StatusCode::BAD_REQUEST, Some("unknown_parameter"), message).of(param)
     }
 
@@ -76,19 +111,23 @@ impl Problem {
     }
 
     pub(crate) fn key() -> Problem {
-        let message = "this server requires a key: send the header `Authorization: Bearer KEY`";
+        let message =
+            "this server requires a key: send the header `Authorization: Bearer KEY` or `x-api-key: KEY`";
         Problem::new(StatusCode::UNAUTHORIZED, Some("invalid_api_key"), message)
     }
 
     pub(crate) fn host(host: &str) -> Problem {
         let message = format!(
-            "the server accepts only requests to this machine's own names, and {host:?} is not one; with a key (--api-key) it accepts any name"
+            "the server accepts only requests to this machine's own names, and {host:?} is not one; allow it with --allow-host, or any name with a key (--api-key)"
         );
         Problem::new(StatusCode::FORBIDDEN, Some("host_not_allowed"), message)
     }
 
-    pub(crate) fn model(asked: &str, known: &str) -> Problem {
-        let message = format!("unknown model {asked:?}; this server runs {known:?}");
+    pub(crate) fn model(asked: &str, known: &[String]) -> Problem {
+        let message = format!(
+            "unknown model {asked:?}; this server runs {} (further names: --alias NAME, --any-model)",
+            known.join(", ")
+        );
         Problem::new(StatusCode::NOT_FOUND, Some("model_not_found"), message).of("model")
     }
 
@@ -194,9 +233,45 @@ impl Problem {
     }
 }
 
+/// An interface's form of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    OpenAi,
+    Anthropic,
+    Ollama,
+}
+
+impl Form {
+    /// The form that clients of a path expect.
+    pub(crate) fn of_path(path: &str) -> Form {
+        if path.starts_with("/api/") {
+            Form::Ollama
+        } else if path.starts_with("/v1/messages") {
+            Form::Anthropic
+        } else {
+            Form::OpenAi
+        }
+    }
+
+    /// The response in this form, if it is a problem.
+    pub(crate) fn apply(self, mut response: Response) -> Response {
+        if self == Form::OpenAi {
+            return response;
+        }
+        let Some(problem) = response.extensions_mut().remove::<Problem>() else {
+            return response;
+        };
+        // its length is another
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        *response.body_mut() = Json(problem.formed(self)).into_response().into_body();
+        response
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.json())).into_response();
+        response.extensions_mut().insert(self.clone());
         let headers = response.headers_mut();
         match self.status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::Options;
 use crate::gate::Pass;
-use crate::job::{Client, Ended, Job, Owner, Usage};
+use crate::job::{Client, Ended, Job, Owner, Piece, Usage};
 use crate::metrics::Metrics;
 use crate::pool::{Lease, Pool, WORTH_A_COPY};
 use crate::problem::Problem;
@@ -61,11 +61,12 @@ struct Active {
     may_reuse: bool,
     owner: Owner,
     /// A place among the answers with a grammar.
-    _holds: Option<Pass>,
+    _holds: Option<Arc<Pass>>,
+    grammar_param: &'static str,
     /// When its last token was chosen.
     token: Option<Instant>,
     /// What the client has had no room for, and since when.
-    held: Option<(String, Instant)>,
+    held: Option<(Piece, Instant)>,
     /// When a chunk of its prompt was read, by the count of chunks.
     chunk: u64,
 }
@@ -195,6 +196,7 @@ impl Rounds {
             may_reuse: task.may_reuse,
             owner: task.owner,
             _holds: task.holds,
+            grammar_param: task.grammar_param,
             token: None,
             held: None,
             chunk: self.chunks,
@@ -383,6 +385,16 @@ impl Active {
         }
     }
 
+    /// A text with the scores that belong to it.
+    fn piece(&mut self, text: String) -> Piece {
+        Piece {
+            text,
+            scores: self.generation.take_scores(),
+            prompt_scores: self.generation.take_prompt_scores(),
+            embedding: self.generation.take_embedding(),
+        }
+    }
+
     /// Looks after the client: whether it is there, and has read.
     fn look(&mut self, patience: Duration) -> Left {
         if self.client.is_gone() {
@@ -398,7 +410,7 @@ impl Active {
     }
 
     /// Gives the client a piece, or holds it.
-    fn give(&mut self, piece: String, since: Instant) -> Left {
+    fn give(&mut self, piece: Piece, since: Instant) -> Left {
         if piece.is_empty() {
             return Left::Ready;
         }
@@ -424,7 +436,7 @@ impl Active {
             Ok(step) => step,
             // what the client asked for has led to this
             Err(error) if error.kind() == ErrorKind::Grammar => {
-                return Left::Over(Some(Err(Problem::value("response_format", error.to_string()))));
+                return Left::Over(Some(Err(Problem::value(self.grammar_param, error.to_string()))));
             }
             Err(error) => {
                 tracing::error!("an answer failed: {error}");
@@ -443,9 +455,12 @@ impl Active {
         }
         match step {
             Step::Read => Left::Ready,
-            Step::Piece(piece) => self.give(piece, now),
+            Step::Piece(text) => {
+                let piece = self.piece(text);
+                self.give(piece, now)
+            }
             Step::Finished(rest) => Left::Over(Some(Ok(Ended {
-                rest,
+                rest: self.piece(rest),
                 finish: self.generation.finish().unwrap_or(Finish::Cancelled),
                 usage: self.usage(),
             }))),

@@ -14,18 +14,20 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use polychip_llm::{Batch, LanguageModel};
+use polychip_llm::{Batch, CallStyle, LanguageModel};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
+use crate::access::Access;
 use crate::connections::{Connection, Connections, Watched};
+use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::pool::need;
 use crate::queue::{Phase, Queue};
 use crate::rounds::{CHUNKS, Rounds};
-use crate::routes::{Lanes, Site, router};
+use crate::routes::{Names, Site, router};
 use crate::{Error, Options};
 
 /// Threads that read bodies as JSON and text.
@@ -99,9 +101,9 @@ impl Server {
     /// An option is out of its range, the address is taken or not this machine's, or no device runs the model.
     pub fn new(model: LanguageModel, options: Options) -> Result<Server, Error> {
         options.check()?;
-        let socket = options.socket();
-        let listen = |error| Error::listen(socket, error);
-        let listener = StdListener::bind(socket).map_err(listen)?;
+        let sockets = options.sockets()?;
+        let listen = |error| Error::listen(sockets[0], error);
+        let listener = StdListener::bind(&sockets[..]).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         for rows in CHUNKS.into_iter().filter(|rows| *rows <= model.capacity()) {
@@ -111,24 +113,30 @@ impl Server {
         together.map_err(Error::model)?;
         let metrics = Metrics::new();
         let queue = Queue::new(options.max_active, options.max_queue, metrics.clone());
-        let file = model.path().file_stem().unwrap_or_default();
-        let name = options.name.clone();
         let site = Site {
-            name: name.unwrap_or_else(|| file.to_string_lossy().into_owned()),
+            style: model.template().map(CallStyle::of),
+            names: names(&model, &options),
             queue: Arc::new(queue),
             metrics,
-            keys: options
-                .api_keys
-                .iter()
-                .map(|key| blake3::hash(key.as_bytes()))
-                .collect(),
-            is_local: options.address.is_loopback() && options.api_keys.is_empty(),
+            access: Access {
+                keys: options
+                    .api_keys
+                    .iter()
+                    .map(|key| blake3::hash(key.as_bytes()))
+                    .collect(),
+                is_local: address.ip().is_loopback() && options.api_keys.is_empty(),
+                hosts: options.allowed_hosts.clone(),
+                origins: options.origins.clone(),
+            },
+            is_strict: options.strict,
+            ignored: std::sync::Mutex::default(),
+            max_active: options.max_active,
             max_tokens: options.max_tokens,
             max_body_bytes: options.body_bytes(model.capacity()),
             max_text_bytes: longest_text(&model),
             patience: options.patience,
             timeout: options.timeout,
-            lanes: Lanes::new(&options, model.capacity()),
+            lanes: Arc::new(Lanes::new(&options, model.capacity())),
             created: Site::now(),
             model,
         };
@@ -150,7 +158,7 @@ impl Server {
     /// The model's name for clients.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.site.name
+        self.site.names.main()
     }
 
     /// What shuts it down.
@@ -252,6 +260,23 @@ fn raise_file_limit() {
     }
 }
 
+/// The model's names for clients: as configured, or by its file.
+fn names(model: &LanguageModel, options: &Options) -> Names {
+    let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let stem = text(model.path().file_stem());
+    let mut listed = vec![options.name.clone().unwrap_or_else(|| stem.clone())];
+    for alias in &options.aliases {
+        if !listed.contains(alias) {
+            listed.push(alias.clone());
+        }
+    }
+    Names {
+        listed,
+        others: vec![stem, text(model.path().file_name())],
+        is_any: options.any_model,
+    }
+}
+
 /// Bytes beyond which no text fits the model's room. A vocabulary may shorten a text before it cuts it, by composing its characters, but
 /// not to a quarter.
 fn longest_text(model: &LanguageModel) -> usize {
@@ -310,7 +335,7 @@ async fn accept(
             connection(stream, router, closing, patience, &place.connection).await;
             site.metrics.disconnected();
             drop(place);
-            site.settle();
+            site.lanes.settle();
         });
     }
 }

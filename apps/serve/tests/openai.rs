@@ -1,5 +1,5 @@
-//! What OpenAI's own client in Python makes of the server (`device-tests/witness/openai/client.py`): of a tiny model, and of a
-//! trained one.
+//! What clients by others in Python make of the server, of a tiny model and of a trained one: those of OpenAI, Anthropic, Ollama
+//! and LangChain (`device-tests/witness/openai`).
 //!
 //! Where `cargo xtask vendor openai` has not been run, and `OPENAI_PYTHON` names no Python with the package, it is reported as
 //! skipped.
@@ -19,6 +19,13 @@ use polychip_test_requirements::{Need, skipped};
 
 const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 const KEY: &str = "secret";
+/// Programs, and the paths of their base URLs.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("client.py", "/v1"),
+    ("anthropic_client.py", ""),
+    ("ollama_client.py", ""),
+    ("langchain_client.py", "/v1"),
+];
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -35,7 +42,7 @@ fn main() {
         (None, _) => vec![no_client(tiny), no_client(smollm2)],
         (Some(python), trained) => {
             let other = python.clone();
-            let first = Trial::test(tiny, move || done(clients(&python, site::model())));
+            let first = Trial::test(tiny, move || done(clients(&python, site::roomy(site::TEMPLATE))));
             let second = match trained {
                 None => skipped(
                     smollm2,
@@ -61,25 +68,29 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Serves a model to the program in Python.
+/// Serves a model to the programs in Python.
 fn clients(python: &Path, model: LanguageModel) -> Result<()> {
-    let server = Server::new(model, Options::new().port(0).api_key(KEY).max_active(3))?;
-    let url = format!("http://{}/v1", server.address());
+    let options = Options::new().port(0).api_key(KEY).max_active(3);
+    let server = Server::new(model, options.alias("gpt-4o-mini").alias("claude"))?;
+    let url = format!("http://{}", server.address());
     let handle = server.handle();
     let running = std::thread::spawn(move || server.run());
-    let output = Command::new(python)
-        .arg(root().join("device-tests/witness/openai/client.py"))
-        .args([&url, KEY])
-        .output()
-        .with_context(|| python.display().to_string());
+    let done = PROGRAMS.iter().try_for_each(|(program, path)| {
+        let output = Command::new(python)
+            .arg(root().join("device-tests/witness/openai").join(program))
+            .args([&format!("{url}{path}"), KEY])
+            .output()
+            .with_context(|| python.display().to_string())?;
+        ensure!(
+            output.status.success(),
+            "{program}: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    });
     handle.give_up();
     let ended = running.join().ok().context("the server panicked")?;
-    let output = output?;
-    ensure!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    done?;
     Ok(ended?)
 }

@@ -1,11 +1,14 @@
 """Calls a server as apps do that were written for OpenAI's: what the client of others makes of the answers.
 
-    python client.py http://127.0.0.1:8080/v1 KEY
+    python client.py http://127.0.0.1:8080/v1 KEY [CALLS]
+
+CALLS is the number of calls of a tool, by default 8.
 
 Fails with an assertion where something is not as an app expects it.
 """
 
 import asyncio
+import json
 import sys
 
 import openai
@@ -74,9 +77,9 @@ def errors(client, model):
     create = client.chat.completions.create
     error = refused(openai.NotFoundError, create, **{**asked, "model": "gpt-9"})
     assert error.code == "model_not_found"
-    error = refused(openai.BadRequestError, create, **asked, extra_body={"temprature": 1})
-    assert (error.code, error.param) == ("unknown_parameter", "temprature")
-    error = refused(openai.BadRequestError, create, **asked, n=3)
+    # what has no effect is ignored
+    create(**asked, store=True, reasoning_effort="low", extra_body={"temprature": 1, "repeat_penalty": 1.1, "top_k": -1})
+    error = refused(openai.BadRequestError, create, **asked, n=33)
     assert error.param == "n"
     error = refused(openai.BadRequestError, create, **asked, temperature=9)
     assert error.param == "temperature" and "0 to 2" in error.message
@@ -84,7 +87,92 @@ def errors(client, model):
     assert error.code == "context_length_exceeded"
     stranger = client.with_options(api_key="another")
     refused(openai.AuthenticationError, stranger.models.list)
-    refused(openai.NotFoundError, client.embeddings.create, model=model, input="x")
+
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Adds two numbers.",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": [1, 2, 3]}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def add(arguments):
+    """Runs a call, whose arguments must be valid."""
+    given = json.loads(arguments)
+    assert set(given) == {"a", "b"} and 0 <= given["a"] <= 99 and given["b"] in (1, 2, 3), given
+    return given["a"] + given["b"]
+
+
+def tools(client, model, count):
+    """Streamed calls, each accepted and run."""
+    asked = {"model": model, "messages": MESSAGES, "tools": [TOOL], "max_tokens": 200, "temperature": 1.5}
+    for seed in range(count):
+        choice = "required" if seed % 2 else {"type": "function", "function": {"name": "add"}}
+        with client.chat.completions.stream(
+            **asked, tool_choice=choice, parallel_tool_calls=False, seed=seed
+        ) as stream:
+            for _ in stream:
+                pass
+            said = stream.get_final_completion().choices[0]
+        assert said.finish_reason == "tool_calls" and len(said.message.tool_calls) == 1, said
+        add(said.message.tool_calls[0].function.arguments)
+
+    # the result goes back
+    whole = client.chat.completions.create(**asked, tool_choice="required", parallel_tool_calls=False, seed=1)
+    call = whole.choices[0].message.tool_calls[0]
+    result = {"role": "tool", "tool_call_id": call.id, "content": str(add(call.function.arguments))}
+    turn = [*MESSAGES, whole.choices[0].message, result]
+    for choice in ("auto", "none"):
+        client.chat.completions.create(**{**asked, "messages": turn, "tool_choice": choice, "max_tokens": 20})
+
+
+def extras(client, model):
+    """Several answers, log-probabilities, biases, several prompts, echoes."""
+    asked = {"model": model, "messages": MESSAGES, "max_tokens": 8}
+    drawn = client.chat.completions.create(**asked, n=3, logprobs=True, top_logprobs=2)
+    assert [choice.index for choice in drawn.choices] == [0, 1, 2]
+    for choice in drawn.choices:
+        assert all(len(token.top_logprobs) == 2 and token.logprob <= 0 for token in choice.logprobs.content)
+    text = client.completions.create(model=model, prompt=["Once", "Twice"], max_tokens=3, echo=True, logprobs=1)
+    assert [choice.text.startswith(prompt) for choice, prompt in zip(text.choices, ("Once", "Twice"))] == [True, True]
+    assert text.choices[0].logprobs.token_logprobs[0] is None
+    assert client.completions.create(model=model, prompt="Once", temperature=0).usage.completion_tokens <= 16
+
+
+def embeddings(client, model):
+    texts = ["A red bicycle", "A crimson bike", "The theory of numbers"]
+    found = [one.embedding for one in client.embeddings.create(model=model, input=texts).data]
+    floats = client.embeddings.create(model=model, input=texts[0], encoding_format="float").data[0].embedding
+    assert all(abs(one - two) < 1e-5 for one, two in zip(found[0], floats))
+    assert all(abs(sum(number * number for number in one) - 1) < 1e-3 for one in found)
+
+
+def responses(client, model):
+    asked = {"model": model, "input": "Hello", "max_output_tokens": 12, "temperature": 0, "extra_body": ANEW}
+    whole = client.responses.create(**asked)
+    assert whole.output_text and whole.status in ("completed", "incomplete"), whole
+    with client.responses.stream(**asked) as stream:
+        pieces = [event.delta for event in stream if event.type == "response.output_text.delta"]
+        final = stream.get_final_response() if whole.status == "completed" else None
+    assert "".join(pieces) == whole.output_text, (pieces, whole)
+    assert final is None or final.output_text == whole.output_text
+    tool = {"type": "function", **TOOL["function"], "strict": True}
+    called = client.responses.create(
+        model=model, input="Add 2 and 3.", tools=[tool], tool_choice="required", parallel_tool_calls=False, max_output_tokens=200
+    )
+    (call,) = called.output
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": str(add(call.arguments))}
+    turn = [{"role": "user", "content": "Add 2 and 3."}, call.model_dump(exclude_none=True), result]
+    client.responses.create(model=model, input=turn, tools=[tool], tool_choice="none", max_output_tokens=8)
 
 
 async def together(url, key, model):
@@ -110,13 +198,17 @@ async def together(url, key, model):
 
 
 def main():
-    url, key = sys.argv[1:]
+    url, key, *count = sys.argv[1:]
     client = openai.OpenAI(base_url=url, api_key=key, max_retries=0, timeout=120)
-    (model,) = client.models.list().data
+    model = client.models.list().data[0]
     assert client.models.retrieve(model.id).id == model.id
     chats(client, model.id)
     texts(client, model.id)
     errors(client, model.id)
+    tools(client, model.id, int(count[0]) if count else 8)
+    extras(client, model.id)
+    embeddings(client, model.id)
+    responses(client, model.id)
     asyncio.run(together(url, key, model.id))
     print(f"openai {openai.__version__}: as expected")
 

@@ -1,4 +1,4 @@
-//! `cargo xtask vendor openai`: a Python with OpenAI's client, which judges `polychip serve`.
+//! `cargo xtask vendor openai`: a Python with clients of OpenAI, Anthropic, Ollama and LangChain, which judge `polychip serve`.
 //!
 //! Invariant: the folder is whole or absent: it is made under another name and renamed.
 

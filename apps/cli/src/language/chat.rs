@@ -4,15 +4,19 @@
 
 use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 
-use polychip_llm::Message;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use polychip_llm::{Finish, Message};
 
 use super::{GenerationArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_speculation};
 use crate::exit::warn;
 use crate::output::Output;
+use crate::stop;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Each line of standard input is a turn; `/clear` starts a new conversation, `/bye` or the end of input exits."
+    after_help = "Each line of standard input is a turn; `/clear` starts a new conversation, `/bye` or the end of input exits. Ctrl-C ends an answer, and twice in a row the program."
 )]
 pub(crate) struct Arguments {
     /// System prompt of the conversation
@@ -41,6 +45,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     prepare(&model, 1)?;
     prepare_speculation(&arguments.answer, &model, 1, &mut wanted)?;
     let mut sequence = model.sequence()?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    stop::on_interrupt(&interrupted)?;
     let input = std::io::stdin();
     let ask = || {
         if input.is_terminal() {
@@ -64,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             "/bye" => break,
             "/clear" => messages = system(),
             said => {
+                interrupted.store(false, Ordering::Relaxed);
                 messages.push(Message::new("user", said));
                 let prompt = chat_prompt(&model, &messages)?;
                 if prompt.len() > model.capacity() {
@@ -77,8 +84,19 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                     ask();
                     continue;
                 }
-                let answer = answer(&mut sequence, &prompt, &wanted, Some(&mut *out))?;
-                messages.push(Message::new("assistant", answer.text));
+                let answer = answer(
+                    &mut sequence,
+                    &prompt,
+                    &wanted,
+                    Some(&mut *out),
+                    Some(&*interrupted),
+                )?;
+                if answer.finish == Finish::Cancelled && answer.text.is_empty() {
+                    // as if it had not been asked
+                    messages.pop();
+                } else {
+                    messages.push(Message::new("assistant", answer.text));
+                }
                 // until the next turn, memory may go to others
                 sequence.rest();
                 // the next answer is drawn anew

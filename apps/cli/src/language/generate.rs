@@ -1,6 +1,6 @@
 //! `polychip generate`: one answer to one prompt.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use polychip_llm::{Finish, Message, Specials};
 use schemars::JsonSchema;
@@ -16,9 +16,12 @@ use crate::peak::peak_bytes;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Prompt to answer
-    #[arg(long, value_name = "TEXT")]
-    prompt: String,
+    /// Prompt to answer; `-` reads it from standard input, without the last line end
+    #[arg(long, value_name = "TEXT", required_unless_present = "prompt_file")]
+    prompt: Option<String>,
+    /// Read the prompt from this file, without the last line end
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    prompt_file: Option<PathBuf>,
     /// Continue the prompt as plain text, without the model's chat template
     #[arg(long, conflicts_with = "system")]
     raw: bool,
@@ -89,21 +92,39 @@ pub(crate) fn finish(finish: Finish) -> &'static str {
     }
 }
 
+impl Arguments {
+    /// The prompt, from where it is given.
+    fn prompt(&self) -> anyhow::Result<String> {
+        let mut text = match (&self.prompt, &self.prompt_file) {
+            (_, Some(file)) => file::read_text(file)?,
+            (Some(prompt), None) if prompt == "-" => file::read_text(Path::new("-"))?,
+            (Some(prompt), None) => return Ok(prompt.clone()),
+            (None, None) => String::new(),
+        };
+        if text.ends_with('\n') {
+            text.pop();
+            if text.ends_with('\r') {
+                text.pop();
+            }
+        }
+        Ok(text)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     if let Some(file) = &arguments.prompt_cache {
         file::check_place(file)?;
     }
+    let said = arguments.prompt()?;
     let mut wanted = arguments.answer.wanted()?;
     let model = arguments.model.open()?;
     wanted.grammar = arguments.format.grammar(&model)?;
     let prompt = if arguments.raw {
-        model
-            .tokenizer()
-            .encode_prompt(&arguments.prompt, Specials::AsText)?
+        model.tokenizer().encode_prompt(&said, Specials::AsText)?
     } else {
         let system = arguments.system.iter().map(|text| Message::new("system", text));
-        let messages: Vec<Message> = system.chain([Message::new("user", &arguments.prompt)]).collect();
+        let messages: Vec<Message> = system.chain([Message::new("user", &said)]).collect();
         chat_prompt(&model, &messages)?
     };
     let mut sequence = match &arguments.prompt_cache {
@@ -114,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     prepare(&model, prompt.len() - known)?;
     prepare_speculation(&arguments.answer, &model, prompt.len(), &mut wanted)?;
     let shown = (!arguments.json).then_some(&mut *out);
-    let generated = answer(&mut sequence, &prompt, &wanted, shown)?;
+    let generated = answer(&mut sequence, &prompt, &wanted, shown, None)?;
     let answer = GenerateOutput {
         model: arguments.model.model.display().to_string(),
         finish: finish(generated.finish),

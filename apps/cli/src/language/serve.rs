@@ -6,7 +6,6 @@
 //!    cases.
 
 use std::env::VarError;
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -24,7 +23,8 @@ const KEY: &str = "POLYCHIP_API_KEY";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-paths: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /health, GET /metrics
+paths: POST /v1/chat/completions, /v1/completions, /v1/responses (OpenAI), /v1/messages (Anthropic), /api/chat,
+       /api/generate (Ollama), /tokenize, /detokenize; GET / lists all of them
 environment: POLYCHIP_API_KEY sets the keys, separated by blanks, if --api-key is absent
 SIGINT or SIGTERM lets running answers finish; a second signal drops them")]
 pub(crate) struct Arguments {
@@ -40,15 +40,30 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 struct ServerArguments {
-    /// Address to listen on; any address but a loopback one is open to other machines
-    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    host: IpAddr,
+    /// Address or host name to listen on; any address but a loopback one is open to other machines
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
     /// Port to listen on; 0 for a free port
     #[arg(long, value_name = "N", default_value_t = 8080)]
     port: u16,
     /// Model name for clients; default: the file name without its extension
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Further model name for clients; repeatable
+    #[arg(long, value_name = "NAME")]
+    alias: Vec<String>,
+    /// Answer requests for any model name
+    #[arg(long)]
+    any_model: bool,
+    /// Host name that clients may use for a server without a key, such as host.docker.internal; repeatable
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// Origin whose pages may use the server from a browser, such as https://app.example, or `*` for all; repeatable
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<String>,
+    /// Refuse request fields that are unknown or have no effect; default: ignore and log each once
+    #[arg(long)]
+    strict: bool,
     /// Key that clients must send as `Authorization: Bearer KEY`; repeatable: each key is a client of its own, whose
     /// cached prompts no other key's requests reuse
     #[arg(long, value_name = "KEY")]
@@ -104,18 +119,19 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             )));
         }
     };
-    if !asked.host.is_loopback() && keys.is_empty() {
-        warn(format!(
-            "every machine that reaches {} can use the model; restrict access with --api-key",
-            asked.host
-        ));
-    }
+    let is_open = keys.is_empty();
     let model = arguments.model.open()?;
     let context = model.capacity();
     let server = {
         let _progress = Progress::of("packing weights");
         Server::new(model, asked.options(keys)).map_err(explained)?
     };
+    if !server.address().ip().is_loopback() && is_open {
+        warn(format!(
+            "every machine that reaches {} can use the model; restrict access with --api-key",
+            server.address().ip()
+        ));
+    }
     end_in_order(server.handle())?;
     let url = format!("http://{}/v1", server.address());
     let answer = ServeOutput {
@@ -136,8 +152,10 @@ impl ServerArguments {
     fn options(&self, keys: Vec<String>) -> Options {
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         let mut options = Options::new()
-            .address(self.host)
+            .host(&self.host)
             .port(self.port)
+            .any_model(self.any_model)
+            .strict(self.strict)
             .max_active(self.max_active as usize)
             .max_batch(self.max_batch as usize)
             .max_queue(self.max_queue as usize)
@@ -145,6 +163,15 @@ impl ServerArguments {
             .grace(seconds(self.grace));
         if let Some(name) = &self.name {
             options = options.name(name);
+        }
+        for name in &self.alias {
+            options = options.alias(name);
+        }
+        for name in &self.allow_host {
+            options = options.allow_host(name);
+        }
+        for origin in &self.cors {
+            options = options.cors(origin);
         }
         for key in keys {
             options = options.api_key(key);

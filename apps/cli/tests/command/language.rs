@@ -247,6 +247,103 @@ fn chat_reads_one_turn_per_line() {
 }
 
 #[test]
+fn prompt_comes_from_standard_input_or_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let asked = ["--raw", "--max-tokens", "5", "--greedy"];
+    let expected = polychip(&with(
+        "generate",
+        &model,
+        &[&asked[..], &["--prompt", "hello"]].concat(),
+    ))
+    .ok();
+    let file = folder.path().join("prompt.txt");
+    std::fs::write(&file, "hello\r\n").unwrap();
+    let file = file.to_str().unwrap();
+    let read = [&asked[..], &["--prompt-file", file]].concat();
+    assert_eq!(polychip(&with("generate", &model, &read)).ok(), expected);
+    let mut child = Command::new(alone())
+        .args(with(
+            "generate",
+            &model,
+            &[&asked[..], &["--prompt", "-"]].concat(),
+        ))
+        .env("POLYCHIP_CONFIG", "")
+        .env_remove("POLYCHIP_PLUGINS")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+
+    polychip(&with("generate", &model, &asked)).fails(2, &["--prompt"]);
+    polychip(&with(
+        "generate",
+        &model,
+        &[&read[..], &["--prompt", "x"]].concat(),
+    ))
+    .fails(2, &["--prompt-file"]);
+    std::fs::write(file, b"\xff").unwrap();
+    polychip(&with("generate", &model, &read)).fails(3, &["prompt.txt", "UTF-8"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn interrupt_ends_the_answer_and_a_second_one_the_program() {
+    use std::io::Read as _;
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let chat = || {
+        let asked = [
+            "--devices",
+            "cpu",
+            "--threads",
+            "1",
+            "--context",
+            "512",
+            "--max-tokens",
+            "480",
+            "--temperature",
+            "3",
+        ];
+        let mut child = Command::new(alone())
+            .args([&["chat", &*model], &asked[..]].concat())
+            .env("POLYCHIP_CONFIG", "")
+            .env_remove("POLYCHIP_PLUGINS")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        input.write_all(b"hello\n").unwrap();
+        // it answers
+        output.read_exact(&mut [0]).unwrap();
+        (child, input, output)
+    };
+    let (mut child, mut input, mut output) = chat();
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    input.write_all(b"and then?\n/bye\n").unwrap();
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    let (mut child, _input, _output) = chat();
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    // signals that come together are one
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
 fn logits_are_a_row_for_each_token() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(folder.path());

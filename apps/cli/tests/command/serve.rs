@@ -70,6 +70,41 @@ fn server_prints_its_address_and_shuts_down_cleanly() {
 }
 
 #[test]
+fn server_answers_to_its_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let more = [
+        "--host",
+        "localhost",
+        "--alias",
+        "gpt-4o-mini",
+        "--allow-host",
+        "host.docker.internal",
+    ];
+    let (mut child, said) = start(&model, &more);
+    assert!(
+        said["address"].as_str().unwrap().starts_with("127.0.0.1:"),
+        "{said}"
+    );
+    let ask = |name: &str| {
+        let asked = json!({"prompt": "hello", "model": name, "max_tokens": 1, "store": true});
+        let mut text = String::new();
+        post(&said, "", &asked).read_to_string(&mut text).unwrap();
+        text
+    };
+    for name in ["tiny", "tiny.gguf", "gpt-4o-mini", "tiny:latest"] {
+        assert!(ask(name).starts_with("HTTP/1.1 200"), "{name}");
+    }
+    let refused = ask("gpt-9");
+    assert!(
+        refused.starts_with("HTTP/1.1 404") && refused.contains("--any-model"),
+        "{refused}"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn server_start_failure_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(folder.path());
@@ -79,5 +114,8 @@ fn server_start_failure_is_explained() {
     child.kill().unwrap();
     child.wait().unwrap();
     polychip(&with("serve", &model, &["--port", "0", "--api-key", ""])).fails(2, &["key"]);
+    polychip(&with("serve", &model, &["--port", "0", "--cors", "app.example"]))
+        .fails(2, &["app.example", "https://"]);
+    polychip(&with("serve", &model, &["--port", "0", "--host", "no such host"])).fails(2, &["no such host"]);
     polychip(&["serve", "nowhere.gguf"]).fails(3, &["nowhere.gguf"]);
 }

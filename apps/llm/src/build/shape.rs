@@ -1,12 +1,14 @@
 //! Sizes of a graph, by which sessions of one model differ.
 
-/// Rows whose logits a graph outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a graph outputs of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Logits {
-    /// The row that the port `last` names.
+    /// The logits of the row that the port `last` names.
     Last,
-    /// Every row.
+    /// The logits of every row.
     All,
+    /// The hidden state of every row, behind the last norm, in the port `hidden` instead of `logits`.
+    Hidden,
 }
 
 /// Sizes of a graph.
@@ -16,6 +18,6 @@ pub struct Shape {
     pub rows: usize,
     /// Capacity of the KV cache in positions.
     pub capacity: usize,
-    /// Rows whose logits are output.
+    /// What is output of the rows.
     pub logits: Logits,
 }

@@ -123,7 +123,7 @@ pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize, chosen: bool
     let logits = graph.outputs[0];
     let wanted = match shape.logits {
         Logits::Last => 1,
-        Logits::All => shape.rows,
+        Logits::All | Logits::Hidden => shape.rows,
     };
     let Some(head) = product(&graph, logits) else {
         return match dims(&graph, logits) {
@@ -175,7 +175,7 @@ pub(super) fn give(graph: Graph, shape: Shape, vocabulary: usize) -> Result<Grap
     let kept: Vec<TensorId> = graph.outputs[1..].to_vec();
     let rows = match shape.logits {
         Logits::Last => 1,
-        Logits::All => shape.rows,
+        Logits::All | Logits::Hidden => shape.rows,
     };
     let (found, dtype) = (dims(&graph, logits), graph.tensor(logits).ty.dtype);
     if !is_float(dtype) {

@@ -20,7 +20,7 @@ const MAX_RULES: usize = 500;
 const MAX_BRACKETS: usize = 64;
 
 /// What would change the reading of the whole schema.
-pub(super) const OWN_KEY: &str = "x-guidance";
+pub(crate) const OWN_KEY: &str = "x-guidance";
 
 fn above(what: &str, found: usize, most: usize) -> Result<(), String> {
     if found <= most {
@@ -32,7 +32,7 @@ fn above(what: &str, found: usize, most: usize) -> Result<(), String> {
 }
 
 /// Refuses schemas that could take too much stack or time.
-pub(super) fn check_schema(schema: &Value) -> Result<(), String> {
+pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
     let (mut values, mut references) = (0, 0);
     let mut rest = vec![(schema, 1)];
     while let Some((value, depth)) = rest.pop() {

@@ -40,12 +40,21 @@ impl Renderer {
     }
 
     pub(crate) fn render(&self, chat: &Chat<'_>) -> Result<String, Explained> {
-        let messages = chat.messages.iter().map(|message| {
-            Value::from_pairs([
-                ("role", Value::from(message.role.as_str())),
-                ("content", Value::from(message.content.as_str())),
-            ])
-        });
+        let messages: Result<Vec<Value>, minijinja::Error> = chat
+            .messages
+            .iter()
+            .map(|message| {
+                let mut pairs = vec![
+                    ("role".to_owned(), Value::from(message.role.as_str())),
+                    ("content".to_owned(), Value::from(message.content.as_str())),
+                ];
+                for (name, field) in &message.fields {
+                    pairs.push((name.clone(), json_value("message field", name, field)?));
+                }
+                Ok(Value::from_pairs(pairs))
+            })
+            .collect();
+        let messages = messages?;
         let now: Option<DateTime> = chat.now.as_ref().and_then(|now| now.parse().ok());
         let strftime_now = move |format: &str| {
             let now = now.unwrap_or_else(|| Zoned::now().datetime());
@@ -62,14 +71,17 @@ impl Renderer {
             ("strftime_now".to_owned(), Value::from_function(strftime_now)),
         ];
         for (name, value) in chat.variables.iter() {
-            let value = serde_json::from_value(value.clone()).map_err(|error| {
-                minijinja::Error::new(Kind::InvalidOperation, format!("variable {name:?}: {error}"))
-            })?;
-            variables.push((name.clone(), value));
+            variables.push((name.clone(), json_value("variable", name, value)?));
         }
         let context = Value::from_pairs(variables);
         Ok(self.0.get_template(NAME)?.render(context)?)
     }
+}
+
+/// A JSON value as the library's.
+fn json_value(what: &str, name: &str, value: &serde_json::Value) -> Result<Value, minijinja::Error> {
+    serde_json::from_value(value.clone())
+        .map_err(|error| minijinja::Error::new(Kind::InvalidOperation, format!("{what} {name:?}: {error}")))
 }
 
 fn for_chats(environment: &mut Environment<'static>) -> Result<(), minijinja::Error> {

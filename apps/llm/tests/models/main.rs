@@ -11,6 +11,7 @@ mod saved;
 mod speculation;
 mod split;
 mod stream;
+mod tools;
 
 use std::sync::LazyLock;
 

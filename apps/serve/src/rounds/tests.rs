@@ -58,6 +58,7 @@ impl Desk {
             may_reuse,
             owner,
             holds: None,
+            grammar_param: "response_format",
             prompt: prompt.collect(),
             wanted: Generate {
                 ignore_end: true,
@@ -315,9 +316,9 @@ fn text(events: Vec<Event>) -> (String, Ended) {
     let mut text = String::new();
     for event in events {
         match event {
-            Event::Piece(piece) => text.push_str(&piece),
+            Event::Piece(piece) => text.push_str(&piece.text),
             Event::Ended(ended) => {
-                text.push_str(&ended.rest);
+                text.push_str(&ended.rest.text);
                 return (text, ended);
             }
             Event::Failed(problem) => panic!("{problem:?}"),

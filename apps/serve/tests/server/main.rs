@@ -1,6 +1,7 @@
 //! A server as clients find it: what it answers, whom it sends away, how it ends.
 
 mod hostile;
+mod interfaces;
 mod malformed;
 mod site;
 
@@ -318,7 +319,7 @@ fn answers_respect_stop_conditions() {
     let events = server.stream(TEXT, &with(&body, "stream", json!(true))).rest();
     assert_eq!(text(&events), whole[..at]);
 
-    // the server's own limit
+    // the interface's default, and the server's own limit
     let without = json!({"prompt": "hello", "temperature": 0});
     let cut = server.ok(TEXT, &without);
     assert_eq!(
@@ -326,8 +327,10 @@ fn answers_respect_stop_conditions() {
             &cut["usage"]["completion_tokens"],
             &cut["choices"][0]["finish_reason"]
         ),
-        (&json!(50), &json!("length"))
+        (&json!(16), &json!("length"))
     );
+    let without = json!({"messages": [{"role": "user", "content": "hello"}], "temperature": 0});
+    assert_eq!(server.ok(CHAT, &without)["usage"]["completion_tokens"], 50);
     let (status, error) = server.post(TEXT, &greedy("hello", 51));
     assert_eq!((status, &error["error"]["param"]), (400, &json!("max_tokens")));
     // the room's
@@ -337,7 +340,13 @@ fn answers_respect_stop_conditions() {
         TEXT,
         &json!({"prompt": tokens, "temperature": 0, "max_tokens": 100_000}),
     );
-    assert_eq!(full["usage"]["completion_tokens"], 13);
+    assert_eq!(
+        (
+            &full["usage"]["completion_tokens"],
+            &full["usage"]["total_tokens"]
+        ),
+        (&json!(12), &json!(512))
+    );
 }
 
 #[test]

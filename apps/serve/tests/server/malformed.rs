@@ -234,7 +234,11 @@ fn oversized_prompts_are_reported() {
         (400, json!("invalid_value"), json!("prompt"))
     );
     assert_eq!(
-        server.ok("/v1/completions", &json!({"prompt": vec![1; 512]}))["usage"]["completion_tokens"],
+        code(&json!({"prompt": vec![1; 512]})).1,
+        "context_length_exceeded"
+    );
+    assert_eq!(
+        server.ok("/v1/completions", &json!({"prompt": vec![1; 511]}))["usage"]["completion_tokens"],
         1
     );
 }

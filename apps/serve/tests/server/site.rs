@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// Writes the contents of messages one after another, so that a chat and a text can be the same prompt.
-const TEMPLATE: &str =
+pub(crate) const TEMPLATE: &str =
     "{% for message in messages %}{{ message['role'][0] + message['content'] }}{% endfor %}";
 
 /// The model. With greedy decoding it continues for hundreds of tokens.
@@ -25,6 +25,15 @@ pub(crate) fn model() -> LanguageModel {
 
 /// The model with another chat template.
 pub(crate) fn model_with(template: &str) -> Result<LanguageModel, polychip_llm::Error> {
+    model_of(template, 512)
+}
+
+/// The model with room for descriptions of tools, of which it takes a token for each byte.
+pub(crate) fn roomy(template: &str) -> LanguageModel {
+    model_of(template, 2048).expect("it is supported")
+}
+
+fn model_of(template: &str, context: u32) -> Result<LanguageModel, polychip_llm::Error> {
     let tiny = TinyModel {
         architecture: Architecture::Llama,
         kind: TensorType::Q8_0,
@@ -34,6 +43,8 @@ pub(crate) fn model_with(template: &str) -> Result<LanguageModel, polychip_llm::
     };
     let mut writer = tiny.writer();
     writer.remove_key("tokenizer.chat_template");
+    writer.remove_key("llama.context_length");
+    writer.u32("llama.context_length", context);
     writer.text("tokenizer.chat_template", template);
     let file = Gguf::read(writer.finish().into()).expect("it was written right");
     // the CPU alone: plugins that lie beside the test program may offer devices that compute in another order
