@@ -1,9 +1,9 @@
 //! Matrix products: batched, with constant or computed operands, everything behind them in the epilogue.
 
 use polychip_gpu_kernels::{
-    BatchAxis, Binary, Broadcast, Gemm, GemmInt8, GemmTile, Quants, Right, Scalar, pack_b,
+    BatchAxis, Binary, Broadcast, ExpandBlocks, Gemm, GemmInt8, GemmTile, Quants, Right, Scalar, pack_b,
 };
-use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorIndex};
 use polychip_ops::operator;
 use polychip_ops::{BlockLayout, Op, broadcast};
 use polychip_sdk::{Encoding, EncodingKind};
@@ -12,7 +12,7 @@ use super::builder::{Lowering, of_kernel};
 use super::epilogue::{self, EpilogueBuilder, Sheet};
 use super::launch_split::SplitExtent;
 use super::values::{ValueId, float_bytes, is_float, scalar_of};
-use super::{column_split, encoding};
+use super::{column_split, encoding, few_rows};
 
 /// Whether a node is an anchor of this family.
 pub(super) fn takes_epilogues(l: &Lowering<'_>, node: &Node) -> bool {
@@ -45,6 +45,9 @@ const FIRST: GemmTile = GemmTile::Sliced {
     rows: 1,
     slices: 1,
 };
+
+/// Rows from which on weights are unpacked before a product: tiles are 64 to 128 rows high.
+const EXPANDED: u32 = 128;
 
 /// Sizes of a product.
 struct Shape {
@@ -228,6 +231,50 @@ pub(super) fn fused(
     Ok(true)
 }
 
+/// The blocks in which kernels read constant weights, where they can: blocks without a kernel are read as wider ones of
+/// the same values, or else decoded.
+pub(super) fn quants_of(part: &Part, weights: TensorIndex) -> Option<Quants> {
+    let encoding = part.tensors[weights].encoding.as_ref();
+    let layout = encoding.and_then(Encoding::block_layout)?;
+    Some(match layout.wider().unwrap_or(layout) {
+        BlockLayout::Q4_0 => Quants::Q4_0,
+        BlockLayout::Q4_1 => Quants::Q4_1,
+        BlockLayout::Q8_0 => Quants::Q8_0,
+        BlockLayout::Q4_K => Quants::Q4_K,
+        BlockLayout::Q5_K => Quants::Q5_K,
+        BlockLayout::Q6_K => Quants::Q6_K,
+        _ => return None,
+    })
+}
+
+/// Some columns of weights in blocks as a constant of so many bytes.
+pub(super) fn packed_blocks(
+    l: &mut Lowering<'_>,
+    weights: TensorIndex,
+    range: &column_split::ColumnRange,
+    k: u32,
+    bytes: u64,
+) -> Outcome<ValueId> {
+    let part = l.part;
+    let none = || Refusal::constant("weights that are not in blocks");
+    let encoding = part.tensors[weights].encoding.as_ref();
+    let layout = encoding.and_then(Encoding::block_layout).ok_or_else(none)?;
+    let quants = quants_of(part, weights).ok_or_else(none)?;
+    let stored = k as usize / layout.elements() * layout.bytes();
+    if layout.wider().is_none() {
+        let first = range.first() as usize * stored;
+        let count = range.count() as usize * stored;
+        return l.stored_constant(bytes, weights, first..first + count);
+    }
+    l.packed(bytes, || {
+        let bytes = part.tensors[weights].bytes().unwrap_or_default();
+        let bytes = range.of(&bytes, stored);
+        let mut wide = Vec::with_capacity(quants.bytes(k.into()) as usize * range.count() as usize);
+        layout.widen(&bytes, &mut wide);
+        Ok(wide)
+    })
+}
+
 /// Lowers a product with constant weights in blocks, which are read as they lie; `false` where the weights are not such.
 fn quantised(
     l: &mut Lowering<'_>,
@@ -238,25 +285,26 @@ fn quantised(
     output: TensorIndex,
 ) -> Outcome<bool> {
     let part = l.part;
-    let encoding = part.tensors[b].encoding.as_ref();
-    let Some(layout) = encoding.and_then(Encoding::block_layout) else {
+    let Some(quants) = quants_of(part, b) else {
         return Ok(false);
     };
     if !part.is_constant(b) || !shape.transposed_b || shape.own_b != 1 || shape.transposed_a {
         return Ok(false);
     }
-    // blocks without a kernel are read as wider ones of the same values, or else decoded
-    let quants = match layout.wider().unwrap_or(layout) {
-        BlockLayout::Q4_0 => Quants::Q4_0,
-        BlockLayout::Q4_1 => Quants::Q4_1,
-        BlockLayout::Q8_0 => Quants::Q8_0,
-        BlockLayout::Q4_K => Quants::Q4_K,
-        BlockLayout::Q5_K => Quants::Q5_K,
-        BlockLayout::Q6_K => Quants::Q6_K,
-        _ => return Ok(false),
-    };
+    if shape.batch.is_empty() {
+        let few = few_rows::FewRows {
+            node,
+            a,
+            b,
+            y,
+            quants,
+            sizes: [shape.m, shape.n, shape.k],
+        };
+        if few_rows::lower(l, &few, members, output)? {
+            return Ok(true);
+        }
+    }
     let row = quants.bytes(shape.k.into());
-    let stored = shape.k as usize / layout.elements() * layout.bytes();
     let (scalar, left) = (l.scalar(a)?, l.rows(a)?);
     let mut end = EpilogueBuilder::new();
     summand(l, &mut end, node, y)?;
@@ -274,21 +322,51 @@ fn quantised(
             epilogue: range.epilogue(&epilogue),
             tile: FIRST,
         };
-        let n = range.count() as usize;
-        let pack = |l: &mut Lowering<'_>, bytes| {
-            l.packed(bytes, || {
-                let bytes = part.tensors[b].bytes().unwrap_or_default();
-                let bytes = range.of(&bytes, stored);
-                if layout.wider().is_none() {
-                    return Ok(bytes.into_owned());
-                }
-                let mut wide = Vec::with_capacity(row as usize * n);
-                layout.widen(&bytes, &mut wide);
-                Ok(wide)
-            })
-        };
+        let mark = l.mark();
+        match expanded(l, &gemm, quants, (left, b), &range, &ends) {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(_) => l.back_to(mark),
+        }
+        let pack = |l: &mut Lowering<'_>, bytes| packed_blocks(l, b, &range, shape.k, bytes);
         columns_of(l, &gemm, left, pack, &ends)?;
     }
+    Ok(true)
+}
+
+/// Lowers a product of many rows over weights that are unpacked once before it, not by each tile of the output; `false`
+/// where that does not pay or does not fit.
+fn expanded(
+    l: &mut Lowering<'_>,
+    gemm: &Gemm,
+    quants: Quants,
+    (left, b): (ValueId, TensorIndex),
+    range: &column_split::ColumnRange,
+    ends: &[ValueId],
+) -> Outcome<bool> {
+    let (n, k) = (gemm.n, gemm.k);
+    let plain = Gemm {
+        b: Right::Transposed,
+        ..gemm.clone()
+    };
+    let expand = ExpandBlocks {
+        n,
+        k,
+        quants,
+        output: gemm.scalar,
+    };
+    let bytes = u64::from(n) * u64::from(k) * gemm.scalar.bytes();
+    let pays = l.target.discrete && gemm.batch.is_empty() && gemm.m >= EXPANDED;
+    if !pays || bytes > l.target.limits.binding_bytes || plain.candidates(&l.target.limits).is_empty() {
+        return Ok(false);
+    }
+    let Ok(kernel) = l.kernel(&expand) else {
+        return Ok(false);
+    };
+    let blocks = packed_blocks(l, b, range, k, kernel.bindings[0].bytes)?;
+    let weights = l.fresh(gemm.scalar, &[n as usize, k as usize])?;
+    l.launch_kernel(kernel, &[blocks, weights])?;
+    columns_of(l, &plain, left, |_, _| Ok(weights), ends)?;
     Ok(true)
 }
 
@@ -367,7 +445,12 @@ fn transposed_right(l: &Lowering<'_>, node: &Node, b: TensorIndex) -> Option<Val
 }
 
 /// What a Gemm does to its sum: factors, and what it adds.
-fn summand(l: &mut Lowering<'_>, end: &mut EpilogueBuilder, node: &Node, y: TensorIndex) -> Outcome<()> {
+pub(super) fn summand(
+    l: &mut Lowering<'_>,
+    end: &mut EpilogueBuilder,
+    node: &Node,
+    y: TensorIndex,
+) -> Outcome<()> {
     if node.op != Op::Gemm {
         return Ok(());
     }
