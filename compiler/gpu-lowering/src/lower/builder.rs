@@ -18,7 +18,7 @@ use super::deferred::Deferrals;
 use super::tensor_forms::TensorForms;
 use super::values::{Stored, ValueId, bytes_of, scalar_of};
 use crate::constants::{Constants, ConstantsMark};
-use crate::program::{Home, Step};
+use crate::program::{ALIGN, Home, Step};
 use crate::target::Target;
 use crate::tune;
 

@@ -13,7 +13,6 @@ use polychip_sdk::{Port, Reason};
 use super::builder::Lowering;
 use crate::blob::Lowered;
 use crate::program::{ALIGN, Home, Program, Value};
-use crate::target::Target;
 
 /// For each tensor the output port in whose memory it should be computed.
 pub(super) fn wishes(l: &Lowering<'_>) -> Vec<Option<usize>> {
