@@ -31,7 +31,7 @@ pub(super) fn first_four(quants: Quants) -> &'static str {
     }
 }
 
-/// Whether blocks are read in words of 8 bytes, to which they are aligned.
+/// Whether blocks are aligned to 8 bytes and read so many at a time.
 fn is_wide(quants: Quants) -> bool {
     matches!(quants, Quants::Q4_K | Quants::Q5_K)
 }

@@ -8,7 +8,7 @@ use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorInd
 use polychip_ops::{DType, Op, operator};
 
 use super::builder::Lowering;
-use super::deferred::AttentionRows;
+use super::deferrals::AttentionRows;
 use super::tensor_forms::Permuted;
 use super::values::{ValueId, is_float};
 
@@ -156,7 +156,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Lowers an attention; `rows` says where it reads its new rows if it rotates or rounds them itself.
+/// Lowers an attention; `rows` are its new rows if it rotates or rounds them itself.
 fn attend(l: &mut Lowering<'_>, node: &Node, rows: Option<&AttentionRows>) -> Outcome<()> {
     let (Some(q), Some(k), Some(v), Some(y)) = (node.input(0), node.input(1), node.input(2), node.output(0))
     else {

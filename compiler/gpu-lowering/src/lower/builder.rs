@@ -14,7 +14,7 @@ use polychip_lowering::{Layout, Outcome, Part, Refusal, TensorIndex};
 use polychip_ops::DType;
 use polychip_sdk::{CompileOptions, Precision, Reason};
 
-use super::deferred::Deferrals;
+use super::deferrals::Deferrals;
 use super::tensor_forms::TensorForms;
 use super::values::{Stored, ValueId, bytes_of, scalar_of};
 use crate::constants::{Constants, ConstantsMark};

@@ -11,7 +11,7 @@ use super::builder::Lowering;
 use super::column_split::{self, ColumnRange};
 use super::elementwise::{self, Chain};
 use super::epilogue::{EpilogueBuilder, Sheet};
-use super::matmul::{packed_blocks, summand};
+use super::product::{packed_blocks, summand};
 use super::values::ValueId;
 
 /// A product `a [m, k]` times the transpose of `b [n, k]`.

@@ -32,8 +32,8 @@ pub(super) fn plan(l: &Lowering<'_>) -> Vec<Option<Group<()>>> {
         .enumerate()
         // what a reader's kernel computes is in no group but its own
         .map(|(index, anchor)| {
-            let joins = matches!(anchor, Some(Anchor::Elementwise)) && l.deferrals.has(index);
-            anchor.filter(|_| !joins)
+            let is_deferred = matches!(anchor, Some(Anchor::Elementwise)) && l.deferrals.has(index);
+            anchor.filter(|_| !is_deferred)
         })
         .collect();
     let mut fusion = Fusion::new(part);

@@ -3,14 +3,15 @@
 use polychip_gpu_kernels::{
     BatchAxis, Binary, Broadcast, ExpandBlocks, Gemm, GemmInt8, GemmTile, Quants, Right, Scalar, pack_b,
 };
-use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorIndex};
-use polychip_ops::operator;
-use polychip_ops::{BlockLayout, Op, broadcast};
-use polychip_sdk::{Encoding, EncodingKind};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
+use polychip_ops::{Op, broadcast};
+use polychip_sdk::EncodingKind;
 
 use super::builder::{Lowering, of_kernel};
 use super::epilogue::{self, EpilogueBuilder, Sheet};
 use super::launch_split::SplitExtent;
+use super::product::{factors, packed_blocks, summand};
+use super::values::quants_of;
 use super::values::{ValueId, float_bytes, is_float, scalar_of};
 use super::{column_split, encoding, few_rows};
 
@@ -59,12 +60,6 @@ struct Shape {
     transposed_b: bool,
     /// Matrices that b has.
     own_b: usize,
-}
-
-/// Factors and orders of a product.
-fn factors(node: &Node) -> Outcome<operator::Gemm> {
-    let none = || Refusal::op(node.op_name.clone());
-    node.operator()?.product().ok_or_else(none)
 }
 
 fn small(size: usize) -> Outcome<u32> {
@@ -229,50 +224,6 @@ pub(super) fn fused(
         columns_of(l, &some, left, pack, &ends)?;
     }
     Ok(true)
-}
-
-/// The blocks in which kernels read constant weights, where they can: blocks without a kernel are read as wider ones of
-/// the same values, or else decoded.
-pub(super) fn quants_of(part: &Part, weights: TensorIndex) -> Option<Quants> {
-    let encoding = part.tensors[weights].encoding.as_ref();
-    let layout = encoding.and_then(Encoding::block_layout)?;
-    Some(match layout.wider().unwrap_or(layout) {
-        BlockLayout::Q4_0 => Quants::Q4_0,
-        BlockLayout::Q4_1 => Quants::Q4_1,
-        BlockLayout::Q8_0 => Quants::Q8_0,
-        BlockLayout::Q4_K => Quants::Q4_K,
-        BlockLayout::Q5_K => Quants::Q5_K,
-        BlockLayout::Q6_K => Quants::Q6_K,
-        _ => return None,
-    })
-}
-
-/// Some columns of weights in blocks as a constant of so many bytes.
-pub(super) fn packed_blocks(
-    l: &mut Lowering<'_>,
-    weights: TensorIndex,
-    range: &column_split::ColumnRange,
-    k: u32,
-    bytes: u64,
-) -> Outcome<ValueId> {
-    let part = l.part;
-    let none = || Refusal::constant("weights that are not in blocks");
-    let encoding = part.tensors[weights].encoding.as_ref();
-    let layout = encoding.and_then(Encoding::block_layout).ok_or_else(none)?;
-    let quants = quants_of(part, weights).ok_or_else(none)?;
-    let stored = k as usize / layout.elements() * layout.bytes();
-    if layout.wider().is_none() {
-        let first = range.first() as usize * stored;
-        let count = range.count() as usize * stored;
-        return l.stored_constant(bytes, weights, first..first + count);
-    }
-    l.packed(bytes, || {
-        let bytes = part.tensors[weights].bytes().unwrap_or_default();
-        let bytes = range.of(&bytes, stored);
-        let mut wide = Vec::with_capacity(quants.bytes(k.into()) as usize * range.count() as usize);
-        layout.widen(&bytes, &mut wide);
-        Ok(wide)
-    })
 }
 
 /// Lowers a product with constant weights in blocks, which are read as they lie; `false` where the weights are not such.
@@ -442,46 +393,6 @@ fn transposed_right(l: &Lowering<'_>, node: &Node, b: TensorIndex) -> Option<Val
     let mut order: Vec<usize> = (0..rank).collect();
     order.get_mut(rank.checked_sub(2)?..)?.swap(0, 1);
     (!exists && node.op == Op::MatMul && permuted.order(rank) == order).then_some(permuted.value)
-}
-
-/// What a Gemm does to its sum: factors, and what it adds.
-pub(super) fn summand(
-    l: &mut Lowering<'_>,
-    end: &mut EpilogueBuilder,
-    node: &Node,
-    y: TensorIndex,
-) -> Outcome<()> {
-    if node.op != Op::Gemm {
-        return Ok(());
-    }
-    let operator::Gemm { alpha, beta, .. } = factors(node)?;
-    if alpha != 1.0 {
-        end.change(|sum| sum.with(Binary::Mul, alpha));
-    }
-    if let Some(c) = node.input(2)
-        && beta != 0.0
-    {
-        let out = l.dims(y)?;
-        let dims = l.dims(c)?;
-        let column = Sheet::Matrix.broadcast(dims, out) == Some(Broadcast::Column);
-        let value = if column && l.part.is_constant(c) {
-            // sums are in f32, and so is what is added to them
-            let part = l.part;
-            let value = l.constant(Scalar::F32, dims, || {
-                Ok(float_bytes(Scalar::F32, &part.tensors[c].reals()?))
-            })?;
-            end.operand(l, value, Broadcast::Column)
-        } else {
-            end.tensor(l, c, Sheet::Matrix, out)?
-        };
-        let value = if beta == 1.0 {
-            value
-        } else {
-            value.with(Binary::Mul, beta)
-        };
-        end.change(|sum| sum.binary(Binary::Add, value));
-    }
-    Ok(())
 }
 
 /// Lowers a product of bytes; `false` where the tensors' encodings are not of its sort.
