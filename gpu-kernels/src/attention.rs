@@ -8,6 +8,7 @@
 //! 3. A few queries over a KV cache read each key only once, so they read it directly from memory
 //!    ([`step`]); other shapes use tiles in workgroup memory.
 
+mod new_rows;
 mod past;
 mod problem;
 mod step;
@@ -17,14 +18,17 @@ use crate::{
     element,
 };
 
+use new_rows::NewRowsSample;
 pub use past::{Past, PastCopy, VisiblePast};
 use problem::Source;
-pub use problem::{Attention, Mask};
+pub use problem::{Attention, Mask, NewRows, RotaryTables};
 
 /// Sizes of a kernel.
 struct Tiles {
     /// Queries of a workgroup.
     queries: u64,
+    /// Queries of a thread.
+    each: u64,
     /// Threads of a query.
     threads: u64,
     /// Keys of a tile.
@@ -72,10 +76,28 @@ impl Attention {
                 return Err(Error::new(format!("attention: {self:?}")));
             }
         }
+        if let Some(rows) = self.new_rows {
+            let fits = |tables: RotaryTables| {
+                tables.rotated > 0
+                    && tables.rotated.is_multiple_of(2)
+                    && tables.rotated <= depth
+                    && tables.cached > 0
+                    && matches!(tables.positions, Scalar::I32 | Scalar::I64)
+            };
+            let half = self.past.is_some_and(|past| past.scalar == Scalar::F16);
+            if !self.is_step() || !rows.rotary.is_none_or(fits) || rows.rounded && !half || keys != queries {
+                return Err(Error::new(format!("attention: {self:?}")));
+            }
+        }
         if self.causal.is_some_and(|shift| shift.unsigned_abs() >= 1 << 30) {
             return Err(Error::new(format!("attention: {self:?}")));
         }
         Ok(())
+    }
+
+    /// Whether a workgroup computes one query of one head.
+    fn is_step(&self) -> bool {
+        self.past.is_some() && self.queries <= step::MOST && step::fits(self)
     }
 
     /// Shapes of query, key, value and output, heads outside.
@@ -106,15 +128,23 @@ impl Attention {
         } else {
             8
         };
-        let queries = self.queries.next_power_of_two().min(most);
+        let mut queries = self.queries.next_power_of_two().min(most);
         let threads = if queries >= 8 { 8 } else { 32 };
         let four = self.depth.is_multiple_of(4) && self.value_depth.is_multiple_of(4);
         let width = if four { 4 } else { 1 };
         // one more: neighbouring keys lie in different banks
         let pitch = self.depth.max(self.value_depth) / width + 1;
+        // two queries of a thread read a key of the tile once, where that leaves as many workgroups
+        let shared = |queries: u64, keys: u64| {
+            4 * (queries * self.depth + keys * pitch * width + queries * (keys + threads) + 2)
+        };
+        let mut each = 1;
+        if rows * self.queries.div_ceil(32) >= 128 && shared(32, 32) <= u64::from(limits.shared_bytes) {
+            (queries, each) = (32, 2);
+        }
         let mut keys = 32;
         loop {
-            let shared = 4 * (queries * self.depth + keys * pitch * width + queries * (keys + threads) + 1);
+            let shared = shared(queries, keys);
             if shared <= u64::from(limits.shared_bytes) {
                 break;
             }
@@ -129,6 +159,7 @@ impl Attention {
         }
         Ok(Tiles {
             queries,
+            each,
             threads,
             keys,
             width,
@@ -153,24 +184,39 @@ impl Attention {
         if let Some(mask) = self.mask {
             element::declare(text, "mask", mask.access, mask.scalar, mask.count(self));
         }
+        if let Some(tables) = self.new_rows.and_then(|rows| rows.rotary) {
+            for name in ["cosines", "sines"] {
+                let count = tables.cached * (tables.rotated / 2);
+                element::declare(text, name, tables.access, self.scalar, count);
+            }
+            // the low word of 64 bits: a position of the tables fits it
+            let words = tables.positions.bytes() as u32 / 4;
+            let count = self.batch * self.queries * u64::from(words);
+            text.binding("positions", Access::Read, Scalar::U32, words, count);
+        }
         text.binding("out", Access::Write, self.scalar, w, shapes[3].iter().product());
     }
 
     /// Text that applies the mask to a score of the query `row` and a column of the mask.
-    fn masked(&self, score: &str, column: &str) -> String {
+    fn masked(&self, score: &str, row: &str, column: &str) -> String {
         let Some(mask) = self.mask else {
             return String::new();
         };
-        let [sb, sh, sq] = mask.strides;
-        let at = format!(
-            "b * {sb}u + h * {sh}u + min(row, {}u) * {sq}u + {column}",
-            self.queries - 1
-        );
-        let value = element::load("mask", mask.scalar, &at);
+        let value = self.mask_at(mask, row, column);
         match mask.scalar {
             Scalar::Bool => format!("        if !{value} {{ {score} = none; }}\n"),
             _ => format!("        {score} += {value};\n"),
         }
+    }
+
+    /// Text of the mask's value for a query and a column.
+    fn mask_at(&self, mask: Mask, row: &str, column: &str) -> String {
+        let [sb, sh, sq] = mask.strides;
+        let at = format!(
+            "b * {sb}u + h * {sh}u + min({row}, {}u) * {sq}u + {column}",
+            self.queries - 1
+        );
+        element::load("mask", mask.scalar, &at)
     }
 
     /// The part of the variant's name about keys and masks.
@@ -184,7 +230,14 @@ impl Attention {
         let past = self
             .past
             .map_or(String::new(), |past| format!("-past{}", past.scalar.name()));
-        format!("{causal}{mask}{past}-{}", self.scalar.name())
+        let rows = self
+            .new_rows
+            .map_or("", |rows| match (rows.rotary, rows.rounded) {
+                (None, _) => "-rounded",
+                (Some(tables), _) if tables.interleaved => "-interleaved",
+                (Some(_), _) => "-rotated",
+            });
+        format!("{causal}{mask}{past}{rows}-{}", self.scalar.name())
     }
 
     /// A kernel that stages tiles of keys and their values.
@@ -199,18 +252,22 @@ impl Attention {
             scalar,
             ..
         } = *self;
-        let (w, pitch, bq, bk, tq) = (t.width, t.pitch, t.queries, t.keys, t.threads);
+        let (w, pitch, bq, bk, tq, each) = (t.width, t.pitch, t.queries, t.keys, t.threads, t.each);
         let (depth, value_depth) = (self.depth / w, self.value_depth / w);
-        let all = bq * tq;
+        let all = bq / each * tq;
         let kind = Type::F32.text(w as u32);
         let mut text = WgslBuilder::new();
         self.declare(&mut text, w);
         text.shared("qs", &kind, 4 * w as u32, (bq * depth) as u32);
         text.shared("kv", &kind, 4 * w as u32, (bk * pitch) as u32);
         text.shared("ps", "f32", 4, (bq * bk) as u32);
-        text.shared("part", "f32", 4, all as u32);
+        text.shared("part", "f32", 4, (all * each) as u32);
         if self.past.is_some() {
             past::declare_end(&mut text);
+        }
+        let seen = self.mask.filter(|mask| mask.scalar == Scalar::Bool);
+        if seen.is_some() {
+            text.shared("seen_ends", "u32", 4, 1);
         }
         // element (vector) of a head's position, heads being outside or inside the sequence
         let place = |head: &str, heads: u64, position: &str, length: u64, depth: u64| {
@@ -224,7 +281,13 @@ impl Attention {
         let (groups, number) = element::spread(tiles * batch * heads, limits);
         let scores = bk / tq;
         let columns = value_depth.div_ceil(tq);
-        let dot = if w == 4 { "dot(a, KEY)" } else { "a * KEY" };
+        let dot = |i: u64, m: u64| {
+            if w == 4 {
+                format!("dot(a{i}, k{m})")
+            } else {
+                format!("a{i} * k{m}")
+            }
+        };
         let load = |from: &Source<'_>, which: usize| {
             let depth = [depth, value_depth][which];
             let place = if from.heads_inside {
@@ -250,26 +313,28 @@ impl Attention {
     let b = number / {}u;
     let h = (number / {tiles}u) % {heads}u;
     let g = h / {}u;
-    let r = thread / {tq}u;
+    let r = thread / {tq}u * {each}u;
     let l = thread % {tq}u;
-    let row = q0 + r;
     for (var i = thread; i < {}u; i += {all}u) {{
         let at = q0 + i / {depth}u;
         var v = {kind}(0.0);
         if at < {queries}u {{ v = {kind}(query[{} + i % {depth}u]) * f32({:?}); }}
         qs[i] = v;
     }}
-    let none = px_bits1(4286578688u);
-    var top = -3.4028234e38;
-    var sum = 0.0;\n",
+    let none = px_bits1(4286578688u);\n",
             tiles * heads,
             heads / kv_heads,
             bq * depth,
             place("h", heads, "at", queries, depth),
             self.scale,
         );
-        for m in 0..columns {
-            body.push_str(&format!("    var o{m} = {kind}(0.0);\n"));
+        for i in 0..each {
+            body.push_str(&format!(
+                "    let row{i} = q0 + r + {i}u;\n    var top{i} = -3.4028234e38;\n    var sum{i} = 0.0;\n"
+            ));
+            for m in 0..columns {
+                body.push_str(&format!("    var o{i}_{m} = {kind}(0.0);\n"));
+            }
         }
         let mut sources = Vec::new();
         if let Some(past) = self.past {
@@ -284,9 +349,34 @@ impl Attention {
                 causal: None,
             });
         }
-        let end = match self.causal {
-            Some(shift) => format!("u32(clamp(i32(q0) + {bq} + ({shift}), 0, {keys}))"),
-            None => format!("{keys}u"),
+        let end = match (self.causal, seen) {
+            (Some(shift), _) => format!("u32(clamp(i32(q0) + {bq} + ({shift}), 0, {keys}))"),
+            (None, Some(mask)) => {
+                // keys behind the last one that a query of the tile sees are not read
+                let first = self.past.map_or(0, |past| past.capacity);
+                let visible = self.mask_at(mask, "(q0 + i / KEYSu)", &format!("{first}u + i % KEYSu"));
+                body.push_str(
+                    &format!(
+                        "    {{ var most = 0u;
+    for (var i = thread; i < {}u; i += {all}u) {{
+        if {visible} {{ most = max(most, i % KEYSu + 1u); }}
+    }}
+    part[thread] = f32(most);
+    workgroupBarrier();
+    if thread == 0u {{
+        var last = 0.0;
+        for (var i = 0u; i < {all}u; i++) {{ last = max(last, part[i]); }}
+        seen_ends[0] = u32(last);
+    }}
+    workgroupBarrier(); }}
+    let seen_end = seen_ends[0];\n",
+                        bq * keys
+                    )
+                    .replace("KEYS", &keys.to_string()),
+                );
+                "seen_end".to_owned()
+            }
+            (None, None) => format!("{keys}u"),
         };
         sources.push(Source {
             names: ["key", "value"],
@@ -306,83 +396,111 @@ impl Attention {
             body.push_str("        workgroupBarrier();\n");
             body.push_str(&load(from, 0));
             body.push_str("        workgroupBarrier();\n");
-            for m in 0..scores {
-                body.push_str(&format!("        var s{m} = 0.0;\n"));
+            let pairs = || (0..each).flat_map(|i| (0..scores).map(move |m| (i, m)));
+            for (i, m) in pairs() {
+                body.push_str(&format!("        var s{i}_{m} = 0.0;\n"));
             }
-            body.push_str(&format!(
-                "        for (var c = 0u; c < {depth}u; c++) {{\n            let a = qs[r * {depth}u + c];\n"
-            ));
+            body.push_str(&format!("        for (var c = 0u; c < {depth}u; c++) {{\n"));
+            for i in 0..each {
+                body.push_str(&format!(
+                    "            let a{i} = qs[(r + {i}u) * {depth}u + c];\n"
+                ));
+            }
             for m in 0..scores {
-                let key = format!("kv[(l + {}u) * {pitch}u + c]", m * tq);
-                body.push_str(&format!("            s{m} += {};\n", dot.replace("KEY", &key)));
+                body.push_str(&format!(
+                    "            let k{m} = kv[(l + {}u) * {pitch}u + c];\n",
+                    m * tq
+                ));
+            }
+            for (i, m) in pairs() {
+                body.push_str(&format!("            s{i}_{m} += {};\n", dot(i, m)));
             }
             body.push_str("        }\n");
-            for m in 0..scores {
+            for (i, m) in pairs() {
                 let at = format!("(k0 + l + {}u)", m * tq);
+                let row = format!("row{i}");
                 let column = format!("{}u + min({at}, {}u)", from.column, from.length - 1);
-                body.push_str(&self.masked(&format!("s{m}"), &column));
+                body.push_str(&self.masked(&format!("s{i}_{m}"), &row, &column));
                 let unseen = match from.causal {
-                    Some(shift) => format!(" || i32({at}) > i32(row) + ({shift})"),
+                    Some(shift) => format!(" || i32({at}) > i32({row}) + ({shift})"),
                     None => String::new(),
                 };
                 body.push_str(&format!(
-                    "        if {at} >= {bound}{unseen} {{ s{m} = none; }}\n"
+                    "        if {at} >= {bound}{unseen} {{ s{i}_{m} = none; }}\n"
                 ));
             }
-            let largest = (1..scores).fold("s0".to_owned(), |all, m| format!("max({all}, s{m})"));
-            body.push_str(&format!(
-                "        part[thread] = {largest};
-        workgroupBarrier();
-        var peak = top;
-        for (var i = 0u; i < {tq}u; i++) {{ peak = max(peak, part[r * {tq}u + i]); }}
-        let fade = exp(top - peak);
-        top = peak;
-        sum *= fade;\n"
-            ));
-            for m in 0..scores {
+            for i in 0..each {
+                let largest = (1..scores).fold(format!("s{i}_0"), |all, m| format!("max({all}, s{i}_{m})"));
+                body.push_str(&format!("        part[{}u + thread] = {largest};\n", i * all));
+            }
+            body.push_str("        workgroupBarrier();\n");
+            for i in 0..each {
                 body.push_str(&format!(
-                    "        s{m} = exp(s{m} - peak);\n        sum += s{m};\n        ps[r * {bk}u + l + {}u] = s{m};\n",
+                    "        var peak{i} = top{i};
+        for (var i = 0u; i < {tq}u; i++) {{ peak{i} = max(peak{i}, part[{}u + thread / {tq}u * {tq}u + i]); }}
+        let fade{i} = exp(top{i} - peak{i});
+        top{i} = peak{i};
+        sum{i} *= fade{i};\n",
+                    i * all
+                ));
+            }
+            for (i, m) in pairs() {
+                body.push_str(&format!(
+                    "        s{i}_{m} = exp(s{i}_{m} - peak{i});\n        sum{i} += s{i}_{m};\n        ps[(r + {i}u) * {bk}u + l + {}u] = s{i}_{m};\n",
                     m * tq
                 ));
             }
             body.push_str(&load(from, 1));
             body.push_str("        workgroupBarrier();\n");
-            for m in 0..columns {
-                body.push_str(&format!("        o{m} *= fade;\n"));
+            for i in 0..each {
+                for m in 0..columns {
+                    body.push_str(&format!("        o{i}_{m} *= fade{i};\n"));
+                }
             }
-            body.push_str(&format!(
-                "        for (var k = 0u; k < {bk}u; k++) {{\n            let p = ps[r * {bk}u + k];\n"
-            ));
+            body.push_str(&format!("        for (var k = 0u; k < {bk}u; k++) {{\n"));
+            for i in 0..each {
+                body.push_str(&format!("            let p{i} = ps[(r + {i}u) * {bk}u + k];\n"));
+            }
             for m in 0..columns {
                 // a column beyond the last reads another key's, or the row's spare place, and is not stored
                 let column = format!("min(l + {}u, {}u)", m * tq, value_depth - 1);
-                body.push_str(&format!("            o{m} += p * kv[k * {pitch}u + {column}];\n"));
+                body.push_str(&format!("            {{ let v = kv[k * {pitch}u + {column}];"));
+                for i in 0..each {
+                    body.push_str(&format!(" o{i}_{m} += p{i} * v;"));
+                }
+                body.push_str(" }\n");
             }
             body.push_str("        }\n    } }\n");
         }
-        body.push_str(&format!(
-            "    part[thread] = sum;
-    workgroupBarrier();
-    var total = 0.0;
-    for (var i = 0u; i < {tq}u; i++) {{ total += part[r * {tq}u + i]; }}
-    let factor = select(1.0 / total, 0.0, total == 0.0);
-    if row >= {queries}u {{ return; }}
-    let target0 = {};\n",
-            place("h", heads, "row", queries, value_depth)
-        ));
-        for m in 0..columns {
-            let column = format!("l + {}u", m * tq);
-            let value = format!("o{m} * factor");
-            let value = match (scalar, w) {
-                (Scalar::F16, 1) => format!("f16({value})"),
-                (Scalar::F16, _) => format!("vec4<f16>({value})"),
-                _ => value,
-            };
-            body.push_str(&format!(
-                "    if {column} < {value_depth}u {{ out[target0 + {column}] = {value}; }}\n"
-            ));
+        for i in 0..each {
+            body.push_str(&format!("    part[{}u + thread] = sum{i};\n", i * all));
         }
-        let variant = format!("attention{}-{bq}x{bk}x{w}", self.ways());
+        body.push_str("    workgroupBarrier();\n");
+        for i in 0..each {
+            body.push_str(&format!(
+                "    {{ var total = 0.0;
+    for (var i = 0u; i < {tq}u; i++) {{ total += part[{}u + thread / {tq}u * {tq}u + i]; }}
+    let factor = select(1.0 / total, 0.0, total == 0.0);
+    if row{i} < {queries}u {{
+    let target0 = {};\n",
+                i * all,
+                place("h", heads, &format!("row{i}"), queries, value_depth)
+            ));
+            for m in 0..columns {
+                let column = format!("l + {}u", m * tq);
+                let value = format!("o{i}_{m} * factor");
+                let value = match (scalar, w) {
+                    (Scalar::F16, 1) => format!("f16({value})"),
+                    (Scalar::F16, _) => format!("vec4<f16>({value})"),
+                    _ => value,
+                };
+                body.push_str(&format!(
+                    "    if {column} < {value_depth}u {{ out[target0 + {column}] = {value}; }}\n"
+                ));
+            }
+            body.push_str("    } }\n");
+        }
+        let variant = format!("attention{}-{bq}x{bk}x{w}x{each}", self.ways());
         let work = self.work();
         text.kernel(variant, [all as u32, 1, 1], groups, work, &body, limits)
     }
@@ -414,7 +532,7 @@ impl Generate for Attention {
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.check()?;
         match self.past {
-            Some(past) if self.queries <= step::MOST && step::fits(self) => step::kernel(self, past, limits),
+            Some(past) if self.is_step() => step::kernel(self, past, limits),
             _ => self.tiled(limits),
         }
     }
@@ -470,8 +588,13 @@ impl Generate for Attention {
                 element::ravel(&[b, h, s, d], shape)
             }
         };
-        let read = |tensor: usize, place: [usize; 4]| {
+        let raw = |tensor: usize, place: [usize; 4]| {
             inputs[tensor].number(scalar, at(&shapes[tensor], place)).to_f64()
+        };
+        let rows = self.new_rows.map(|rows| NewRowsSample::new(self, rows));
+        let read = |tensor: usize, place: [usize; 4]| match &rows {
+            Some(rows) => rows.value(tensor, place, &raw),
+            None => raw(tensor, place),
         };
         let mut numbers = vec![Number::F32(0.0); element::size(&shapes[3])];
         for row in 0..(self.batch * self.heads * queries) as usize {
@@ -522,6 +645,7 @@ impl Generate for Attention {
         let mut before = inputs;
         before.extend(past);
         before.extend(mask.map(|(_, values)| values));
+        before.extend(rows.into_iter().flat_map(|rows| rows.operands));
         let mut after = vec![None; before.len()];
         before.push(Values::zeros(scalar, numbers.len()));
         after.push(Some(Values::of_numbers(scalar, &numbers)));

@@ -23,6 +23,7 @@ mod epilogue;
 mod error;
 mod expression;
 mod gemm;
+mod gemv;
 mod grid;
 mod kernel;
 mod limits;
@@ -31,6 +32,7 @@ mod norm;
 mod pool;
 mod quantise;
 mod reduce;
+mod reduction;
 mod resize;
 mod rotary;
 mod rows;
@@ -41,7 +43,7 @@ mod softmax;
 mod wgsl;
 mod window;
 
-pub use attention::{Attention, Mask, Past, PastCopy, VisiblePast};
+pub use attention::{Attention, Mask, NewRows, Past, PastCopy, RotaryTables, VisiblePast};
 pub use conv::{Conv, ConvTile, Direction, Threads};
 pub use copy::Copy;
 pub use depthwise::Depthwise;
@@ -50,6 +52,7 @@ pub use epilogue::{Broadcast, Columns, DeclaredEpilogue, Epilogue, EpilogueOpera
 pub use error::{Error, Result};
 pub use expression::{Binary, Expression, Number, Type, Unary};
 pub use gemm::{BatchAxis, Gemm, GemmInt8, GemmTile, Quants, Right, pack_b};
+pub use gemv::{ExpandBlocks, Gemv, RmsScale, Teams};
 pub use kernel::{Access, Binding, Generate, Kernel};
 pub use limits::{Features, Limits};
 pub use movement::{

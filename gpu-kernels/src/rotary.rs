@@ -11,8 +11,10 @@ use crate::{
 /// `RotaryEmbedding`. Bindings: input, cosines and sines `[cached, rotated / 2]`, positions `[batch, rows]` if any, output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rotary {
-    /// Type of all but positions: `f32` or `f16`.
+    /// Type of all but positions and output: `f32` or `f16`.
     pub scalar: Scalar,
+    /// Type of the output: `f32` or `f16`.
+    pub output: Scalar,
     /// Batches.
     pub batch: u64,
     /// Heads.
@@ -57,7 +59,9 @@ impl Rotary {
             && self
                 .positions
                 .is_none_or(|scalar| matches!(scalar, Scalar::I32 | Scalar::I64))
-            && matches!(self.scalar, Scalar::F32 | Scalar::F16);
+            && [self.scalar, self.output]
+                .iter()
+                .all(|scalar| matches!(scalar, Scalar::F32 | Scalar::F16));
         if whole {
             Ok(total)
         } else {
@@ -105,7 +109,7 @@ impl Generate for Rotary {
                 format!("min({value}, {}u)", self.cached - 1)
             }
         };
-        element::declare(&mut text, "out", Access::Write, self.scalar, total);
+        element::declare(&mut text, "out", Access::Write, self.output, total);
         let (size, groups, index) = element::flat(total, limits);
         let pair = if self.interleaved {
             "    let other = i - c3 + (c3 ^ 1u);
@@ -125,7 +129,7 @@ impl Generate for Rotary {
             "    let i = {index};
     if i >= {total}u {{ return; }}
 {}    let row = {};
-    if c3 >= {}u {{ out[i] = in0[i]; return; }}
+    if c3 >= {}u {{ out[i] = {}; return; }}
     let position = {position};
 {pair}    let across = select(-1.0, 1.0, second) * {} * {};
     let turned = {} * {} + across;
@@ -133,11 +137,12 @@ impl Generate for Rotary {
             element::places("i", &self.shape(), "c"),
             if self.heads_inside { "c1" } else { "c2" },
             self.rotated,
+            element::pack(self.output, &value("i")),
             value("other"),
             angle("sines"),
             value("i"),
             angle("cosines"),
-            element::pack(self.scalar, "turned"),
+            element::pack(self.output, "turned"),
         );
         let ways = [
             if self.interleaved { "-interleaved" } else { "" },
@@ -147,7 +152,12 @@ impl Generate for Rotary {
                 ""
             },
         ];
-        let variant = format!("rotary{}-{}", ways.concat(), self.scalar.name());
+        let to = if self.output == self.scalar {
+            String::new()
+        } else {
+            format!("-to-{}", self.output.name())
+        };
+        let variant = format!("rotary{}-{}{to}", ways.concat(), self.scalar.name());
         text.kernel(variant, [size, 1, 1], groups, total, &body, limits)
     }
 
@@ -188,12 +198,16 @@ impl Generate for Rotary {
                 .map(|scalar| Values::of_numbers(scalar, &positions)),
         );
         let mut after = vec![None; before.len()];
-        before.push(Values::zeros(self.scalar, numbers.len()));
-        after.push(Some(Values::of_numbers(self.scalar, &numbers)));
+        before.push(Values::zeros(self.output, numbers.len()));
+        after.push(Some(Values::of_numbers(self.output, &numbers)));
         Sample {
             before,
             after,
-            tolerance: if self.scalar == Scalar::F16 { 2e-3 } else { 1e-5 },
+            tolerance: if [self.scalar, self.output].contains(&Scalar::F16) {
+                2e-3
+            } else {
+                1e-5
+            },
         }
     }
 }

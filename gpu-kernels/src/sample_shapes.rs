@@ -8,9 +8,9 @@ mod movement;
 
 use crate::gemm::BatchAxis;
 use crate::{
-    ArgReduce, Attention, Conv, ConvTile, Depthwise, Dequantise, Elementwise, Gemm, GemmInt8, GlobalPool,
-    GroupNorm, Image, LayerNorm, LpNorm, Lrn, Operand, Past, PastCopy, Pool, Quantise, Reduce, Resize,
-    ResizeAxis, Right, Rotary, Softmax, VisiblePast, Window,
+    ArgReduce, Attention, Conv, ConvTile, Depthwise, Dequantise, Elementwise, ExpandBlocks, Gemm, GemmInt8,
+    Gemv, GlobalPool, GroupNorm, Image, LayerNorm, LpNorm, Lrn, Operand, Past, PastCopy, Pool, Quantise,
+    Reduce, Resize, ResizeAxis, Right, Rotary, Softmax, VisiblePast, Window,
 };
 
 /// Most elements that the operands of a sample chain span, and that a sample movement moves.
@@ -45,6 +45,30 @@ impl Gemm {
             k: shrunk(self.k, depth),
             epilogue: self.epilogue.fewer(self.n, n),
             ..self.clone()
+        }
+    }
+}
+
+impl Gemv {
+    pub(crate) fn smaller(&self) -> Gemv {
+        let n = shrunk(self.n, 128);
+        Gemv {
+            n,
+            // whole blocks of every layout
+            k: shrunk(self.k, 512),
+            epilogue: self.epilogue.fewer(self.n, n),
+            ..self.clone()
+        }
+    }
+}
+
+impl ExpandBlocks {
+    pub(crate) fn smaller(&self) -> ExpandBlocks {
+        ExpandBlocks {
+            n: shrunk(self.n, 32),
+            // whole blocks of every layout
+            k: shrunk(self.k, 512),
+            ..*self
         }
     }
 }
@@ -291,7 +315,8 @@ impl Attention {
             heads: self.heads / self.kv_heads.max(1),
             kv_heads: 1,
             queries: fewer(self.queries, 8),
-            keys: fewer(self.keys, 32),
+            // with rows that the kernel rotates, a key per query
+            keys: fewer(self.keys, if self.new_rows.is_some() { 8 } else { 32 }),
             past: self.past.map(few_positions),
             ..*self
         }
@@ -401,6 +426,7 @@ mod tests {
                 mask: None,
                 heads_inside: false,
                 past: None,
+                new_rows: None,
             }),
         ];
         for generator in large {

@@ -644,12 +644,15 @@ impl View {
         let (heads, size) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);
         for (&from, &to) in self.added.iter().zip(&self.past) {
             let view = outputs.at(from).map_err(Error::run)?;
-            let rows = view.bytes().chunks_exact(heads * size).take(count);
+            let rows = view.bytes();
             let mut memory = self.inputs[to].bytes_mut().map_err(Error::run)?;
-            for (index, row) in rows.enumerate() {
-                for (head, values) in row.chunks_exact(size).enumerate() {
-                    let at = (head * model.capacity() + past + index) * size;
-                    memory[at..at + size].copy_from_slice(values);
+            // head by head, so that writes are in order
+            for head in 0..heads {
+                let first = (head * model.capacity() + past) * size;
+                let rows = rows.chunks_exact(heads * size).take(count);
+                let places = memory[first..first + count * size].chunks_exact_mut(size);
+                for (place, row) in places.zip(rows) {
+                    place.copy_from_slice(&row[head * size..(head + 1) * size]);
                 }
             }
         }

@@ -10,6 +10,7 @@ use polychip_sdk::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::constants::{Constants, LoadedConstants, Piece};
 use crate::program::{ALIGN, Home, Program};
 
 const PROGRAM: u32 = 1;
@@ -18,6 +19,7 @@ const CONTENT: u32 = 3;
 const IDENTITY: u32 = 4;
 const PORTS: u32 = 5;
 const COMPILED: u32 = 6;
+const PIECES: u32 = 7;
 
 /// A lowered part.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +27,7 @@ pub struct Lowered {
     /// Kernels, values, launches.
     pub program: Program,
     /// Constants in the form that kernels read.
-    pub constants: Vec<u8>,
+    pub constants: Constants,
     /// Ports of the contract: inputs, then outputs; [`Port::memory_kinds`] is filled in when it is loaded.
     pub ports: Vec<Port>,
 }
@@ -34,8 +36,8 @@ pub struct Lowered {
 pub struct Loaded<'a> {
     /// Kernels, values, launches.
     pub program: Program,
-    /// Packed constants, in the blob's own memory.
-    pub constants: &'a [u8],
+    /// Packed constants, where they lie.
+    pub constants: LoadedConstants<'a>,
     /// What the driver made of the kernels, as it was written; empty where a driver keeps that itself.
     pub compiled: &'a [u8],
     /// Ports of the contract: inputs, then outputs.
@@ -137,13 +139,15 @@ pub fn write(
     let program = postcard::to_stdvec(&lowered.program).map_err(full)?;
     let ports: Vec<StoredPort> = lowered.ports.iter().map(StoredPort::of).collect();
     let ports = postcard::to_stdvec(&ports).map_err(full)?;
+    let pieces = postcard::to_stdvec(&lowered.constants.layout()).map_err(full)?;
     let content = graph.content_fingerprint();
     BlobWriter::new(build_id)
         .section(CONTENT, &content)
         .section(IDENTITY, identity.as_bytes())
         .section(PROGRAM, &program)
         .section(PORTS, &ports)
-        .section(CONSTANTS, &lowered.constants)
+        .section(CONSTANTS, lowered.constants.own())
+        .section(PIECES, &pieces)
         .section(COMPILED, compiled)
         .finish()
 }
@@ -178,8 +182,9 @@ pub fn read<T>(
         .into_iter()
         .map(|port| port.port(kinds))
         .collect::<Result<Vec<Port>>>()?;
-    let constants = blob.section(CONSTANTS)?;
-    check(&program, constants.len() as u64, &ports)?;
+    let pieces: (u64, Vec<Piece>) = postcard::from_bytes(blob.section(PIECES)?).map_err(torn)?;
+    let constants = LoadedConstants::find(pieces, blob.section(CONSTANTS)?, source.graph.as_ref())?;
+    check(&program, constants.bytes(), &ports)?;
     ready(Loaded {
         program,
         constants,

@@ -111,7 +111,7 @@ fn cost(lowered: &Lowered, target: &Target, far: &[bool], emulated: bool) -> Cos
     Cost {
         time_ns: Some(time_ns as u64),
         launch_ns: Some(rates.submit_ns),
-        memory_bytes: Some(lowered.program.arena_bytes + lowered.constants.len() as u64 + ports),
+        memory_bytes: Some(lowered.program.arena_bytes + lowered.constants.own_bytes() + ports),
         error_permille: Some(ERROR_PERMILLE),
         emulated,
         ..Cost::default()

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. [`supports`] decides support by lowering each node alone; [`lower`] compiles nothing else.
 //! 2. Everything that depends on constants only happens here. A program gives the location of every value.
-//! 3. A blob holds all that the part needs, so that a cached one loads without the model.
+//! 3. A blob holds all that the part needs, except weights that kernels read as the model has them: a blob with such
+//!    weights loads beside its part only.
 //!
 //! Not here: any call of a driver (`plugins/gpu`, `plugins/opencl`), shader text (`gpu-kernels`).
 //! Start reading at [`lower`], then [`program`], then [`Target`].
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blob;
+pub mod constants;
 pub mod program;
 
 mod autotune;

@@ -19,10 +19,13 @@ mod builder;
 mod class;
 mod column_split;
 mod conv;
+mod deferrals;
+mod deferred;
 mod elementwise;
 mod emit;
 mod encoding;
 mod epilogue;
+mod few_rows;
 mod finish;
 mod fuse;
 mod gather;
@@ -34,6 +37,7 @@ mod matmul;
 mod movement;
 mod norm;
 mod pool;
+mod product;
 mod quantise;
 mod reduce;
 mod resize;
@@ -56,8 +60,10 @@ pub fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Target) -
     if let Some(point) = options.operating_point {
         return Err(Error::bad_argument(format!("operating point {point} of 0")));
     }
-    let part = resolved(Part::of(graph, |_| true), options, target);
-    Ok(run(&part, options, target, false)?)
+    let part = Part::of(graph, |_| true);
+    let own = part.tensors.len();
+    let part = resolved(part, options, target);
+    Ok(run(&part, options, target, Some(own))?)
 }
 
 /// Lowers a part without reading its weights, with these ports channels last: for estimates.
@@ -74,7 +80,7 @@ pub(crate) fn lower_dry(part: Part, channels_last: &[u32], target: &Target) -> R
         ..CompileOptions::default()
     };
     let part = resolved(part, &options, target);
-    Ok(run(&part, &options, target, true)?)
+    Ok(run(&part, &options, target, None)?)
 }
 
 /// The part with each node that is not lowered, but that was recomposed from others, computed as those.
@@ -87,7 +93,7 @@ fn resolved(part: Part, options: &CompileOptions, target: &Target) -> Part {
     let refused: Vec<bool> = (0..part.nodes.len())
         .map(|node| {
             part.nodes[node].decomposition.is_some()
-                && run(&extract.node(node), &options, target, true).is_err()
+                && run(&extract.node(node), &options, target, None).is_err()
         })
         .collect();
     part.decomposed(|node| refused[node])
@@ -101,11 +107,11 @@ pub fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
     (0..part.nodes.len())
         .map(|node| {
             let alone = extract.node(node);
-            let Err(refusal) = run(&alone, &options, target, true) else {
+            let Err(refusal) = run(&alone, &options, target, None) else {
                 return Support::Yes;
             };
             let recomposed = alone.nodes[0].decomposition.is_some();
-            if recomposed && run(&alone.decomposed(|_| true), &options, target, true).is_ok() {
+            if recomposed && run(&alone.decomposed(|_| true), &options, target, None).is_ok() {
                 return Support::Yes;
             }
             refusal.support()
@@ -113,13 +119,20 @@ pub fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
         .collect()
 }
 
-fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Outcome<Lowered> {
+/// Lowers a part, of whose tensors the first ones are those of the graph; dry where it is not said how many.
+fn run(
+    part: &Part,
+    options: &CompileOptions,
+    target: &Target,
+    graph_tensors: Option<usize>,
+) -> Outcome<Lowered> {
     if let Some(node) = part.nodes.iter().find(|node| !node.bodies.is_empty()) {
         let message = format!("{} has a body graph", node.op_name);
         return Err(Refusal::new(Reason::Body, message).at(node.index));
     }
-    let mut lowering = Lowering::new(part, options, target, dry);
-    lowering.wishes = finish::wishes(part, target, &lowering.layouts);
+    let mut lowering = Lowering::new(part, options, target, graph_tensors.is_none());
+    lowering.graph_tensors = graph_tensors.unwrap_or(0);
+    lowering.wishes = finish::wishes(&lowering);
     lowering.feed()?;
     for (index, group) in fuse::plan(&lowering).into_iter().enumerate() {
         let node = part.nodes[index].index;

@@ -19,9 +19,33 @@ pub struct Mask {
     pub access: Access,
 }
 
+/// What is still to be done to queries, new keys and new values before they are used: then it is done in the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NewRows {
+    /// Queries and keys are rotated by their positions.
+    pub rotary: Option<RotaryTables>,
+    /// Keys, once rotated, and values are rounded to f16, as the past holds them.
+    pub rounded: bool,
+}
+
+/// Rotation of queries and keys as in [`crate::Rotary`], of whose positions there is one per query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RotaryTables {
+    /// The number of leading features that are rotated; an even number.
+    pub rotated: u64,
+    /// Whether the features of a pair are neighbours.
+    pub interleaved: bool,
+    /// Rows of cosines and sines.
+    pub cached: u64,
+    /// Type of the positions: `i32` or `i64`.
+    pub positions: Scalar,
+    /// How cosines and sines are bound.
+    pub access: Access,
+}
+
 /// `softmax(scale * q k' + mask) v`. Bindings: q `[batch, heads, queries, depth]`, k `[batch, kv_heads, keys,
 /// depth]`, v `[batch, kv_heads, keys, value_depth]`, the past's keys, values and visible positions if there is one,
-/// the mask if any, output `[batch, heads, queries, value_depth]`. A mask's columns are the positions of the past,
+/// the mask if any, cosines, sines and positions `[batch, queries]` if rows are rotated here, output `[batch, heads, queries, value_depth]`. A mask's columns are the positions of the past,
 /// then the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
@@ -52,6 +76,8 @@ pub struct Attention {
     pub heads_inside: bool,
     /// The KV cache of earlier positions. Excludes `causal`.
     pub past: Option<Past>,
+    /// What the kernel does to the new rows first; only for few queries over a past.
+    pub new_rows: Option<NewRows>,
 }
 
 /// The source of a tile of keys and their values.

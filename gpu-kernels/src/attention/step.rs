@@ -2,8 +2,10 @@
 //! each of its threads reads one key directly from memory, since no other query of the head reads
 //! that key.
 
+use super::new_rows;
 use super::past::{self, Past};
 use super::problem::{Attention, Source};
+use crate::reduction::{Combine, Reduction};
 use crate::{Kernel, Limits, Result, Scalar, Type, WgslBuilder, element};
 
 /// Most queries that are computed so.
@@ -37,9 +39,12 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
     of.declare(&mut text, w);
     text.shared("qs", &kind, 4 * w as u32, depth as u32);
     text.shared("ps", "f32", 4, THREADS as u32);
-    text.shared("part", "f32", 4, THREADS as u32);
     text.shared("mixed", &kind, 4 * w as u32, THREADS as u32);
     past::declare_end(&mut text);
+    let new_rows = of.new_rows;
+    if new_rows.is_some() {
+        new_rows::declare(of, &mut text);
+    }
     let (groups, number) = element::spread(queries * batch * heads, limits);
     let place = |inside: bool, heads: u64, head: &str, length: u64, position: &str, depth: u64| {
         if inside {
@@ -48,14 +53,23 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
             format!("((b * {heads}u + {head}) * {length}u + {position}) * {depth}u")
         }
     };
+    let query0 = place(of.heads_inside, heads, "h", queries, "row", depth);
+    let (stage, query) = match new_rows {
+        None => (String::new(), format!("{kind}(query[{query0} + c])")),
+        Some(rows) => {
+            let key0 = place(of.heads_inside, kv_heads, "g", keys, "j", depth);
+            let stage = new_rows::stage(of, rows, THREADS, w, &query0, &key0);
+            (stage + "    workgroupBarrier();\n", vector("c * W", w))
+        }
+    };
     let mut body = format!(
         "    let number = {number};
     let row = number % {queries}u;
     let b = number / {}u;
     let h = (number / {queries}u) % {heads}u;
     let g = h / {}u;
-    for (var c = thread; c < {depth}u; c += {THREADS}u) {{
-        qs[c] = {kind}(query[{} + c]) * f32({:?});
+{stage}    for (var c = thread; c < {depth}u; c += {THREADS}u) {{
+        qs[c] = {query} * f32({:?});
     }}
     let none = px_bits1(4286578688u);
     var top = -3.4028234e38;
@@ -65,7 +79,6 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
     let column = thread % {columns}u;\n",
         queries * heads,
         heads / kv_heads,
-        place(of.heads_inside, heads, "h", queries, "row", depth),
         of.scale,
     );
     // passes a barrier, behind which `qs` is there
@@ -90,19 +103,20 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
             causal: None,
         },
     ];
-    let tree = |combine: &str| {
-        format!(
-            "        workgroupBarrier();
-        for (var step = {}u; step > 0u; step >>= 1u) {{
-            if thread < step {{ part[thread] = {combine}; }}
-            workgroupBarrier();
-        }}\n",
-            THREADS / 2
-        )
+    let reduction = Reduction {
+        threads: THREADS as u32,
+        lanes: THREADS as u32,
+        limits,
     };
+    reduction.declare(&mut text, 1);
     let dot = if w == 4 { "dot(qs[c], k)" } else { "qs[c] * k" };
-    for from in &sources {
+    for (index, from) in sources.iter().enumerate() {
         let [key, value] = from.names;
+        let staged = new_rows.filter(|_| index == 1);
+        let key = match staged {
+            None => format!("{kind}({key}[first + c])"),
+            Some(_) => vector(&format!("{}u + at * {}u + c * W", of.depth, of.depth), w),
+        };
         let at = |depth| place(from.heads_inside, kv_heads, "g", from.length, "at", depth);
         body.push_str(&format!(
             "    {{ let end = {};
@@ -113,18 +127,26 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
             let first = {};
             score = 0.0;
             for (var c = 0u; c < {depth}u; c++) {{
-                let k = {kind}({key}[first + c]);
+                let k = {key};
                 score += {dot};
             }}
     {}        }}
-        part[thread] = score;\n",
+        var most = score;\n",
             from.end,
             at(depth),
-            of.masked("score", &format!("{}u + at", from.column)),
+            of.masked("score", "row", &format!("{}u + at", from.column)),
         ));
-        body.push_str(&tree("max(part[thread], part[thread + step])"));
+        body.push_str(&reduction.all("most", Combine::Max));
+        let at = at(columns);
+        let value = match staged {
+            Some(rows) if rows.rounded && w == 4 => {
+                format!("vec4<f32>(vec4<f16>({kind}({value}[{at} + column])))")
+            }
+            Some(rows) if rows.rounded => new_rows::rounded(&format!("{value}[{at} + column]")),
+            _ => format!("{kind}({value}[{at} + column])"),
+        };
         body.push_str(&format!(
-            "        let peak = max(top, part[0]);
+            "        let peak = max(top, most);
         let fade = exp(top - peak);
         top = peak;
         let share = exp(score - peak);
@@ -136,24 +158,23 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
         if team < {teams}u {{
             for (var k = team; k < count; k += {teams}u) {{
                 let at = k0 + k;
-                o += ps[k] * {kind}({value}[{} + column]);
+                o += ps[k] * {value};
             }}
         }}
         workgroupBarrier();
-    }} }}\n",
-            at(columns)
+    }} }}\n"
         ));
     }
-    body.push_str("    part[thread] = sum;\n    mixed[thread] = o;\n");
-    body.push_str(&tree("part[thread] + part[thread + step]"));
+    // passes a barrier, behind which `mixed` is there
+    body.push_str("    mixed[thread] = o;\n");
+    body.push_str(&reduction.all("sum", Combine::Sum));
     let result = match (scalar, w) {
         (Scalar::F16, 1) => "f16(all * factor)",
         (Scalar::F16, _) => "vec4<f16>(all * factor)",
         _ => "all * factor",
     };
     body.push_str(&format!(
-        "    let total = part[0];
-    let factor = select(1.0 / total, 0.0, total == 0.0);
+        "    let factor = select(1.0 / sum, 0.0, sum == 0.0);
     if thread >= {columns}u {{ return; }}
     var all = mixed[thread];
     for (var s = 1u; s < {teams}u; s++) {{ all += mixed[s * {columns}u + thread]; }}
@@ -162,4 +183,14 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
     ));
     let variant = format!("attention{}-step-x{w}", of.ways());
     text.kernel(variant, [THREADS as u32, 1, 1], groups, of.work(), &body, limits)
+}
+
+/// Text of a vector of `staged`, from a place in which `W` is the width.
+fn vector(place: &str, width: u64) -> String {
+    let place = place.replace('W', &format!("{width}u"));
+    if width == 1 {
+        return format!("staged[{place}]");
+    }
+    let four: Vec<String> = (0..4).map(|i| format!("staged[{place} + {i}u]")).collect();
+    format!("vec4<f32>({})", four.join(", "))
 }

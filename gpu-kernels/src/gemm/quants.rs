@@ -168,7 +168,7 @@ fn b_half(at: u32) -> f32 { return unpack2x16float(b[at >> 2u] >> ((at & 2u) * 8
     }
 
     /// Blocks of so many values, and these values.
-    pub(super) fn sample(self, seed: u32, count: usize) -> (Vec<u8>, Vec<f32>) {
+    pub(crate) fn sample(self, seed: u32, count: usize) -> (Vec<u8>, Vec<f32>) {
         let (size, elements) = (self.block_bytes() as usize, self.elements() as usize);
         let blocks = count / elements;
         let noise = Values::floats(seed, blocks * size);

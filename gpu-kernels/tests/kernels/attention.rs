@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use polychip_gpu_kernels::{
-    Access, Attention, Dequantise, Mask, Past, PastCopy, Quantise, Rotary, Scalar, VisiblePast,
+    Access, Attention, Dequantise, Mask, NewRows, Past, PastCopy, Quantise, Rotary, RotaryTables, Scalar,
+    VisiblePast,
 };
 
 use crate::device::Gpu;
@@ -19,6 +20,8 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
             [1, 3, 1, 1, 40, 64, 64],
             [1, 1, 1, 17, 3, 7, 5],
             [1, 12, 12, 20, 20, 64, 64],
+            // two queries a thread
+            [2, 16, 4, 100, 100, 16, 12],
         ] {
             // all ways on the first shape in f32, else the plain one and the fullest
             let all = scalar == Scalar::F32 && queries == 33;
@@ -54,6 +57,7 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                         }),
                         heads_inside,
                         past: None,
+                        new_rows: None,
                     };
                     let name = format!(
                         "attention/{}/{batch}x{heads}x{kv_heads}x{queries}x{keys}x{depth}x{value_depth}/\
@@ -108,6 +112,41 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
     trials
 }
 
+/// What attention over a past does to the new rows: nothing, and for few queries all else.
+fn new_rows(queries: u64, depth: u64, stored: Scalar) -> Vec<Option<NewRows>> {
+    let mut ways = vec![None];
+    if queries <= 4 && stored == Scalar::F16 {
+        ways.push(Some(NewRows {
+            rotary: None,
+            rounded: true,
+        }));
+        for (interleaved, rotated, positions) in [
+            (false, depth / 2 * 2, Scalar::I64),
+            (true, depth / 2 * 2 - 2, Scalar::I32),
+        ] {
+            let tables = RotaryTables {
+                rotated,
+                interleaved,
+                cached: 11,
+                positions,
+                access: Access::Constant,
+            };
+            ways.push(Some(NewRows {
+                rotary: Some(tables),
+                rounded: true,
+            }));
+        }
+    }
+    ways
+}
+
+fn ways(rows: Option<NewRows>) -> String {
+    rows.map_or("plain".to_owned(), |rows| match rows.rotary {
+        None => "rounded".to_owned(),
+        Some(tables) => format!("rotated-{}-{}", tables.rotated, tables.interleaved),
+    })
+}
+
 fn over_a_past(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
     let mut trials = Vec::new();
     // few queries and many; a past that fills tiles, that does not, and of one position
@@ -118,6 +157,7 @@ fn over_a_past(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
         [9, 3, 33, 300, 64, 64],
         [4, 4, 8, 40, 16, 12],
         [2, 1, 5, 33, 7, 5],
+        [16, 4, 100, 70, 16, 12],
     ] {
         for (scalar, stored) in [
             (Scalar::F32, Scalar::F16),
@@ -130,31 +170,35 @@ fn over_a_past(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                     capacity,
                     partials: queries,
                 };
-                let generator = Attention {
-                    scalar,
-                    batch: 2,
-                    heads,
-                    kv_heads,
-                    queries,
-                    keys: queries,
-                    depth,
-                    value_depth,
-                    scale: 0.35,
-                    causal: None,
-                    mask: truths.then_some(Mask {
-                        scalar: Scalar::Bool,
-                        strides: [0, 0, capacity + queries],
-                        access: Access::Read,
-                    }),
-                    heads_inside,
-                    past: Some(past),
-                };
-                let name = format!(
-                    "attention-past/{}/{}/{heads}x{kv_heads}x{queries}x{capacity}x{depth}x{value_depth}/{truths}",
-                    scalar.name(),
-                    stored.name(),
-                );
-                trials.push(trial(gpu, name, generator));
+                for new_rows in new_rows(queries, depth, stored) {
+                    let generator = Attention {
+                        scalar,
+                        batch: 2,
+                        heads,
+                        kv_heads,
+                        queries,
+                        keys: queries,
+                        depth,
+                        value_depth,
+                        scale: 0.35,
+                        causal: None,
+                        mask: truths.then_some(Mask {
+                            scalar: Scalar::Bool,
+                            strides: [0, 0, capacity + queries],
+                            access: Access::Read,
+                        }),
+                        heads_inside,
+                        past: Some(past),
+                        new_rows,
+                    };
+                    let name = format!(
+                        "attention-past/{}/{}/{heads}x{kv_heads}x{queries}x{capacity}x{depth}x{value_depth}/{truths}/{}",
+                        scalar.name(),
+                        stored.name(),
+                        ways(new_rows),
+                    );
+                    trials.push(trial(gpu, name, generator));
+                }
             }
         }
         let past = Past {
@@ -195,6 +239,7 @@ fn rotary(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                     let (batch, rows) = (2, 5);
                     let generator = Rotary {
                         scalar,
+                        output: if interleaved { Scalar::F16 } else { scalar },
                         batch,
                         heads: 3,
                         rows,

@@ -6,6 +6,7 @@ mod convolution;
 mod device;
 mod elementwise;
 mod gemm;
+mod gemv;
 mod judge;
 mod movement;
 mod reduce;
@@ -53,6 +54,7 @@ fn main() {
     trials.extend(elementwise::trials(&gpu));
     trials.extend(movement::trials(&gpu));
     trials.extend(gemm::trials(&gpu));
+    trials.extend(gemv::trials(&gpu));
     trials.extend(reduce::trials(&gpu));
     trials.extend(sample_shapes::trials(&gpu));
     let every = every();

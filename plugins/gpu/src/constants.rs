@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use polychip_gpu_lowering::constants::LoadedConstants;
 use polychip_sdk::Result;
 
 use crate::driver::gpu::Gpu;
@@ -26,8 +27,16 @@ impl Constants {
     ///
     /// # Errors
     /// `OutOfMemory`, with the size and the limit.
-    pub(crate) fn get(&self, gpu: &Gpu, bytes: &[u8]) -> Result<Arc<MemoryBlock>> {
-        let name = blake3::hash(bytes);
+    pub(crate) fn get(&self, gpu: &Gpu, constants: &LoadedConstants<'_>) -> Result<Arc<MemoryBlock>> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&constants.bytes().to_le_bytes());
+        for (at, bytes) in constants.pieces() {
+            hasher
+                .update(&at.to_le_bytes())
+                .update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        }
+        let name = hasher.finalize();
         // held while a block is written: who wants the same one waits for it
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| known.block.strong_count() > 0);
@@ -37,8 +46,10 @@ impl Constants {
         if let Some(block) = found.and_then(|known| known.block.upgrade()) {
             return Ok(block);
         }
-        let block = MemoryBlock::local(gpu, bytes.len() as u64)?;
-        block.write(gpu, 0, bytes)?;
+        let block = MemoryBlock::local(gpu, constants.bytes())?;
+        for (at, bytes) in constants.pieces() {
+            block.write(gpu, at, bytes)?;
+        }
         let block = Arc::new(block);
         known.push(Known {
             gpu: gpu.number,

@@ -78,7 +78,7 @@ impl OpenclExecutable {
         gpu.alive()?;
         let Loaded {
             program,
-            constants: bytes,
+            constants: sources,
             compiled,
             ports,
         } = loaded;
@@ -86,8 +86,10 @@ impl OpenclExecutable {
         let binaries: Vec<Vec<u8>> = postcard::from_bytes(compiled)
             .map_err(|error| Error::bad_blob(format!("the blob's binaries are torn: {error}")))?;
         let arena = MemoryBlock::local(&gpu, program.arena_bytes)?;
-        let constants = MemoryBlock::local(&gpu, bytes.len() as u64)?;
-        constants.write(&gpu, 0, bytes)?;
+        let constants = MemoryBlock::local(&gpu, sources.bytes())?;
+        for (at, bytes) in sources.pieces() {
+            constants.write(&gpu, at, bytes)?;
+        }
         let uses = program.port_uses(&ports);
         let compiled = program
             .kernels

@@ -1,11 +1,14 @@
 //! Attention: scores, mask, softmax and weighted sum in one kernel; over a memory of earlier positions too, of which only
 //! what the mask shows is read, and across a link only that is carried.
 
-use polychip_gpu_kernels::{Attention, Mask, Past, PastCopy, Scalar, VisiblePast};
+use polychip_gpu_kernels::{
+    Access, Attention, Mask, NewRows, Past, PastCopy, RotaryTables, Scalar, VisiblePast,
+};
 use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorIndex};
 use polychip_ops::{DType, Op, operator};
 
 use super::builder::Lowering;
+use super::deferrals::AttentionRows;
 use super::tensor_forms::Permuted;
 use super::values::{ValueId, is_float};
 
@@ -140,6 +143,21 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     if node.op != Op::Attention {
         return Ok(false);
     }
+    let rows = node.output(0).and_then(|y| l.deferrals.attention(y)).cloned();
+    if let Some(rows) = rows {
+        let mark = l.mark();
+        let done = attend(l, node, Some(&rows)).and_then(|()| l.halves(&rows));
+        if done.is_ok() {
+            return Ok(true);
+        }
+        l.back_to(mark);
+    }
+    attend(l, node, None)?;
+    Ok(true)
+}
+
+/// Lowers an attention; `rows` are its new rows if it rotates or rounds them itself.
+fn attend(l: &mut Lowering<'_>, node: &Node, rows: Option<&AttentionRows>) -> Outcome<()> {
     let (Some(q), Some(k), Some(v), Some(y)) = (node.input(0), node.input(1), node.input(2), node.output(0))
     else {
         return Err(Refusal::op("Attention without operands"));
@@ -230,6 +248,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             .filter(|permuted| !rows && !inside && permuted.order(4) == [0, 2, 1, 3])
     });
     let (mut values, transposed) = match transposed {
+        _ if rows.is_some() => {
+            let mut values = Vec::new();
+            for tensor in rows.iter().flat_map(|rows| rows.rows) {
+                values.push(l.rows(tensor)?);
+            }
+            (values, false)
+        }
         [Some(q), Some(k), Some(v)] => (vec![q.value, k.value, v.value], true),
         _ => (vec![l.rows(q)?, l.rows(k)?, l.rows(v)?], false),
     };
@@ -281,6 +306,20 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             })
         }
     };
+    let mut new_rows = None;
+    if let Some(rows) = rows {
+        let rotary = match rows.rotary {
+            Some(index) => {
+                let part = l.part;
+                Some(tables(l, &part.nodes[index], &mut values)?)
+            }
+            None => None,
+        };
+        new_rows = Some(NewRows {
+            rotary,
+            rounded: rows.rounded,
+        });
+    }
     let target = if transposed {
         // the result has its heads inside too, as the product behind it wants them
         let value = l.fresh(scalar, l.dims(y)?)?;
@@ -303,8 +342,34 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         mask,
         heads_inside: inside || transposed,
         past,
+        new_rows,
     };
     values.push(target);
-    l.launch(&kernel, &values)?;
-    Ok(true)
+    l.launch(&kernel, &values)
+}
+
+/// The tables and positions of a rotation, which join the operands.
+fn tables(l: &mut Lowering<'_>, node: &Node, values: &mut Vec<ValueId>) -> Outcome<RotaryTables> {
+    let (Some(cosines), Some(sines), Some(positions)) = (node.input(1), node.input(2), node.input(3)) else {
+        return Err(Refusal::op("RotaryEmbedding without operands"));
+    };
+    let own: operator::Rotary = node.typed()?;
+    let (&[cached, half], &[_, _]) = (l.dims(cosines)?, l.dims(positions)?) else {
+        return Err(Refusal::shape("angles of no position"));
+    };
+    if l.dims(sines)? != [cached, half] || own.rotated != 0 && own.rotated != 2 * half {
+        return Err(Refusal::shape(format!("angles of [{cached}, {half}]")));
+    }
+    let own_values = [l.rows(cosines)?, l.rows(sines)?, l.rows(positions)?];
+    let constant = own_values[..2]
+        .iter()
+        .all(|&value| l.access(value) == Access::Constant);
+    values.extend(own_values);
+    Ok(RotaryTables {
+        rotated: 2 * half as u64,
+        interleaved: own.interleaved,
+        cached: cached as u64,
+        positions: l.stored(own_values[2]).scalar,
+        access: if constant { Access::Constant } else { Access::Read },
+    })
 }

@@ -14,8 +14,10 @@ use polychip_lowering::{Layout, Outcome, Part, Refusal, TensorIndex};
 use polychip_ops::DType;
 use polychip_sdk::{CompileOptions, Precision, Reason};
 
+use super::deferrals::Deferrals;
 use super::tensor_forms::TensorForms;
 use super::values::{Stored, ValueId, bytes_of, scalar_of};
+use crate::constants::{Constants, ConstantsMark};
 use crate::program::{ALIGN, Home, Step};
 use crate::target::Target;
 use crate::tune;
@@ -39,11 +41,16 @@ pub(super) struct Lowering<'a> {
     pub(super) kernels: Vec<Kernel>,
     pub(super) known: HashMap<Kernel, u32>,
     pub(super) steps: Vec<Step>,
-    pub(super) constants: Vec<u8>,
-    pub(super) constant_bytes: u64,
+    pub(super) constants: Constants,
+    /// Tensors that the graph of the call has, of those of the part.
+    pub(super) graph_tensors: usize,
     /// How many positions of a past of this room a mask shows, where a step finds that.
     pub(super) visible: HashMap<(TensorIndex, u64), ValueId>,
     pub(super) node: u32,
+    /// Nodes that are put off, which their readers' kernels may compute.
+    pub(super) deferrals: Deferrals,
+    /// The node of each tensor that was put off.
+    pub(super) deferred: HashMap<TensorIndex, usize>,
 }
 
 /// Where a lowering stood, to go back to.
@@ -53,8 +60,7 @@ pub(super) struct Mark {
     values: usize,
     kernels: usize,
     steps: usize,
-    constants: usize,
-    constant_bytes: u64,
+    constants: ConstantsMark,
 }
 
 impl<'a> Lowering<'a> {
@@ -78,10 +84,12 @@ impl<'a> Lowering<'a> {
             kernels: Vec::new(),
             known: HashMap::new(),
             steps: Vec::new(),
-            constants: Vec::new(),
-            constant_bytes: 0,
+            constants: Constants::default(),
+            graph_tensors: 0,
             visible: HashMap::new(),
             node: 0,
+            deferrals: Deferrals::of(part),
+            deferred: HashMap::new(),
         }
     }
 
@@ -92,8 +100,7 @@ impl<'a> Lowering<'a> {
             values: self.values.len(),
             kernels: self.kernels.len(),
             steps: self.steps.len(),
-            constants: self.constants.len(),
-            constant_bytes: self.constant_bytes,
+            constants: self.constants.mark(),
         }
     }
 
@@ -105,8 +112,7 @@ impl<'a> Lowering<'a> {
         self.kernels.truncate(mark.kernels);
         self.known.retain(|_, index| (*index as usize) < mark.kernels);
         self.steps.truncate(mark.steps);
-        self.constants.truncate(mark.constants);
-        self.constant_bytes = mark.constant_bytes;
+        self.constants.back_to(mark.constants);
     }
 
     /// Extents of a tensor, in ONNX order.
@@ -188,14 +194,8 @@ impl<'a> Lowering<'a> {
         dims: &[usize],
         fill: impl FnOnce() -> Outcome<Vec<u8>>,
     ) -> Outcome<ValueId> {
-        let at = self.constant_bytes;
         let bytes = bytes_of(scalar, dims)?;
-        let end = bytes
-            .checked_next_multiple_of(ALIGN)
-            .and_then(|bytes| at.checked_add(bytes))
-            .filter(|&end| usize::try_from(end).is_ok())
-            .ok_or_else(|| Refusal::shape("the constants do not fit the address space"))?;
-        self.constant_bytes = end;
+        let at = self.constants.reserve(bytes).ok_or_else(beyond)?;
         if !self.dry {
             let data = fill()?;
             if data.len() as u64 > bytes.next_multiple_of(4) {
@@ -204,10 +204,36 @@ impl<'a> Lowering<'a> {
                     data.len()
                 )));
             }
-            self.constants.extend_from_slice(&data);
-            self.constants.resize(end as usize, 0);
+            self.constants.fill(at, &data);
         }
         self.value(Home::Constants(at), scalar, dims)
+    }
+
+    /// Some bytes of a constant tensor, as the host has them, as a section of constants of `room` bytes. They are
+    /// copied only if the tensor is not the graph's.
+    pub(super) fn stored_constant(
+        &mut self,
+        room: u64,
+        tensor: TensorIndex,
+        range: std::ops::Range<usize>,
+    ) -> Outcome<ValueId> {
+        let room = usize::try_from(room).map_err(|_| beyond())?;
+        if tensor >= self.graph_tensors || self.part.tensors[tensor].constant.is_none() {
+            let part = self.part;
+            return self.constant(Scalar::U8, &[room], || {
+                let bytes = part.tensors[tensor].bytes().unwrap_or_default();
+                let bytes = bytes
+                    .get(range)
+                    .ok_or_else(|| Refusal::constant("weights of another size"))?;
+                Ok(bytes.to_vec())
+            });
+        }
+        let at = self.constants.reserve(room as u64).ok_or_else(beyond)?;
+        if !self.dry {
+            self.constants
+                .fill_from(at, range.len() as u64, tensor, range.start as u64);
+        }
+        self.value(Home::Constants(at), Scalar::U8, &[room])
     }
 
     /// Adds a launch of what a generator makes over these values.
@@ -311,6 +337,10 @@ impl<'a> Lowering<'a> {
         let name = &self.part.tensors[tensor].name;
         Refusal::op(format!("tensor '{name}' is read before it is computed"))
     }
+}
+
+fn beyond() -> Refusal {
+    Refusal::shape("the constants do not fit the address space")
 }
 
 /// Layout of each port: channels last where it was asked for and the tensor has channels.

@@ -30,6 +30,11 @@ impl ColumnRange {
         }
     }
 
+    /// The first column.
+    pub(super) fn first(&self) -> u32 {
+        self.first
+    }
+
     /// Number of columns.
     pub(super) fn count(&self) -> u32 {
         self.count

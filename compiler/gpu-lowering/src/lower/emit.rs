@@ -40,6 +40,12 @@ impl<'a> Lowering<'a> {
         for index in nodes {
             let node = &part.nodes[index];
             self.node = node.index;
+            if self.deferrals.has(index) {
+                self.check(node)
+                    .and_then(|()| self.defer(index))
+                    .map_err(|refusal| refusal.at(node.index))?;
+                continue;
+            }
             self.single(node).map_err(|refusal| refusal.at(node.index))?;
         }
         Ok(())

@@ -13,15 +13,16 @@ use polychip_sdk::{Port, Reason};
 use super::builder::Lowering;
 use crate::blob::Lowered;
 use crate::program::{ALIGN, Home, Program, Value};
-use crate::target::Target;
 
 /// For each tensor the output port in whose memory it should be computed.
-pub(super) fn wishes(part: &Part, target: &Target, layouts: &[Layout]) -> Vec<Option<usize>> {
+pub(super) fn wishes(l: &Lowering<'_>) -> Vec<Option<usize>> {
+    let (part, target, layouts) = (l.part, l.target, &l.layouts);
     let mut wishes = vec![None; part.tensors.len()];
     let readers = part.readers();
     for (port, &tensor) in part.outputs.iter().enumerate() {
         let is_state = part.states.iter().any(|&(_, output)| output == tensor);
-        let stays = target.discrete && !readers[tensor].is_empty();
+        let reads = |&reader: &usize| !l.deferrals.widens(part, reader);
+        let stays = target.discrete && readers[tensor].iter().any(reads);
         if !is_state && !stays && !part.is_constant(tensor) && wishes[tensor].is_none() {
             wishes[tensor] = Some(part.inputs.len() + port);
         }

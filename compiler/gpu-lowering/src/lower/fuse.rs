@@ -29,6 +29,12 @@ pub(super) fn plan(l: &Lowering<'_>) -> Vec<Option<Group<()>>> {
             _ if elementwise::is_fusable(l, node) => Some(Anchor::Elementwise),
             _ => None,
         })
+        .enumerate()
+        // what a reader's kernel computes is in no group but its own
+        .map(|(index, anchor)| {
+            let is_deferred = matches!(anchor, Some(Anchor::Elementwise)) && l.deferrals.has(index);
+            anchor.filter(|_| !is_deferred)
+        })
         .collect();
     let mut fusion = Fusion::new(part);
     let mut groups = vec![None; part.nodes.len()];
@@ -97,6 +103,9 @@ impl Epilogue for Kernel<'_, '_> {
     const MOST: usize = 24;
 
     fn join(&self, _group: &Group<()>, node: usize, _through: TensorIndex) -> Option<()> {
+        if self.l.deferrals.has(node) {
+            return None;
+        }
         let node = &self.l.part.nodes[node];
         // what ends a product is computed in floats
         let floats = self.anchor == Anchor::Elementwise || is_float(self.l.part.real(node.output(0)?));
@@ -104,6 +113,9 @@ impl Epilogue for Kernel<'_, '_> {
     }
 
     fn pulls(&self, group: &Group<()>, node: usize) -> bool {
+        if self.l.deferrals.has(node) {
+            return false;
+        }
         let node = &self.l.part.nodes[node];
         let read = |tensor| self.is_text(tensor) || self.admits(tensor, group);
         elementwise::is_fusable(self.l, node) && node.reads().all(read)

@@ -96,6 +96,10 @@ impl Lowering<'_> {
         if self.part.is_constant(tensor) {
             return self.constant_form(tensor, layout, kind);
         }
+        if let Some(node) = self.deferred(tensor) {
+            self.undefer(node, tensor)?;
+            return self.get(tensor, layout, kind);
+        }
         // another order of the same elements
         let other = layout.other();
         if let Some(value) = self.forms[tensor].get(other, kind) {

@@ -1,18 +1,19 @@
 //! Matrix products: batched, with constant or computed operands, everything behind them in the epilogue.
 
 use polychip_gpu_kernels::{
-    BatchAxis, Binary, Broadcast, Gemm, GemmInt8, GemmTile, Quants, Right, Scalar, pack_b,
+    BatchAxis, Binary, Broadcast, ExpandBlocks, Gemm, GemmInt8, GemmTile, Quants, Right, Scalar, pack_b,
 };
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::operator;
-use polychip_ops::{BlockLayout, Op, broadcast};
-use polychip_sdk::{Encoding, EncodingKind};
+use polychip_ops::{Op, broadcast};
+use polychip_sdk::EncodingKind;
 
 use super::builder::{Lowering, of_kernel};
 use super::epilogue::{self, EpilogueBuilder, Sheet};
 use super::launch_split::SplitExtent;
+use super::product::{factors, packed_blocks, summand};
+use super::values::quants_of;
 use super::values::{ValueId, float_bytes, is_float, scalar_of};
-use super::{column_split, encoding};
+use super::{column_split, encoding, few_rows};
 
 /// Whether a node is an anchor of this family.
 pub(super) fn takes_epilogues(l: &Lowering<'_>, node: &Node) -> bool {
@@ -46,6 +47,9 @@ const FIRST: GemmTile = GemmTile::Sliced {
     slices: 1,
 };
 
+/// Rows from which on weights are unpacked before a product: tiles are 64 to 128 rows high.
+const EXPANDED: u32 = 128;
+
 /// Sizes of a product.
 struct Shape {
     batch: Vec<BatchAxis>,
@@ -56,12 +60,6 @@ struct Shape {
     transposed_b: bool,
     /// Matrices that b has.
     own_b: usize,
-}
-
-/// Factors and orders of a product.
-fn factors(node: &Node) -> Outcome<operator::Gemm> {
-    let none = || Refusal::op(node.op_name.clone());
-    node.operator()?.product().ok_or_else(none)
 }
 
 fn small(size: usize) -> Outcome<u32> {
@@ -238,25 +236,26 @@ fn quantised(
     output: TensorIndex,
 ) -> Outcome<bool> {
     let part = l.part;
-    let encoding = part.tensors[b].encoding.as_ref();
-    let Some(layout) = encoding.and_then(Encoding::block_layout) else {
+    let Some(quants) = quants_of(part, b) else {
         return Ok(false);
     };
     if !part.is_constant(b) || !shape.transposed_b || shape.own_b != 1 || shape.transposed_a {
         return Ok(false);
     }
-    // blocks without a kernel are read as wider ones of the same values, or else decoded
-    let quants = match layout.wider().unwrap_or(layout) {
-        BlockLayout::Q4_0 => Quants::Q4_0,
-        BlockLayout::Q4_1 => Quants::Q4_1,
-        BlockLayout::Q8_0 => Quants::Q8_0,
-        BlockLayout::Q4_K => Quants::Q4_K,
-        BlockLayout::Q5_K => Quants::Q5_K,
-        BlockLayout::Q6_K => Quants::Q6_K,
-        _ => return Ok(false),
-    };
+    if shape.batch.is_empty() {
+        let few = few_rows::FewRows {
+            node,
+            a,
+            b,
+            y,
+            quants,
+            sizes: [shape.m, shape.n, shape.k],
+        };
+        if few_rows::lower(l, &few, members, output)? {
+            return Ok(true);
+        }
+    }
     let row = quants.bytes(shape.k.into());
-    let stored = shape.k as usize / layout.elements() * layout.bytes();
     let (scalar, left) = (l.scalar(a)?, l.rows(a)?);
     let mut end = EpilogueBuilder::new();
     summand(l, &mut end, node, y)?;
@@ -274,21 +273,51 @@ fn quantised(
             epilogue: range.epilogue(&epilogue),
             tile: FIRST,
         };
-        let n = range.count() as usize;
-        let pack = |l: &mut Lowering<'_>, bytes| {
-            l.packed(bytes, || {
-                let bytes = part.tensors[b].bytes().unwrap_or_default();
-                let bytes = range.of(&bytes, stored);
-                if layout.wider().is_none() {
-                    return Ok(bytes.into_owned());
-                }
-                let mut wide = Vec::with_capacity(row as usize * n);
-                layout.widen(&bytes, &mut wide);
-                Ok(wide)
-            })
-        };
+        let mark = l.mark();
+        match expanded(l, &gemm, quants, (left, b), &range, &ends) {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(_) => l.back_to(mark),
+        }
+        let pack = |l: &mut Lowering<'_>, bytes| packed_blocks(l, b, &range, shape.k, bytes);
         columns_of(l, &gemm, left, pack, &ends)?;
     }
+    Ok(true)
+}
+
+/// Lowers a product of many rows over weights that are unpacked once before it, not by each tile of the output; `false`
+/// where that does not pay or does not fit.
+fn expanded(
+    l: &mut Lowering<'_>,
+    gemm: &Gemm,
+    quants: Quants,
+    (left, b): (ValueId, TensorIndex),
+    range: &column_split::ColumnRange,
+    ends: &[ValueId],
+) -> Outcome<bool> {
+    let (n, k) = (gemm.n, gemm.k);
+    let plain = Gemm {
+        b: Right::Transposed,
+        ..gemm.clone()
+    };
+    let expand = ExpandBlocks {
+        n,
+        k,
+        quants,
+        output: gemm.scalar,
+    };
+    let bytes = u64::from(n) * u64::from(k) * gemm.scalar.bytes();
+    let pays = l.target.discrete && gemm.batch.is_empty() && gemm.m >= EXPANDED;
+    if !pays || bytes > l.target.limits.binding_bytes || plain.candidates(&l.target.limits).is_empty() {
+        return Ok(false);
+    }
+    let Ok(kernel) = l.kernel(&expand) else {
+        return Ok(false);
+    };
+    let blocks = packed_blocks(l, b, range, k, kernel.bindings[0].bytes)?;
+    let weights = l.fresh(gemm.scalar, &[n as usize, k as usize])?;
+    l.launch_kernel(kernel, &[blocks, weights])?;
+    columns_of(l, &plain, left, |_, _| Ok(weights), ends)?;
     Ok(true)
 }
 
@@ -364,41 +393,6 @@ fn transposed_right(l: &Lowering<'_>, node: &Node, b: TensorIndex) -> Option<Val
     let mut order: Vec<usize> = (0..rank).collect();
     order.get_mut(rank.checked_sub(2)?..)?.swap(0, 1);
     (!exists && node.op == Op::MatMul && permuted.order(rank) == order).then_some(permuted.value)
-}
-
-/// What a Gemm does to its sum: factors, and what it adds.
-fn summand(l: &mut Lowering<'_>, end: &mut EpilogueBuilder, node: &Node, y: TensorIndex) -> Outcome<()> {
-    if node.op != Op::Gemm {
-        return Ok(());
-    }
-    let operator::Gemm { alpha, beta, .. } = factors(node)?;
-    if alpha != 1.0 {
-        end.change(|sum| sum.with(Binary::Mul, alpha));
-    }
-    if let Some(c) = node.input(2)
-        && beta != 0.0
-    {
-        let out = l.dims(y)?;
-        let dims = l.dims(c)?;
-        let column = Sheet::Matrix.broadcast(dims, out) == Some(Broadcast::Column);
-        let value = if column && l.part.is_constant(c) {
-            // sums are in f32, and so is what is added to them
-            let part = l.part;
-            let value = l.constant(Scalar::F32, dims, || {
-                Ok(float_bytes(Scalar::F32, &part.tensors[c].reals()?))
-            })?;
-            end.operand(l, value, Broadcast::Column)
-        } else {
-            end.tensor(l, c, Sheet::Matrix, out)?
-        };
-        let value = if beta == 1.0 {
-            value
-        } else {
-            value.with(Binary::Mul, beta)
-        };
-        end.change(|sum| sum.binary(Binary::Add, value));
-    }
-    Ok(())
 }
 
 /// Lowers a product of bytes; `false` where the tensors' encodings are not of its sort.

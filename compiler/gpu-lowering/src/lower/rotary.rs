@@ -1,7 +1,7 @@
 //! RotaryEmbedding: pairs of features rotated by the angles of their position.
 
 use polychip_gpu_kernels::{Access, Rotary, Scalar};
-use polychip_lowering::{Layout, Node, Outcome, Refusal};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Op, operator};
 
 use super::builder::Lowering;
@@ -9,9 +9,14 @@ use super::values::is_float;
 
 /// Lowers RotaryEmbedding.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
-    if node.op != Op::RotaryEmbedding {
-        return Ok(false);
+    match node.output(0) {
+        Some(y) if node.op == Op::RotaryEmbedding => rotated(l, node, y).map(|()| true),
+        _ => Ok(false),
     }
+}
+
+/// Lowers RotaryEmbedding as what computes `out`: its own output, or that rounded to 16 bits.
+pub(super) fn rotated(l: &mut Lowering<'_>, node: &Node, out: TensorIndex) -> Outcome<()> {
     let (Some(x), Some(cosines), Some(sines), Some(y)) =
         (node.input(0), node.input(1), node.input(2), node.output(0))
     else {
@@ -63,10 +68,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         positions = Some(scalar);
         values.push(value);
     }
-    let target = l.result(y, Layout::RowMajor)?;
+    let target = l.result(out, Layout::RowMajor)?;
     values.push(target);
     let kernel = Rotary {
         scalar: l.stored(from).scalar,
+        output: l.stored(target).scalar,
         batch: batch as u64,
         heads: heads as u64,
         rows: rows as u64,
@@ -78,6 +84,5 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         positions,
         access: if constant { Access::Constant } else { Access::Read },
     };
-    l.launch(&kernel, &values)?;
-    Ok(true)
+    l.launch(&kernel, &values)
 }

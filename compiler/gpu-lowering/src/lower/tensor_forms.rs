@@ -45,6 +45,12 @@ impl TensorForms {
         self.forms.set(layout, kind, value);
     }
 
+    /// Whether there is any value of it.
+    pub(super) fn exists(&self) -> bool {
+        let has = |layout| self.forms.exists(layout);
+        has(Layout::RowMajor) || has(Layout::ChannelsLast) || self.port.is_some() || self.permuted.is_some()
+    }
+
     pub(super) fn forget_real(&mut self) {
         for layout in [Layout::RowMajor, Layout::ChannelsLast] {
             self.forms.forget(layout, Storage::Real);

@@ -1,9 +1,10 @@
 //! Values of a program: how each is stored, and the types and sizes of tensors in memory.
 
 use half::f16;
-use polychip_gpu_kernels::Scalar;
-use polychip_lowering::{Outcome, Refusal};
-use polychip_ops::DType;
+use polychip_gpu_kernels::{Quants, Scalar};
+use polychip_lowering::{Outcome, Part, Refusal, TensorIndex};
+use polychip_ops::{BlockLayout, DType};
+use polychip_sdk::Encoding;
 
 use crate::program::Home;
 
@@ -74,4 +75,20 @@ pub(super) fn image(dims: &[usize]) -> [usize; 3] {
         [n] => [*n, 1, 1],
         [] => [1, 1, 1],
     }
+}
+
+/// The blocks in which kernels read constant weights, where they can: blocks without a kernel are read as wider ones of
+/// the same values, or else decoded.
+pub(super) fn quants_of(part: &Part, weights: TensorIndex) -> Option<Quants> {
+    let encoding = part.tensors[weights].encoding.as_ref();
+    let layout = encoding.and_then(Encoding::block_layout)?;
+    Some(match layout.wider().unwrap_or(layout) {
+        BlockLayout::Q4_0 => Quants::Q4_0,
+        BlockLayout::Q4_1 => Quants::Q4_1,
+        BlockLayout::Q8_0 => Quants::Q8_0,
+        BlockLayout::Q4_K => Quants::Q4_K,
+        BlockLayout::Q5_K => Quants::Q5_K,
+        BlockLayout::Q6_K => Quants::Q6_K,
+        _ => return None,
+    })
 }

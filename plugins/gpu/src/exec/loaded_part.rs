@@ -68,13 +68,13 @@ impl LoadedPart {
         gpu.alive()?;
         let Loaded {
             program,
-            constants: bytes,
+            constants,
             compiled: _,
             ports,
         } = loaded;
         program.check(&shared.target.limits)?;
         let arena = MemoryBlock::local(&gpu, program.arena_bytes)?;
-        let constants = shared.constants.get(&gpu, bytes)?;
+        let constants = shared.constants.get(&gpu, &constants)?;
         let uses = program.port_uses(&ports);
         let carried_bytes = if shared.target.discrete {
             ports.iter().map(|port| port.bytes).sum()

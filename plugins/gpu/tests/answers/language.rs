@@ -16,6 +16,10 @@ pub(crate) const TESTS: &[Test] = &tests![
     a_layer_of_one_token_over_a_past,
     a_layer_behind_a_link,
     past_with_other_readers,
+    a_block_of_few_tokens,
+    a_block_of_few_tokens_behind_a_link,
+    a_block_in_reduced_precision_stays_near,
+    intermediate_results_of_a_block_are_outputs_too,
 ];
 
 /// ONNX's codes of types.
@@ -62,7 +66,7 @@ fn linear(net: &mut Net, x: TensorId, weights: TensorId) -> TensorId {
 
 fn products(judge: Judge) {
     for layout in BlockLayout::ALL {
-        for rows in [1, 11] {
+        for rows in [1, 3, 11] {
             let mut net = Net::new();
             let x = net.input(&[rows, 512]);
             let weights = blocks(&mut net, layout, 37, 512);
@@ -193,4 +197,155 @@ fn a_layer_behind_a_link() {
 
 fn past_with_other_readers() {
     over_a_past(&gpu(), 3, true);
+}
+
+/// What a block is like besides its sizes.
+#[derive(Clone, Copy, Default)]
+struct Ways {
+    interleaved: bool,
+    /// Biases of queries, keys and values.
+    biases: bool,
+    /// Whether results that kernels of the block hide are outputs too.
+    shown: bool,
+}
+
+/// A block of attention and feed-forward over a KV cache with `seen` visible positions, as decoders have it.
+fn block(layout: BlockLayout, rows: usize, seen: usize, ways: Ways) -> Net {
+    let (heads, kv_heads, size, capacity, width, inner) = (4, 2, 64, 40, 256, 512);
+    let mut net = Net::new();
+    let x = net.input(&[rows, width]);
+    let positions: Vec<u8> = (0..rows)
+        .flat_map(|row| ((seen + row) as i64).to_le_bytes())
+        .collect();
+    let positions = net.fed(DType::I64, &[1, rows], positions);
+    let mask: Vec<u8> = (0..rows)
+        .flat_map(|row| {
+            let past = (0..capacity).map(move |at| u8::from(at < seen));
+            past.chain((0..rows).map(move |at| u8::from(at <= row)))
+        })
+        .collect();
+    let mask = net.fed(DType::Bool, &[rows, capacity + rows], mask);
+    let (cosines, sines) = (net.weights(&[64, size / 2]), net.weights(&[64, size / 2]));
+    let mut shown = Vec::new();
+    let norm = |net: &mut Net, x| {
+        let scale = net.weights(&[width]);
+        let attributes = Attributes::new()
+            .with_int(Attr::Axis, -1)
+            .with_float(Attr::Epsilon, 1e-5);
+        net.node(Op::RMSNormalization, attributes, &[x, scale])
+    };
+    let normed = norm(&mut net, x);
+    shown.push(normed);
+    let [q, k, v] = [heads, kv_heads, kv_heads].map(|count| {
+        let weights = blocks(&mut net, layout, count * size, width);
+        let shape = net.ints(&[1, rows as i64, (count * size) as i64]);
+        let product = if ways.biases {
+            let bias = net.weights(&[count * size]);
+            let attributes = Attributes::new().with_int(Attr::TransB, 1);
+            net.node(Op::Gemm, attributes, &[normed, weights, bias])
+        } else {
+            linear(&mut net, normed, weights)
+        };
+        net.plain(Op::Reshape, &[product, shape])
+    });
+    let [q, k] = [(q, heads), (k, kv_heads)].map(|(x, count)| {
+        let attributes = Attributes::new()
+            .with_int(Attr::NumHeads, count as i64)
+            .with_int(Attr::Interleaved, i64::from(ways.interleaved));
+        net.node(Op::RotaryEmbedding, attributes, &[x, cosines, sines, positions])
+    });
+    shown.extend([q, k]);
+    let [k, v] = [k, v].map(|x| {
+        let half = net.node(Op::Cast, Attributes::new().with_int(Attr::To, F16), &[x]);
+        net.output(half);
+        net.node(Op::Cast, Attributes::new().with_int(Attr::To, F32), &[half])
+    });
+    shown.extend([k, v]);
+    let past = [1, kv_heads, capacity, size];
+    let [past_k, past_v] = [0, 1].map(|_| {
+        let stored = net.input_of(DType::F16, &past);
+        net.node(Op::Cast, Attributes::new().with_int(Attr::To, F32), &[stored])
+    });
+    let attributes = Attributes::new()
+        .with_int(Attr::QNumHeads, heads as i64)
+        .with_int(Attr::KvNumHeads, kv_heads as i64);
+    let attended = net.node(Op::Attention, attributes, &[q, k, v, mask, past_k, past_v]);
+    let shape = net.ints(&[rows as i64, (heads * size) as i64]);
+    let attended = net.plain(Op::Reshape, &[attended, shape]);
+    let weights = blocks(&mut net, layout, width, heads * size);
+    let product = linear(&mut net, attended, weights);
+    let x = net.plain(Op::Add, &[x, product]);
+    let normed = norm(&mut net, x);
+    let [gate, up] = [0, 1].map(|_| {
+        let weights = blocks(&mut net, layout, inner, width);
+        linear(&mut net, normed, weights)
+    });
+    shown.push(up);
+    let gate = net.plain(Op::Swish, &[gate]);
+    let gated = net.plain(Op::Mul, &[gate, up]);
+    let weights = blocks(&mut net, layout, width, inner);
+    let product = linear(&mut net, gated, weights);
+    let out = net.plain(Op::Add, &[x, product]);
+    net.output(out);
+    if ways.shown {
+        shown.into_iter().for_each(|tensor| net.output(tensor));
+    }
+    net
+}
+
+const NEAR: Judge = Judge {
+    relative: 1e-3,
+    ..EXACT
+};
+
+fn blocks_on(on: &Device, judge: Judge) {
+    let interleaved = Ways {
+        interleaved: true,
+        ..Ways::default()
+    };
+    let biases = Ways {
+        biases: true,
+        ..Ways::default()
+    };
+    for (layout, rows, seen, ways) in [
+        (BlockLayout::Q4_K, 1, 33, Ways::default()),
+        (BlockLayout::Q4_K, 1, 0, interleaved),
+        (BlockLayout::Q6_K, 1, 40, interleaved),
+        (BlockLayout::Q5_K, 1, 7, biases),
+        (BlockLayout::Q4_0, 1, 1, Ways::default()),
+        (BlockLayout::Q8_0, 4, 20, interleaved),
+        (BlockLayout::Q4_K, 3, 33, biases),
+        // attention of many queries, products of few rows
+        (BlockLayout::Q4_K, 6, 33, Ways::default()),
+        (BlockLayout::Q4_K, 17, 33, Ways::default()),
+    ] {
+        block(layout, rows, seen, ways).check_on(on, judge);
+    }
+}
+
+fn a_block_of_few_tokens() {
+    blocks_on(&gpu(), NEAR);
+}
+
+fn a_block_of_few_tokens_behind_a_link() {
+    blocks_on(&behind_a_link(), NEAR);
+}
+
+fn a_block_in_reduced_precision_stays_near() {
+    let reduced = Judge {
+        relative: 2e-2,
+        reduced: true,
+        ..EXACT
+    };
+    blocks_on(&gpu(), reduced);
+}
+
+fn intermediate_results_of_a_block_are_outputs_too() {
+    let shown = Ways {
+        shown: true,
+        ..Ways::default()
+    };
+    for on in [gpu(), behind_a_link()] {
+        block(BlockLayout::Q4_K, 1, 33, shown).check_on(&on, NEAR);
+    }
 }
