@@ -94,7 +94,8 @@ fn sort_by_counting(order: &mut [(i64, u32)], low: i64, values: usize) {
     for next in &mut next {
         before += std::mem::replace(next, before);
     }
-    for at in order.to_vec() {
+    let before = order.to_vec();
+    for at in before {
         let next = &mut next[value(at.0)];
         order[*next as usize] = at;
         *next += 1;

@@ -542,7 +542,7 @@ impl Tensor {
         if self.is_empty() {
             super::error::refuse!("a tensor of no elements has no first one");
         }
-        let data = map_vec!(self.data(), v => vec![v[0].clone(); n]);
+        let data = map_vec!(self.data(), v => pick(v, &[0]).repeat(n));
         Self::new(shape, data)
     }
 
