@@ -542,7 +542,7 @@ impl Tensor {
         if self.is_empty() {
             super::error::refuse!("a tensor of no elements has no first one");
         }
-        let data = map_vec!(self.data(), v => pick(v, &[0]).repeat(n));
+        let data = map_vec!(self.data(), v => vec![pick(v, &[0]).remove(0); n]);
         Self::new(shape, data)
     }
 

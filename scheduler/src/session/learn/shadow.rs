@@ -53,17 +53,29 @@ pub(crate) struct Shadowed {
 impl Sample {
     /// The inputs of an ended run; `None` if it cannot run again because it read a state or strings.
     pub(crate) fn of(plan: &LoadedPlan, given: &RunBindings) -> Option<Sample> {
-        if given.states.is_some() {
+        Sample::copy(plan, &Sample::memories(plan, given)?)
+    }
+
+    /// The memory of these inputs, without a copy.
+    pub(crate) fn memories(
+        plan: &LoadedPlan,
+        given: &RunBindings,
+    ) -> Option<Vec<(usize, Arc<TensorMemory>)>> {
+        let is_packed = |index: usize| plan.wiring.inputs[index].spec.packed;
+        if given.states.is_some() || given.inputs.iter().any(|(index, _)| is_packed(*index)) {
             return None;
         }
-        let mut inputs = Vec::with_capacity(given.inputs.len());
-        for (index, hold) in &given.inputs {
+        let inputs = given.inputs.iter();
+        Some(inputs.map(|(index, hold)| (*index, hold.memory())).collect())
+    }
+
+    /// What is in this memory now; `None` if it cannot be read.
+    pub(crate) fn copy(plan: &LoadedPlan, memories: &[(usize, Arc<TensorMemory>)]) -> Option<Sample> {
+        let mut inputs = Vec::with_capacity(memories.len());
+        for (index, memory) in memories {
             let spec = &plan.wiring.inputs[*index].spec;
-            if spec.packed {
-                return None;
-            }
             let copy = TensorMemory::new(spec, true, u64::MAX, &[]).ok()?;
-            let elements = hold.read_input().ok()?;
+            let elements = memory.read_input().ok()?;
             copy.access(Access::Write).ok()?.copy_from_slice(&elements);
             inputs.push((*index, Arc::new(copy)));
         }

@@ -1,5 +1,8 @@
 //! Looking at the first runs of a plan with reduced precision.
 //!
+//! Invariant: inputs are copied only if an output is not finite. A language model's inputs are its KV cache, and copying
+//! it takes longer than the run.
+//!
 //! Not here: what is done about outputs that are not finite (`act`).
 
 use std::sync::Arc;
@@ -18,8 +21,8 @@ use crate::tensor::TensorMemory;
 
 /// What is kept of a run that is looked at, from before it lets go of its tensors.
 pub(crate) struct Watched {
-    /// None if the run cannot be repeated: it reads a state or strings.
-    sample: Option<Sample>,
+    /// The inputs' memory; none if the run cannot be repeated: it reads a state or strings.
+    inputs: Option<Vec<(usize, Arc<TensorMemory>)>>,
     /// Outputs in the app's memory.
     app: Vec<(usize, Arc<TensorMemory>)>,
 }
@@ -33,17 +36,13 @@ impl Watched {
         let given = &slot.given;
         let app = given.outputs.iter().chain(&given.cut);
         Some(Watched {
-            sample: Sample::of(plan, given),
+            inputs: Sample::memories(plan, given),
             app: app.map(|(index, hold)| (*index, hold.memory())).collect(),
         })
     }
 
-    /// The first output that is not finite though the inputs are.
+    /// The first output that is not finite.
     fn overflowed(&self, outputs: &Outputs) -> Option<usize> {
-        let is_finite_input = |sample: &Sample| sample.largest_input().is_finite();
-        if !self.sample.as_ref().is_none_or(is_finite_input) {
-            return None;
-        }
         (0..outputs.len()).find(|index| {
             let app = self.app.iter().find(|(other, _)| other == index);
             let largest = match app {
@@ -62,6 +61,12 @@ pub(crate) fn look(inner: &Arc<Inner>, plan: &Arc<LoadedPlan>, watched: Watched,
     let Some(output) = watched.overflowed(outputs) else {
         return;
     };
+    let inputs = watched.inputs.as_ref();
+    let sample = inputs.and_then(|inputs| Sample::copy(plan, inputs));
+    let is_finite = |sample: &Sample| sample.largest_input().is_finite();
+    if !sample.as_ref().is_none_or(is_finite) {
+        return;
+    }
     let state = &inner.overflow.0;
     let begin =
         |now: u8| (now == OverflowState::IDLE || now == OverflowState::MOVED).then_some(OverflowState::BUSY);
@@ -71,7 +76,7 @@ pub(crate) fn look(inner: &Arc<Inner>, plan: &Arc<LoadedPlan>, watched: Watched,
     let job = Job {
         inner: Arc::clone(inner),
         plan: Arc::clone(plan),
-        sample: watched.sample,
+        sample,
         output,
         run: outputs.run(),
         has_moved: before == OverflowState::MOVED,
