@@ -269,7 +269,7 @@ fn measure_keeps_the_energy_that_plugins_and_sensors_give() {
     assert!(is_near(energy["net_uj"]["mean"].as_f64().unwrap()), "{energy}");
     // the counter of the device counts the same runs; it does not count while the device is idle
     let [low, high] = ["low", "high"].map(|end| energy["gross_uj"][end].as_f64().unwrap());
-    assert!(low < 6100.0 && high > 6000.0, "{energy}");
+    assert!(low < 6100.0 && high > 5900.0, "{energy}");
     let shown = polychip(&["profile", "show", &profile, "--json"]).json("profile-show");
     let kept = &shown["parts"][0]["energy"];
     assert_eq!(kept["sensor"], "plugin", "{kept}");

@@ -1,6 +1,6 @@
 //! `--per-op`: what each kernel takes, in `bench`, `explain`, `inspect`, traces and the page.
 
-use crate::model::{F32, Model, add_relu, node, port, with_integers};
+use crate::model::{F32, Model, add_relu, node, port, with_integer, with_integers};
 use crate::place::Place;
 use crate::plans::data_of;
 use crate::tool::{polychip, shapes};
@@ -88,7 +88,7 @@ fn with_plain_loops() -> Model {
         .into_iter()
         .enumerate()
         .map(|(at, made)| match at {
-            1 => with_integers(made, "kernel_shape", &[2, 2]),
+            1 => with_integer(with_integers(made, "kernel_shape", &[2, 2]), "p", 3),
             _ => made,
         })
         .collect(),

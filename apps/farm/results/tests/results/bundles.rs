@@ -136,7 +136,7 @@ fn bundle_is_readable_with_a_trusted_key() {
 #[test]
 fn invalid_profile_is_skipped_by_name() {
     let folder = farm();
-    // another place of the family, whose profile is whole
+    // another board of the family, whose profile is whole
     let records = [planned("desk", "cpu", 5, 900), planned("shelf", "cpu", 7, 900)];
     write(folder.path(), &run("r1", records.to_vec()));
     std::fs::write(folder.path().join("profiles/desk.profile"), "not a database").unwrap();
@@ -152,5 +152,5 @@ fn invalid_profile_is_skipped_by_name() {
     assert!(left_out.contains("desk.profile"), "{left_out}");
     let parts = &family.content.profile.parts;
     assert_eq!(parts.len(), 1);
-    assert_eq!(parts[0].batches[0].source, "run r1, place shelf");
+    assert_eq!(parts[0].batches[0].source, "run r1, board shelf");
 }
