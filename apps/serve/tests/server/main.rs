@@ -171,7 +171,7 @@ fn cached_prefix_is_not_recomputed() {
 
 #[test]
 fn disconnected_client_frees_its_slot() {
-    let server = Running::start(Options::new().max_active(1).max_queue(1));
+    let server = Running::start(Options::new().max_active(1).max_queue(20));
     let endless = with(&greedy("hello", 500), "stream", json!(true));
     for round in 1..=3 {
         let mut stream = server.stream(TEXT, &endless);
