@@ -71,16 +71,6 @@ pub fn format(tree: &Path, name: &str) -> bool {
     formatted.is_ok_and(|output| output.status.success())
 }
 
-/// `my_npu` as `MyNpu`.
-pub(crate) fn type_name(name: &str) -> String {
-    name.split('_')
-        .flat_map(|word| {
-            let (first, rest) = word.split_at(word.len().min(1));
-            [first.to_ascii_uppercase(), rest.to_owned()]
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,7 +94,6 @@ mod tests {
         ] {
             assert!(check_name(name).is_err(), "{name}");
         }
-        assert_eq!(type_name("my_npu2"), "MyNpu2");
     }
 
     #[test]

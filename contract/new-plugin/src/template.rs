@@ -1,7 +1,6 @@
 //! The files of a plugin, made from a template.
 
 use crate::archive;
-use crate::plugin::type_name;
 
 /// What a new plugin shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -98,6 +97,16 @@ fn filled(template: &str, name: &str) -> String {
         .replace("xyz", name)
         .replace("Xyz", &type_name(name))
         .replace("XYZ", &name.to_ascii_uppercase())
+}
+
+/// `my_npu` as `MyNpu`.
+fn type_name(name: &str) -> String {
+    name.split('_')
+        .flat_map(|word| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            [first.to_ascii_uppercase(), rest.to_owned()]
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -538,12 +538,11 @@ impl Tensor {
     /// # Errors
     /// If this tensor is empty or the shape too large.
     pub fn filled(&self, shape: Vec<usize>) -> Result<Self> {
-        let n = elements(&shape)?;
-        if self.is_empty() {
-            super::error::refuse!("a tensor of no elements has no first one");
-        }
-        let data = map_vec!(self.data(), v => vec![pick(v, &[0]).remove(0); n]);
-        Self::new(shape, data)
+        let (n, first) = (elements(&shape)?, self.select(Vec::new(), &[0])?);
+        Self::new(
+            shape,
+            map_vec!(first.data(), v => vec![pick(v, &[0]).remove(0); n]),
+        )
     }
 
     /// Copies `len` elements of `from`, starting at `from_at`, over this tensor's at `at`.

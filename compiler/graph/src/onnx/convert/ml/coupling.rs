@@ -2,7 +2,7 @@
 //! Estimates for Multi-class Classification by Pairwise Coupling*, 2004), as LIBSVM iterates it.
 //!
 //! LIBSVM ends the iteration early, and the classifier's data were trained with that: the result is that of its
-//! iteration, not of the limit. Rows whose iteration has ended keep their values while others go on.
+//! iteration, not of the limit. Rows whose iteration has ended keep their values while that of others continues.
 
 use polychip_ops::{Attr, Attributes, DType, Literal, Op, TensorType};
 
