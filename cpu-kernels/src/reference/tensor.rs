@@ -2,8 +2,7 @@
 //!
 //! Invariants: row-major and contiguous; the storage holds exactly the product of the shape; clones share their elements
 //! until one of them is written.
-//! Not here: views and strides; kernels that rearrange data name the source element of each
-//! destination element ([`Tensor::select`]).
+//! Not here: views and strides; kernels that rearrange data name the source of each element ([`Tensor::select`]).
 
 mod list;
 
@@ -539,10 +538,8 @@ impl Tensor {
     /// If this tensor is empty or the shape too large.
     pub fn filled(&self, shape: Vec<usize>) -> Result<Self> {
         let (n, first) = (elements(&shape)?, self.select(Vec::new(), &[0])?);
-        Self::new(
-            shape,
-            map_vec!(first.data(), v => vec![pick(v, &[0]).remove(0); n]),
-        )
+        let data = map_vec!(first.data(), v => vec![pick(v, &[0]).remove(0); n]);
+        Self::new(shape, data)
     }
 
     /// Copies `len` elements of `from`, starting at `from_at`, over this tensor's at `at`.
