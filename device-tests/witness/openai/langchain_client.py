@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 # a small model writes digits for ever
 Number = Annotated[int, Field(ge=0, le=99)]
@@ -26,6 +26,9 @@ def add(a: Number, b: Number) -> int:
 
 class Mood(BaseModel):
     """How someone feels."""
+
+    # a model of random weights would add other keys without an end
+    model_config = ConfigDict(extra="forbid")
 
     mood: Literal["glad", "sad"]
 
