@@ -128,7 +128,14 @@ impl Expectations {
     /// The file is malformed, a case is listed twice, or a reason is empty.
     pub fn load(plugin: &str) -> Result<Expectations> {
         let file = format!("expectations/{plugin}.toml");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        // without the folder, every list would count as empty
+        ensure!(
+            folder.join("expectations").is_dir(),
+            "there is no folder {}",
+            folder.join("expectations").display()
+        );
+        let path = folder.join(&file);
         let read = if path.exists() {
             Expectations::read(&path)?
         } else {
