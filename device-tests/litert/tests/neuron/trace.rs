@@ -15,7 +15,7 @@ use serde_json::Value;
 /// Our declarations.
 const HEADER: &str = include_str!("../../../../sys/headers/neuron.h");
 const TYPES: &str = "/* types of operands */";
-const OPERATIONS: &str = "/* operations;";
+const OPERATIONS: &str = "/* operations that we use */";
 
 /// An operand, or what later calls set for it.
 #[derive(Debug, Default, Deserialize)]
@@ -179,7 +179,9 @@ impl Seen {
 
 /// What our header calls a number of one of its lists.
 fn named(list: &str, number: i64) -> String {
-    let (_, rest) = HEADER.split_once(list).unwrap_or_default();
+    let (_, rest) = HEADER
+        .split_once(list)
+        .unwrap_or_else(|| panic!("the header has no list {list:?}"));
     let (rest, _) = rest.split_once("};").unwrap_or_default();
     let mut lines = rest
         .lines()
