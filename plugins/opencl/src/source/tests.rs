@@ -51,6 +51,17 @@ fn half_loads_follow_the_device() {
     let stored = text(body, Half::Stored);
     has(&stored, "vload_half4(0, (const __global half *)&");
     assert!(!stored.contains("cl_khr_fp16"), "{stored}");
+    let element = text(
+        "sums[0].x = f32(small[thread][u32(data[0])]); sums[1].x = f32(small[thread].z);",
+        Half::Stored,
+    );
+    assert_eq!(
+        element
+            .matches("vload_half(0, (const __global half *)&((__global ushort *)&")
+            .count(),
+        2,
+        "{element}"
+    );
     let native = text(body, Half::Native);
     has(&native, "cl_khr_fp16 : enable");
     has(&native, "convert_float4(");

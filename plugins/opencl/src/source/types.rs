@@ -108,7 +108,7 @@ impl Writer<'_> {
 
     /// Whether a type is of 16-bit floats that are only stored.
     pub(super) fn stores_half(&self, inner: &TypeInner) -> bool {
-        self.half == Half::Stored && inner.scalar() == Some(Scalar::F16)
+        self.half == Half::Stored && Shape::of(inner).is_some_and(Shape::is_half)
     }
 
     /// Text of a type as a value.
