@@ -380,7 +380,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         warmup,
         iters: times.len() as u64,
         threads: arguments.session.plan_arguments.threads,
-        precision: arguments.session.plan_arguments.precision,
+        precision: arguments.session.plan_arguments.precision.resolved(),
         period_ns: u64::try_from(arguments.period().as_nanos()).unwrap_or(u64::MAX),
         in_flight,
         sessions: sessions.len(),

@@ -126,7 +126,9 @@ impl SideArguments {
             b.locked = false;
             b.plan_arguments.devices.clear();
         }
-        b.plan_arguments.precision = self.b_precision.unwrap_or(b.plan_arguments.precision);
+        if let Some(precision) = self.b_precision {
+            b.plan_arguments.precision = precision.into();
+        }
         b.plan_arguments.threads = self.b_threads.or(b.plan_arguments.threads);
         b
     }
@@ -482,7 +484,7 @@ fn line_of(path: &Path, settings: &SessionArguments, side: &Side<'_>) -> SideLin
     let mut line = SideLine::new(path);
     if let Side::Model(side) = side {
         let report = side.session.report();
-        line.precision = Some(settings.plan_arguments.precision);
+        line.precision = Some(settings.plan_arguments.precision.resolved());
         line.plan = settings.plan.as_ref().map(|plan| plan.display().to_string());
         line.devices = side.devices();
         line.emulated = report.emulated;

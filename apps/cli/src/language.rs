@@ -23,7 +23,7 @@ use crate::exit::{bad_input, usage};
 use crate::file;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::{LearnArguments, PlanArguments};
+use crate::setup::{LearnArguments, PlanArguments, Precision, PrecisionArgument};
 
 /// The only argument of a sandbox process, which reads chat templates and grammars for the process that started it.
 const SANDBOX: &str = "--llm-sandbox";
@@ -178,6 +178,11 @@ impl LanguageArguments {
         let mut options = Options::new()
             .runtime(runtime)
             .policy(self.plan.policy().learn(self.learn.learn));
+        options = match self.plan.precision {
+            PrecisionArgument::Auto => options.auto_precision(),
+            PrecisionArgument::Exact => options.precision(polychip::Precision::Exact),
+            PrecisionArgument::Reduced => options.precision(polychip::Precision::Reduced),
+        };
         if let Some(context) = self.context {
             options = options.capacity(context as usize);
         }
@@ -264,6 +269,29 @@ fn open(path: &Path, options: Options) -> anyhow::Result<LanguageModel> {
     LanguageModel::open(path, options).with_context(|| path.display().to_string())
 }
 
+/// Why the precision was chosen, as JSON has it.
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+pub(crate) struct PrecisionOutput {
+    /// `exact` or `reduced`.
+    pub(crate) precision: &'static str,
+    /// Mean Kullback-Leibler divergence in nats of reduced precision from exact precision; null if it was not measured
+    /// or is not finite.
+    divergence: Option<f64>,
+    /// Why this precision was chosen.
+    pub(crate) reason: String,
+}
+
+impl PrecisionOutput {
+    pub(crate) fn of(model: &LanguageModel) -> PrecisionOutput {
+        let choice = model.precision();
+        PrecisionOutput {
+            precision: Precision::name(choice.precision),
+            divergence: choice.divergence,
+            reason: choice.reason.clone(),
+        }
+    }
+}
+
 /// Plans and compiles for a prompt of this many tokens, and shows progress if that takes long.
 pub(crate) fn prepare(model: &LanguageModel, prompt: usize) -> anyhow::Result<()> {
     let _progress = Progress::of("packing weights");
@@ -311,6 +339,7 @@ pub(crate) fn prepare_speculation(
         let options = Options::new()
             .runtime(model.runtime())
             .policy(model.policy().clone())
+            .precision(model.precision().precision)
             .capacity_up_to(model.capacity());
         let smaller = open(file, options)?;
         prepare(&smaller, prompt)?;

@@ -234,7 +234,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         energies.push(known);
     }
     drop(sensors);
-    let exact = match arguments.plan.precision {
+    let exact = match arguments.plan.precision.resolved() {
         Precision::Exact => None,
         Precision::Reduced => {
             let session = runtime.session(&model, policy.precision(polychip::Precision::Exact))?;
@@ -261,7 +261,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let answer = MeasureOutput {
         model: arguments.model.model.display().to_string(),
         threads: arguments.plan.threads,
-        precision: arguments.plan.precision,
+        precision: arguments.plan.precision.resolved(),
         iters: arguments.iters,
         period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
         cadence: Cadence::of_period(period),

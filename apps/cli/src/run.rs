@@ -171,7 +171,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     let report = session.report();
     drop(session);
-    let deviation = match arguments.session.plan_arguments.precision {
+    let deviation = match arguments.session.plan_arguments.precision.resolved() {
         Precision::Exact => None,
         Precision::Reduced => {
             let policy = arguments.session.policy().precision(polychip::Precision::Exact);

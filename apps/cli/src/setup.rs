@@ -131,9 +131,10 @@ pub(crate) struct PlanArguments {
     /// Maximum number of CPU threads; default: the plugin's choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
-    /// Numeric precision; `reduced` lets a device compute f32 in 16-bit floats
-    #[arg(long, value_enum, default_value_t = Precision::Exact)]
-    pub(crate) precision: Precision,
+    /// Numeric precision: `exact`, `reduced` (devices may compute f32 in 16-bit floats, and language models with 8-bit
+    /// activations), or `auto` (language models: reduced if its measured error is small; else exact)
+    #[arg(long, value_enum, default_value_t = PrecisionArgument::Auto)]
+    pub(crate) precision: PrecisionArgument,
     /// Priority of the runs on a device that several sessions share
     #[arg(long, value_enum, default_value_t = Priority::Normal)]
     pub(crate) priority: Priority,
@@ -196,6 +197,36 @@ pub(crate) struct BucketArguments {
     pub(crate) buckets: Vec<(String, Vec<usize>)>,
 }
 
+/// Numeric precision as requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PrecisionArgument {
+    /// Measure which precision a language model may have; exact for other models
+    Auto,
+    /// Compute in the model's own types
+    Exact,
+    /// Allow lower precision
+    Reduced,
+}
+
+impl PrecisionArgument {
+    /// The precision of a model that is not a language model.
+    pub(crate) fn resolved(self) -> Precision {
+        match self {
+            PrecisionArgument::Auto | PrecisionArgument::Exact => Precision::Exact,
+            PrecisionArgument::Reduced => Precision::Reduced,
+        }
+    }
+}
+
+impl From<Precision> for PrecisionArgument {
+    fn from(precision: Precision) -> PrecisionArgument {
+        match precision {
+            Precision::Exact => PrecisionArgument::Exact,
+            Precision::Reduced => PrecisionArgument::Reduced,
+        }
+    }
+}
+
 /// Numeric precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -212,6 +243,14 @@ impl Precision {
         match self {
             Precision::Exact => polychip::Precision::Exact,
             Precision::Reduced => polychip::Precision::Reduced,
+        }
+    }
+
+    /// The name as arguments have it.
+    pub(crate) fn name(precision: polychip::Precision) -> &'static str {
+        match precision {
+            polychip::Precision::Exact => "exact",
+            polychip::Precision::Reduced => "reduced",
         }
     }
 }
@@ -492,7 +531,7 @@ impl PlanArguments {
             None => policy,
         };
         let policy = policy
-            .precision(self.precision.of_library())
+            .precision(self.precision.resolved().of_library())
             .calibrate(self.calibrate);
         let policy = policy.priority(match self.priority {
             Priority::Batch => polychip::Priority::Batch,

@@ -26,11 +26,11 @@ TEXT = (
 )
 
 
-def ours(polychip, model, tokens, extra):
+def ours(polychip, model, tokens, precision="exact"):
     with tempfile.TemporaryDirectory() as folder:
         ids, out = pathlib.Path(folder) / "ids.npy", pathlib.Path(folder) / "out.npy"
         np.save(ids, np.array(tokens, np.int64))
-        words = [polychip, "logits", model, "--tokens", str(ids), "--save", str(out), "--devices", "cpu", *extra]
+        words = [polychip, "logits", model, "--tokens", str(ids), "--save", str(out), "--devices", "cpu", "--precision", precision]
         subprocess.run(words, check=True, capture_output=True)
         return np.load(out).astype(np.float64).reshape(len(tokens), -1)
 
@@ -85,18 +85,18 @@ def main():
     tokenizer = genai.Tokenizer(model)
     tokens = [int(token) for token in tokenizer.encode(TEXT)]
     print(f"{len(tokens)} tokens")
-    exact = ours(options.polychip, options.folder, tokens, [])
-    reduced = ours(options.polychip, options.folder, tokens, ["--precision", "reduced"])
+    exact = ours(options.polychip, options.folder, tokens)
+    reduced = ours(options.polychip, options.folder, tokens, "reduced")
     other = theirs(genai, model, tokens)
     bad = compare("exact beside onnxruntime-genai", exact, other) > options.within
     compare("reduced beside onnxruntime-genai", reduced, other)
     if options.gguf:
-        file = ours(options.polychip, options.gguf, tokens, [])
+        file = ours(options.polychip, options.gguf, tokens)
         bad |= compare("exact beside the GGUF file", exact, file) > 1e-5
         compare("onnxruntime-genai beside the GGUF file", other, file)
     for prompt in PROMPTS:
         words = [options.polychip, "generate", options.folder, "--prompt", prompt, "--raw", "--greedy", "--json"]
-        words += ["--max-tokens", str(options.tokens), "--devices", "cpu"]
+        words += ["--max-tokens", str(options.tokens), "--devices", "cpu", "--precision", "exact"]
         run = subprocess.run(words, check=True, capture_output=True, text=True)
         here = json.loads(run.stdout)["text"]
         there = tokenizer.decode(greedy(genai, model, tokenizer.encode(prompt), options.tokens))

@@ -28,7 +28,7 @@ def main():
     different = 0
     for prompt in PROMPTS:
         words = [options.polychip, "generate", options.folder, "--prompt", prompt, "--raw", "--greedy", "--json"]
-        words += ["--max-tokens", str(options.tokens), "--devices", "cpu"]
+        words += ["--max-tokens", str(options.tokens), "--devices", "cpu", "--precision", "exact"]
         run = subprocess.run(words, check=True, capture_output=True, text=True)
         ours = json.loads(run.stdout)["text"]
         request = mistralrs.CompletionRequest(model="", prompt=prompt, max_tokens=options.tokens, temperature=0.0)

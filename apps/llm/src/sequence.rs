@@ -12,6 +12,7 @@ mod placed;
 mod placement_state;
 mod resting;
 mod saved;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

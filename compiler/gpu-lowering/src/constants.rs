@@ -13,6 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::ALIGN;
 
+/// Bytes of a block that is passed on at once: few enough to be held twice, many enough that each copy to a device takes
+/// longer than starting it.
+const BLOCK: usize = 8 << 20;
+
 /// Where the bytes of a piece come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Source {
@@ -186,16 +190,55 @@ impl<'a> LoadedConstants<'a> {
         self.bytes
     }
 
-    /// The pieces, each with the byte at which it begins. What is between them is never read.
-    pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.pieces.iter().map(|(at, bytes)| {
-            let bytes = match bytes {
-                Bytes::Own(bytes) => *bytes,
-                Bytes::Tensor(constant, range) => &constant.bytes()[range.clone()],
-            };
-            (*at, bytes)
-        })
+    /// Passes the pieces in order to a callback, each in one or more blocks with the byte at which it begins. What is
+    /// between them is never read. Large weights are read from their file, not through its mapping: their mapped pages
+    /// would count towards the process's memory, in addition to the device's copy.
+    ///
+    /// # Errors
+    /// The first of the callback, which is not called again.
+    pub fn blocks(&self, mut each: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        for (at, bytes) in &self.pieces {
+            match bytes {
+                Bytes::Own(bytes) => each(*at, bytes)?,
+                Bytes::Tensor(constant, range) => {
+                    let (mut at, mut result) = (*at, Ok(()));
+                    constant.pieces_of(range.clone(), BLOCK, |block| {
+                        if result.is_ok() {
+                            result = each(at, block);
+                            at += block.len() as u64;
+                        }
+                    });
+                    result?;
+                }
+            }
+        }
+        Ok(())
     }
+
+    /// Where the bytes come from: equal for two parts whose constants are the same weights of one loaded model in the
+    /// same order, beside constants of their own with the same hash.
+    pub fn origin(&self, hash: impl Fn(&[u8]) -> [u8; 32]) -> ConstantsOrigin {
+        let pieces = self.pieces.iter().map(|(at, bytes)| match bytes {
+            Bytes::Own(bytes) => (*at, OriginBytes::Own(hash(bytes))),
+            Bytes::Tensor(constant, range) => {
+                let bytes = &constant.bytes()[range.clone()];
+                (*at, OriginBytes::Model(bytes.as_ptr().addr(), bytes.len()))
+            }
+        });
+        ConstantsOrigin(self.bytes, pieces.collect())
+    }
+}
+
+/// Where constants come from ([`LoadedConstants::origin`]). Comparable while an executable with these constants is
+/// loaded, since the model's bytes neither move nor change until then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConstantsOrigin(u64, Vec<(u64, OriginBytes)>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum OriginBytes {
+    Own([u8; 32]),
+    /// Address and size in the model's memory.
+    Model(usize, usize),
 }
 
 #[cfg(test)]
@@ -222,8 +265,13 @@ mod tests {
         let bytes = constants.bytes;
         let own =
             LoadedConstants::find((bytes, constants.pieces[..1].to_vec()), constants.own(), None).unwrap();
-        let (at, first) = own.pieces().next().unwrap();
-        assert_eq!((at, first.len(), first[256]), (0, 768, 2));
+        let mut blocks = Vec::new();
+        own.blocks(|at, bytes| {
+            blocks.push((at, bytes.len(), bytes[256]));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(blocks, [(0, 768, 2)]);
         // weights of a part that is not there, and pieces beyond their source
         let error = LoadedConstants::find((bytes, constants.pieces.clone()), constants.own(), None);
         assert!(error.is_err());

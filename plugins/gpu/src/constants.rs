@@ -1,11 +1,13 @@
 //! Constants of loaded parts: parts with the same bytes share one block of the GPU's memory, as the graphs of a language
 //! model do that differ in the number of tokens only.
 //!
-//! Invariant: a block is written before it is shared, and never again.
+//! Invariants:
+//! 1. A block is written before it is shared, and never again.
+//! 2. Constants of the same origin are found without reading them, other equal ones by the hash of their bytes.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use polychip_gpu_lowering::constants::LoadedConstants;
+use polychip_gpu_lowering::constants::{ConstantsOrigin, LoadedConstants};
 use polychip_sdk::Result;
 
 use crate::driver::gpu::Gpu;
@@ -15,6 +17,7 @@ use crate::driver::memory::MemoryBlock;
 struct Known {
     gpu: u64,
     bytes: blake3::Hash,
+    origin: ConstantsOrigin,
     block: Weak<MemoryBlock>,
 }
 
@@ -28,34 +31,45 @@ impl Constants {
     /// # Errors
     /// `OutOfMemory`, with the size and the limit.
     pub(crate) fn get(&self, gpu: &Gpu, constants: &LoadedConstants<'_>) -> Result<Arc<MemoryBlock>> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&constants.bytes().to_le_bytes());
-        for (at, bytes) in constants.pieces() {
-            hasher
-                .update(&at.to_le_bytes())
-                .update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
-        }
-        let name = hasher.finalize();
+        let origin = constants.origin(|bytes| blake3::hash(bytes).into());
         // held while a block is written: who wants the same one waits for it
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| known.block.strong_count() > 0);
-        let found = known
-            .iter()
-            .find(|known| known.gpu == gpu.number && known.bytes == name);
-        if let Some(block) = found.and_then(|known| known.block.upgrade()) {
+        let find = |is_same: &dyn Fn(&Known) -> bool| {
+            let same = known
+                .iter()
+                .find(|known| known.gpu == gpu.number && is_same(known));
+            same.and_then(|known| known.block.upgrade())
+        };
+        if let Some(block) = find(&|known| known.origin == origin) {
+            return Ok(block);
+        }
+        let bytes = hash(constants)?;
+        if let Some(block) = find(&|known| known.bytes == bytes) {
             return Ok(block);
         }
         let block = MemoryBlock::local(gpu, constants.bytes())?;
-        for (at, bytes) in constants.pieces() {
-            block.write(gpu, at, bytes)?;
-        }
+        constants.blocks(|at, bytes| block.write(gpu, at, bytes))?;
         let block = Arc::new(block);
         known.push(Known {
             gpu: gpu.number,
-            bytes: name,
+            bytes,
+            origin,
             block: Arc::downgrade(&block),
         });
         Ok(block)
     }
+}
+
+fn hash(constants: &LoadedConstants<'_>) -> Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&constants.bytes().to_le_bytes());
+    constants.blocks(|at, bytes| {
+        hasher
+            .update(&at.to_le_bytes())
+            .update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    Ok(hasher.finalize())
 }

@@ -87,9 +87,7 @@ impl OpenclExecutable {
             .map_err(|error| Error::bad_blob(format!("the blob's binaries are torn: {error}")))?;
         let arena = MemoryBlock::local(&gpu, program.arena_bytes)?;
         let constants = MemoryBlock::local(&gpu, sources.bytes())?;
-        for (at, bytes) in sources.pieces() {
-            constants.write(&gpu, at, bytes)?;
-        }
+        sources.blocks(|at, bytes| constants.write(&gpu, at, bytes))?;
         let uses = program.port_uses(&ports);
         let compiled = program
             .kernels

@@ -100,7 +100,8 @@ impl<'a> ModelSide<'a> {
         let graph = self.planned.graph();
         let is_half = |id: &polychip_graph::TensorId| matches!(graph.tensor(*id).ty.dtype, F16 | BF16);
         let mut results = graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten());
-        self.arguments.plan_arguments.precision == crate::setup::Precision::Reduced || results.any(is_half)
+        self.arguments.plan_arguments.precision.resolved() == crate::setup::Precision::Reduced
+            || results.any(is_half)
     }
 
     /// Names of the tensors that the model as it is computes each by itself: they are in its canonical graph, and inside no

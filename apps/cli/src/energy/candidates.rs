@@ -25,7 +25,7 @@ pub(super) fn ways(
     not_run: &mut Vec<NotRun>,
 ) -> anyhow::Result<Vec<PlannedCandidate>> {
     let names = arguments.plan.names_of_devices(runtime);
-    let precisions: &[Precision] = match arguments.plan.precision {
+    let precisions: &[Precision] = match arguments.plan.precision.resolved() {
         Precision::Exact => &[Precision::Exact],
         Precision::Reduced => &[Precision::Exact, Precision::Reduced],
     };

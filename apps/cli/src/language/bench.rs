@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use polychip_llm::{LanguageModel, Sequence};
 
-use super::{LanguageArguments, prepare};
+use super::{LanguageArguments, PrecisionOutput, prepare};
 use crate::exit::usage;
 use crate::output::Output;
 use crate::peak::peak_bytes;
@@ -49,6 +49,8 @@ pub(crate) struct BenchLlmOutput {
     file_bytes: u64,
     /// Requested threads; null if the plugin chose.
     threads: Option<u32>,
+    /// The precision that was computed in.
+    precision: PrecisionOutput,
     /// The tests.
     tests: Vec<Test>,
     /// Peak memory of this process in bytes; null if the system does not report it.
@@ -110,6 +112,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         model: arguments.model.model.display().to_string(),
         file_bytes: model.file_bytes(),
         threads: arguments.model.plan.threads,
+        precision: PrecisionOutput::of(&model),
         tests,
         peak_bytes: peak_bytes(),
     };
@@ -179,6 +182,11 @@ fn table(answer: &BenchLlmOutput) -> String {
             test.name, test.tokens_per_s
         );
     }
+    let _ = writeln!(
+        text,
+        "precision: {} ({})",
+        answer.precision.precision, answer.precision.reason
+    );
     if let Some(bytes) = answer.peak_bytes {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let _ = writeln!(

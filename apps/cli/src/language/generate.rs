@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    FormatArguments, GenerationArguments, LanguageArguments, answer, chat_prompt, prepare,
+    FormatArguments, GenerationArguments, LanguageArguments, PrecisionOutput, answer, chat_prompt, prepare,
     prepare_speculation,
 };
 use crate::file;
@@ -64,6 +64,8 @@ pub(crate) struct GenerateOutput {
     decode_tokens_per_s: Option<f64>,
     /// Drafted and accepted tokens; null without `--speculate` or `--draft`.
     speculated: Option<Speculated>,
+    /// The precision that was computed in.
+    precision: PrecisionOutput,
     /// Bytes of the KV cache of prompt and answer.
     kv_bytes: u64,
     /// Peak memory of this process in bytes; null if the system does not report it.
@@ -148,6 +150,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             proposed: found.proposed,
             accepted: found.accepted,
         }),
+        precision: PrecisionOutput::of(&model),
         kv_bytes: sequence.bytes(),
         peak_bytes: peak_bytes(),
         text: generated.text,
@@ -157,6 +160,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         out.json(&answer)?;
     } else {
         eprintln!("{}", speeds(&answer));
+        eprintln!("precision: {}", model.precision());
         let phases = super::phases_text(&sequence);
         if !phases.is_empty() {
             eprintln!("{phases}");

@@ -82,9 +82,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     file::write(&arguments.save, &npy::write(&array)?)?;
     out.text(&format!(
-        "{} rows of {vocabulary} logits: {}",
+        "{} rows of {vocabulary} logits: {}\nprecision: {}",
         tokens.len(),
-        arguments.save.display()
+        arguments.save.display(),
+        model.precision()
     ))
 }
 

@@ -13,7 +13,7 @@ use polychip_serve::{ErrorKind, Handle, Options, Server};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::LanguageArguments;
+use super::{LanguageArguments, PrecisionOutput};
 use crate::exit::{Code, failure, usage, warn};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -103,6 +103,8 @@ pub(crate) struct ServeOutput {
     model: String,
     /// Positions that there is room for, of prompt and answer together.
     context: usize,
+    /// The precision that it computes in.
+    precision: PrecisionOutput,
 }
 
 /// Runs the command.
@@ -122,6 +124,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let is_open = keys.is_empty();
     let model = arguments.model.open()?;
     let context = model.capacity();
+    let precision = {
+        let _progress = Progress::of("comparing precisions");
+        PrecisionOutput::of(&model)
+    };
     let server = {
         let _progress = Progress::of("packing weights");
         Server::new(model, asked.options(keys)).map_err(explained)?
@@ -138,12 +144,16 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         address: server.address().to_string(),
         model: server.name().to_owned(),
         context,
+        precision,
         url,
     };
     if arguments.json {
         out.json_line(&answer)?
     } else {
-        out.text(&format!("{} is served at {}", answer.model, answer.url))?
+        out.text(&format!(
+            "{} is served at {}\nprecision: {} ({})",
+            answer.model, answer.url, answer.precision.precision, answer.precision.reason
+        ))?
     }
     server.run().map_err(explained)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use folder::{FORM, Form, HALF, Pruned, Set, Weights, attribute, integers, node, set_type, write, zeros};
-use polychip::Runtime;
+use polychip::{Precision, Runtime};
 use polychip_graph::onnx::messages::{Attribute, Graph, Node};
 use polychip_llm::gguf::{Gguf, TensorType};
 use polychip_llm::testing::TinyModel;
@@ -27,14 +27,14 @@ fn tiny(architecture: Architecture, kind: TensorType) -> TinyModel {
     }
 }
 
-/// Options of a model on the CPU alone, whose results are compared bit for bit: plugins that lie beside the test
+/// Options of a model in exact precision on the CPU alone, whose results are compared bit for bit: plugins that lie beside the test
 /// program may offer devices that compute in another order.
 fn options() -> Options {
     static CPU: LazyLock<Runtime> = LazyLock::new(|| {
         let cpu = Runtime::builder().only_given_folders();
         cpu.build().expect("the CPU needs no library")
     });
-    Options::new().runtime(&CPU)
+    Options::new().runtime(&CPU).precision(Precision::Exact)
 }
 
 fn opened(folder: &Path) -> LanguageModel {

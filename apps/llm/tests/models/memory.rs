@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use polychip::{MemoryPressure, Policy, Runtime};
+use polychip::{MemoryPressure, Policy, Precision, Runtime};
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{Architecture, Batch, Generate, Gguf, LanguageModel, Options, Sequence, TokenId};
@@ -22,7 +22,11 @@ fn model(runtime: &Runtime) -> LanguageModel {
     };
     let file = Gguf::read(tiny.writer().finish().into()).expect("it was written right");
     let policy = Policy::latency().threads(1);
-    let options = Options::new().runtime(runtime).policy(policy).capacity(512);
+    let options = Options::new()
+        .runtime(runtime)
+        .policy(policy)
+        .precision(Precision::Exact)
+        .capacity(512);
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 

@@ -89,11 +89,8 @@ fn sequence_of_another_model_is_refused() {
         "50 tokens do not fit the context length of 40",
     );
     let reduced = options()
-        .policy(
-            Policy::latency()
-                .threads(1)
-                .precision(polychip::Precision::Reduced),
-        )
+        .policy(Policy::latency().threads(1))
+        .precision(polychip::Precision::Reduced)
         .capacity(96);
     let file = Gguf::read(tiny(1).writer().finish().into()).unwrap();
     let reduced = LanguageModel::of("tiny", file, reduced).unwrap();

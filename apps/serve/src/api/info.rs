@@ -48,6 +48,7 @@ pub(crate) fn props(model: &LanguageModel, name: &str, slots: usize) -> Value {
         "model_alias": name,
         "n_ctx": model.capacity(),
         "total_slots": slots,
+        "precision": model.precision().to_string(),
         "default_generation_settings": {"n_ctx": model.capacity()},
         "chat_template": model.template().map(|template| template.source()),
         "bos_token": token(tokenizer.bos()),

@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code, reason = "bytes of the model are followed here")]
 
+use std::ops::Range;
+
 use polychip_abi as abi;
 
 use crate::Result;
@@ -82,9 +84,17 @@ impl Constant {
     ///
     /// # Panics
     /// `piece` is 0.
-    pub fn pieces(&self, piece: usize, mut each: impl FnMut(&[u8])) {
+    pub fn pieces(&self, piece: usize, each: impl FnMut(&[u8])) {
+        self.pieces_of(0..self.bytes().len(), piece, each);
+    }
+
+    /// Passes these of the bytes in order to a callback, as [`pieces`](Constant::pieces) does.
+    ///
+    /// # Panics
+    /// `piece` is 0, or there are not as many bytes.
+    pub fn pieces_of(&self, range: Range<usize>, piece: usize, mut each: impl FnMut(&[u8])) {
         assert!(piece > 0, "a piece of no bytes");
-        let bytes = self.bytes();
+        let bytes = &self.bytes()[range.clone()];
         let mut done = 0;
         #[cfg(unix)]
         if let Some((fd, start)) = self.fd
@@ -98,7 +108,8 @@ impl Constant {
             let mut block = vec![0; piece.min(bytes.len())];
             while done < bytes.len() {
                 let block = &mut block[..piece.min(bytes.len() - done)];
-                if file.read_exact_at(block, start + done as u64).is_err() {
+                let at = start + (range.start + done) as u64;
+                if file.read_exact_at(block, at).is_err() {
                     break;
                 }
                 each(block);

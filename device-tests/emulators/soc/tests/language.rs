@@ -1,7 +1,7 @@
 //! A language model on an emulated phone: which unit reads a prompt of which length, and what a hot unit's answers do. All
 //! times are emulated.
 
-use polychip::{Policy, Runtime};
+use polychip::{Policy, Precision, Runtime};
 use polychip_llm::gguf::TensorType;
 use polychip_llm::prefill_decode::{MeasurePhases, PhaseCosts, PhaseLimits};
 use polychip_llm::testing::TinyModel;
@@ -27,7 +27,11 @@ fn model(table: &str, units: &[&str]) -> LanguageModel {
         .unwrap();
     let file = Gguf::read(tiny.writer().finish().into()).unwrap();
     let policy = Policy::latency().devices(units.iter().copied());
-    let options = Options::new().runtime(&runtime).policy(policy).capacity(512);
+    let options = Options::new()
+        .runtime(&runtime)
+        .policy(policy)
+        .precision(Precision::Exact)
+        .capacity(512);
     LanguageModel::of("tiny", file, options).unwrap()
 }
 

@@ -23,6 +23,9 @@ const MOST_ELEMENTS: usize = 1 << 22;
 /// Numbers up to here are often sizes of windows, not of images.
 const WINDOW: i64 = 7;
 
+/// Ops whose values or further attributes follow from several sizes at once: only the number behind the `@` is drawn.
+const BOUND: [&str; 4] = ["GatherND", "MaxUnpool", "RotaryEmbedding", "ScatterElements"];
+
 /// So many cases whose names contain one of `only`, where there is any.
 ///
 /// # Errors
@@ -56,8 +59,12 @@ pub(crate) fn cases(count: usize, seed: u64, only: &[String]) -> Result<Vec<Case
             ));
         }
         let (family, line) = lines[numbers.draw() as usize % lines.len()];
+        let is_bound = line
+            .split_whitespace()
+            .next()
+            .is_some_and(|op| BOUND.contains(&op));
         for attempt in 0..=TRIES {
-            let drawn = draw(line, attempt < TRIES, &mut numbers)?;
+            let drawn = draw(line, attempt < TRIES && !is_bound, &mut numbers)?;
             let specs = ops::read(&format!("{family}\n{drawn}\n"))?;
             let spec = &specs[numbers.draw() as usize % specs.len()];
             if !wanted(&spec.name) {
