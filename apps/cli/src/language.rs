@@ -269,11 +269,11 @@ fn open(path: &Path, options: Options) -> anyhow::Result<LanguageModel> {
     LanguageModel::open(path, options).with_context(|| path.display().to_string())
 }
 
-/// Why the precision was chosen, as JSON has it.
+/// The precision that a language model computes in, and why.
 #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 pub(crate) struct PrecisionOutput {
     /// `exact` or `reduced`.
-    pub(crate) precision: &'static str,
+    pub(crate) chosen: &'static str,
     /// Mean Kullback-Leibler divergence in nats of reduced precision from exact precision; null if it was not measured
     /// or is not finite.
     divergence: Option<f64>,
@@ -285,7 +285,7 @@ impl PrecisionOutput {
     pub(crate) fn of(model: &LanguageModel) -> PrecisionOutput {
         let choice = model.precision();
         PrecisionOutput {
-            precision: Precision::name(choice.precision),
+            chosen: Precision::name(choice.precision),
             divergence: choice.divergence,
             reason: choice.reason.clone(),
         }

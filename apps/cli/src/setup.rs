@@ -131,8 +131,7 @@ pub(crate) struct PlanArguments {
     /// Maximum number of CPU threads; default: the plugin's choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
-    /// Numeric precision: `exact`, `reduced` (devices may compute f32 in 16-bit floats, and language models with 8-bit
-    /// activations), or `auto` (language models: reduced if its measured error is small; else exact)
+    /// Numeric precision
     #[arg(long, value_enum, default_value_t = PrecisionArgument::Auto)]
     pub(crate) precision: PrecisionArgument,
     /// Priority of the runs on a device that several sessions share
@@ -200,11 +199,11 @@ pub(crate) struct BucketArguments {
 /// Numeric precision as requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PrecisionArgument {
-    /// Measure which precision a language model may have; exact for other models
+    /// For language models reduced if its measured error is small, otherwise exact
     Auto,
     /// Compute in the model's own types
     Exact,
-    /// Allow lower precision
+    /// Allow f32 to be computed in 16-bit floats, and activations of language models in 8-bit integers
     Reduced,
 }
 

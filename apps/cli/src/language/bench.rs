@@ -185,7 +185,7 @@ fn table(answer: &BenchLlmOutput) -> String {
     let _ = writeln!(
         text,
         "precision: {} ({})",
-        answer.precision.precision, answer.precision.reason
+        answer.precision.chosen, answer.precision.reason
     );
     if let Some(bytes) = answer.peak_bytes {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);

@@ -152,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         out.text(&format!(
             "{} is served at {}\nprecision: {} ({})",
-            answer.model, answer.url, answer.precision.precision, answer.precision.reason
+            answer.model, answer.url, answer.precision.chosen, answer.precision.reason
         ))?
     }
     server.run().map_err(explained)
