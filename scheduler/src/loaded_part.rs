@@ -7,9 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use polychip_graph::fingerprint::ConstantHashes;
 use polychip_host::{Device, Executable};
 use polychip_partitioner::DeviceIndex;
 
@@ -94,6 +95,15 @@ impl Drop for PartMemory {
 pub(crate) struct WeightGroup {
     next: AtomicU64,
     state: Mutex<GroupState>,
+    /// Hashes of constants that were read for a fingerprint.
+    hashes: Mutex<ConstantHashes>,
+}
+
+impl WeightGroup {
+    /// Hashes of constants that were read for a fingerprint.
+    pub(crate) fn hashes(&self) -> MutexGuard<'_, ConstantHashes> {
+        self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug, Default)]

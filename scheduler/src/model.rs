@@ -23,6 +23,23 @@ use crate::loaded_part::{LoadedPart, PartMemory, WeightGroup};
 use crate::model_format;
 use crate::policy::Settings;
 
+/// Size from which on a constant is hashed from its file, in bytes.
+const READ_APART: usize = 64 << 10;
+
+/// The hash of a range of a file.
+fn hash_of(files: &ModelFolder, name: &str, offset: u64, bytes: usize) -> std::io::Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut block = vec![0; bytes.min(1 << 20)];
+    let mut done = 0;
+    while done < bytes {
+        let block = &mut block[..(1 << 20).min(bytes - done)];
+        files.read_range(name, offset + done as u64, block)?;
+        hasher.update(block);
+        done += block.len();
+    }
+    Ok(hasher.finalize().into())
+}
+
 /// A model, ready to be planned. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Model(Arc<Inner>);
@@ -171,6 +188,29 @@ impl Model {
     /// The hash of the structure and constants of a graph made of this model's.
     pub(crate) fn content(&self, graph: &Graph) -> [u8; 32] {
         fingerprint::content_with(graph, &self.0.hashes)
+    }
+
+    /// As [`content`](Model::content), with the hashes of large constants from their files: read through a mapping, they
+    /// would count towards the process's memory. Each is read once for all models of the same constants.
+    pub(crate) fn content_from_files(&self, graph: &Graph) -> [u8; 32] {
+        let Some(files) = self.0.files.as_ref().filter(|_| self.0.hashes.is_empty()) else {
+            return self.content(graph);
+        };
+        // held while they are read: who wants the same ones waits for them
+        let mut hashes = self.0.weights.hashes();
+        for constant in graph.tensors().filter_map(|(_, tensor)| tensor.data.as_ref()) {
+            let name = constant
+                .file
+                .and_then(|slice| Some((graph.files.get(slice.file as usize)?, slice.offset)));
+            if let Some((name, offset)) = name
+                && constant.bytes.len() >= READ_APART
+                && !hashes.contains(&constant.bytes)
+                && let Ok(hash) = hash_of(files, name, offset, constant.bytes.len())
+            {
+                hashes.add(constant.bytes.clone(), hash);
+            }
+        }
+        fingerprint::content_with(graph, &hashes)
     }
 
     /// A graph that was cut out of this model, as a model of its own; its constants stay where they are.
@@ -400,7 +440,7 @@ fn bad_model(path: &Path, error: polychip_graph::Error) -> Error {
 
 #[cfg(all(test, feature = "cpu"))]
 mod tests {
-    use polychip_graph::{Node, Tensor};
+    use polychip_graph::{Constant, FileSlice, Node, Tensor};
     use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
 
     use super::*;
@@ -431,6 +471,54 @@ mod tests {
         assert!(found(&policy), "the other session holds it");
         drop(other);
         assert!(!found(&policy), "no session holds it");
+    }
+
+    #[test]
+    fn constants_hashed_from_their_file_give_the_same_fingerprint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("weights");
+        let content: Vec<u8> = (0..3 * READ_APART + 20).map(|at| (at * at % 251) as u8).collect();
+        std::fs::write(&path, &content).unwrap();
+        let files = Arc::new(ModelFolder::open(&path).unwrap());
+        let mut graph = Graph::new("sum");
+        graph.files = vec![String::new()];
+        let mut last = graph.add_tensor(Tensor::new("x", TensorType::known(DType::U8, &[1])));
+        graph.inputs = vec![last];
+        // a large one, one that begins within it, and a small one
+        for (name, offset, len) in [
+            ("a", 4, 2 * READ_APART),
+            ("b", READ_APART, READ_APART + 8),
+            ("c", 9, 16),
+        ] {
+            let mut weights = Tensor::new(name, TensorType::known(DType::U8, &[len]));
+            weights.data = Some(Constant {
+                bytes: files.bytes().slice(offset..offset + len),
+                file: Some(FileSlice {
+                    file: 0,
+                    offset: offset as u64,
+                }),
+            });
+            let weights = graph.add_tensor(weights);
+            let sum = graph.add_tensor(Tensor::new(
+                format!("{name}.sum"),
+                TensorType::known(DType::U8, &[len]),
+            ));
+            graph.add_node(Node::new(
+                Op::Add,
+                vec![Some(last), Some(weights)],
+                vec![Some(sum)],
+            ));
+            last = sum;
+        }
+        graph.outputs = vec![last];
+        let model = Model::made_over("sum", graph.clone(), files);
+        let expected = fingerprint::content(&graph);
+        assert_eq!(model.content_from_files(&graph), expected);
+        assert!(!model.0.weights.hashes().is_empty());
+        // known by now
+        assert_eq!(model.content_from_files(&graph), expected);
+        let made = Model::made("sum", graph.clone());
+        assert_eq!(made.content_from_files(&graph), expected);
     }
 
     #[test]

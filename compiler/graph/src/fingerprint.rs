@@ -54,6 +54,16 @@ impl ConstantHashes {
         self.0.insert(place(&bytes), (bytes, hash));
     }
 
+    /// Whether no hash is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the hash of these bytes is known.
+    pub fn contains(&self, bytes: &[u8]) -> bool {
+        self.0.contains_key(&place(bytes))
+    }
+
     /// The hash of the bytes, computed if it is not known.
     fn of(&self, bytes: &[u8]) -> Hash {
         match self.0.get(&place(bytes)) {

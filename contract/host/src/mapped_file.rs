@@ -445,6 +445,23 @@ impl ModelFolder {
             .collect()
     }
 
+    /// Reads a range of the model's file (the empty name) or of a file with weights, not through its mapping: mapped
+    /// pages that were read count towards the process's memory.
+    ///
+    /// # Errors
+    /// There is no such open file, it ends before, or it cannot be read.
+    pub fn read_range(&self, name: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let external = self.external.lock().unwrap_or_else(PoisonError::into_inner);
+        let mapped = if name.is_empty() {
+            self.file.as_ref()
+        } else {
+            external.get(name)
+        };
+        let file = mapped.and_then(|mapped| mapped.file.clone());
+        drop(external);
+        read_exact(&*file.ok_or(io::ErrorKind::NotFound)?, offset, out)
+    }
+
     /// Maps a file that the user named together with the model. Links may lead out of the model's
     /// folder, as they do in download caches.
     ///

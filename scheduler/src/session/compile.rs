@@ -199,7 +199,7 @@ pub(crate) fn one(
     let structure = source.structure.unwrap_or_else(|| fingerprint::structure(graph));
     // weights are hashed only for a blob that outlives this call: it takes longer than reading them
     let content = if keep || source.blob.is_some() || source.cache.is_some() {
-        fingerprint::content(graph)
+        planned.model().content_from_files(graph)
     } else {
         NO_FINGERPRINT
     };
