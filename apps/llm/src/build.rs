@@ -162,7 +162,8 @@ impl<'a> Builder<'a> {
         let last = ports.last;
         // a window as long as the cache hides nothing
         if let Some(window) = config.window.filter(|window| (window.size as usize) < capacity) {
-            ports.add_window(&mut self.draft, window.size);
+            // the mask of attention with sinks is made of booleans
+            ports.add_window(&mut self.draft, window.size, config.has_sinks);
         }
         let full = self.rotation("", &angles.full);
         let windowed = match &angles.windowed {

@@ -178,10 +178,11 @@ impl Keys<'_> {
             head_size,
             rope_dims,
             rope_base: self.positive("rope.freq_base")?.unwrap_or(10_000.0),
-            rope_pairing: match self.file.is_checkpoint() {
-                // a converter may reorder rows of queries and keys; a folder has them as trained
-                true => RopePairing::Halves,
-                false => row.pairing,
+            // a converter may reorder rows of queries and keys; a folder has them as trained
+            rope_pairing: if self.file.is_checkpoint() {
+                RopePairing::Halves
+            } else {
+                row.pairing
             },
             rope_scaling: self.rope_scaling(context)?,
             unrotated_every: row.unrotated_every,
@@ -197,9 +198,10 @@ impl Keys<'_> {
             experts,
             window: self.window(context)?,
             has_sinks: row.has_sinks,
-            embedding_scale: match row.scales_by_width {
-                true => (embedding as f32).sqrt(),
-                false => scale("embedding_scale")?,
+            embedding_scale: if row.scales_by_width {
+                (embedding as f32).sqrt()
+            } else {
+                scale("embedding_scale")?
             },
             residual_scale: scale("residual_scale")?,
             attention_scale: match self.positive_if(row.has_scales, "attention.scale")? {
@@ -259,6 +261,13 @@ impl Keys<'_> {
             ("expert_shared_count", row.shared_expert),
             ("expert_group_count", false),
             ("leading_dense_block_count", false),
+            ("moe_every_n_layers", false),
+            ("interleave_moe_layer_step", false),
+            ("nextn_predict_layers", false),
+            ("router_logit_softcapping", false),
+            ("attention.output_scale", false),
+            ("attention.shared_kv_layers", false),
+            ("rope.scaling.yarn_log_multiplier", false),
             ("attention.max_alibi_bias", false),
             ("attention.clamp_kqv", false),
             ("attention.temperature_scale", false),

@@ -35,7 +35,10 @@ impl Angles {
         let mut magnitude = 1.0;
         let mut divide = |name: &str| -> Result<()> {
             let factors = floats(file, name)?;
-            rates.iter_mut().zip(factors).for_each(|(rate, factor)| *rate /= f64::from(factor));
+            rates
+                .iter_mut()
+                .zip(factors)
+                .for_each(|(rate, factor)| *rate /= f64::from(factor));
             Ok(())
         };
         match config.rope_scaling {
@@ -47,9 +50,10 @@ impl Angles {
                 magnitude: stated,
             } => {
                 magnitude = f64::from(stated);
-                divide(match capacity > original as usize {
-                    true => "rope_factors_long.weight",
-                    false => "rope_factors_short.weight",
+                divide(if capacity > original as usize {
+                    "rope_factors_long.weight"
+                } else {
+                    "rope_factors_short.weight"
                 })?;
             }
             RopeScaling::Yarn(yarn) => {
@@ -93,9 +97,8 @@ fn plain(base: f64, half: usize) -> Vec<f64> {
 fn interpolate(rates: &mut [f64], yarn: Yarn, base: f64) {
     let dims = 2.0 * rates.len() as f64;
     // the pair, as a real number, that turns so often within the original context
-    let pair = |turns: f32| {
-        dims * (f64::from(yarn.original) / (f64::from(turns) * TAU)).ln() / (2.0 * base.ln())
-    };
+    let pair =
+        |turns: f32| dims * (f64::from(yarn.original) / (f64::from(turns) * TAU)).ln() / (2.0 * base.ln());
     let (mut low, mut high) = (pair(yarn.fast), pair(yarn.slow));
     if yarn.is_whole {
         (low, high) = (low.floor(), high.ceil());

@@ -44,7 +44,10 @@ impl Builder<'_> {
             let values = super::floats(self.file, &down)?;
             let bias = self.draft.floats(&down, &[count, width], &values);
             let none = Attributes::new();
-            sum = Some(self.draft.node(Op::Gemm, &[shares, bias], none, DType::F32, &shape));
+            sum = Some(
+                self.draft
+                    .node(Op::Gemm, &[shares, bias], none, DType::F32, &shape),
+            );
         }
         for (index, part) in parts.into_iter().enumerate() {
             let of = index * width..(index + 1) * width;
@@ -80,9 +83,11 @@ impl Builder<'_> {
         if experts.routing == Routing::OfChosen {
             chosen = self.draft.map(Op::Softmax, chosen, last(), &[rows, used]);
         }
-        let none = self
-            .draft
-            .floats(&format!("no shares of {count}"), &[rows, count], &vec![0.0; rows * count]);
+        let none = self.draft.floats(
+            &format!("no shares of {count}"),
+            &[rows, count],
+            &vec![0.0; rows * count],
+        );
         let inputs = [none, indices, chosen];
         Ok(self
             .draft

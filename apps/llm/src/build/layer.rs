@@ -98,9 +98,10 @@ impl Builder<'_> {
             scale: config.attention_scale,
             cap: config.attention_cap,
             is_windowed: window.is_some(),
-            sinks: match config.has_sinks {
-                true => Some(self.sinks(layer)?),
-                false => None,
+            sinks: if config.has_sinks {
+                Some(self.sinks(layer)?)
+            } else {
+                None
             },
         };
         let attended = shared.ports.attention(&mut self.draft, layer, heads, [q, k, v]);
@@ -165,7 +166,8 @@ impl Builder<'_> {
         let positions = self.shape.capacity + new + 1;
         let mut added = vec![0.0; sinks.len() * positions];
         let rows = added.chunks_exact_mut(positions);
-        rows.zip(&sinks).for_each(|(row, sink)| row[positions - 1] = *sink);
+        rows.zip(&sinks)
+            .for_each(|(row, sink)| row[positions - 1] = *sink);
         let dims = [1, sinks.len(), 1, positions];
         Ok(Sinks(self.draft.floats(&name, &dims, &added)))
     }
@@ -200,7 +202,9 @@ impl Builder<'_> {
             Activation::ClampedSwish => {
                 let [low, high, one] = [-LIMIT, LIMIT, 1.0].map(|value| self.draft.scalar(value));
                 let gate = self.draft.combine(Op::Min, [gate, high], shape);
-                let gate = self.draft.map(Op::Swish, gate, none().with_float(Attr::Alpha, STEEP), shape);
+                let gate = self
+                    .draft
+                    .map(Op::Swish, gate, none().with_float(Attr::Alpha, STEEP), shape);
                 let up = self.draft.combine(Op::Min, [up, high], shape);
                 let up = self.draft.combine(Op::Max, [up, low], shape);
                 (gate, self.draft.combine(Op::Add, [up, one], shape))

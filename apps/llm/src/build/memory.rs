@@ -75,8 +75,9 @@ impl Ports {
         (embedded, ports)
     }
 
-    /// Adds masks that also hide the positions before the last `window` of each row.
-    pub(crate) fn add_window(&mut self, draft: &mut Draft, window: u32) {
+    /// Adds masks that also hide the positions before the last `window` of each row; with
+    /// `as_booleans`, always as booleans.
+    pub(crate) fn add_window(&mut self, draft: &mut Draft, window: u32, as_booleans: bool) {
         let Shape { rows, capacity, .. } = self.shape;
         let past: Vec<i64> = (0..capacity as i64).collect();
         let past = draft.integers("past positions", &[1, capacity], &past);
@@ -98,7 +99,19 @@ impl Ports {
             let before = draft.node(Op::Sub, &[own, width], none(), DType::I64, &[new, 1]);
             let shape = [new, capacity + new];
             let is_near = draft.node(Op::Greater, &[all, before], none(), DType::Bool, &shape);
-            draft.node(Op::And, &[mask, is_near], none(), DType::Bool, &shape)
+            let seen = draft.node(Op::And, &[mask, is_near], none(), DType::Bool, &shape);
+            if new == 1 || as_booleans {
+                return seen;
+            }
+            // rows that see different pasts: as what is added to scores, it is computed in blocks
+            let [seen_adds, hidden_adds] = [0.0, f32::NEG_INFINITY].map(|value| draft.scalar(value));
+            draft.node(
+                Op::Where,
+                &[seen, seen_adds, hidden_adds],
+                none(),
+                DType::F32,
+                &shape,
+            )
         });
         self.windowed = masks.collect();
     }
@@ -113,9 +126,10 @@ impl Ports {
         qkv: [TensorId; 3],
     ) -> TensorId {
         let rows = self.shape.rows;
-        let masks = match heads.is_windowed && !self.windowed.is_empty() {
-            true => &self.windowed,
-            false => &self.masks,
+        let masks = if heads.is_windowed && !self.windowed.is_empty() {
+            &self.windowed
+        } else {
+            &self.masks
         };
         if self.of == Rows::OfOne {
             return self.attend(draft, &layer.to_string(), heads, qkv, (masks[0], rows));

@@ -47,7 +47,11 @@ impl Builder<'_> {
                 // rows are whole blocks
                 let row = depth / kind.block_len() * kind.block_bytes();
                 let bytes = range.start + part.start * row..range.start + part.end * row;
-                (format!("{weight}[{}..{}]", part.start, part.end), bytes, part.len())
+                (
+                    format!("{weight}[{}..{}]", part.start, part.end),
+                    bytes,
+                    part.len(),
+                )
             }
         };
         let dims = [columns, depth];

@@ -67,9 +67,10 @@ impl Keys<'_> {
             };
         };
         let Some(size) = size else {
-            return match windows.is_needed {
-                true => Err(Error::config(format!("key {key:?} is missing"))),
-                false => Ok(None),
+            return if windows.is_needed {
+                Err(Error::config(format!("key {key:?} is missing")))
+            } else {
+                Ok(None)
             };
         };
         let rope_base = match windows.rope_base {

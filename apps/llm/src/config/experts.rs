@@ -1,12 +1,12 @@
 //! What a file states of experts.
 
-use super::{Experts, Keys};
+use super::{Experts, Keys, Routing};
 use crate::{Error, Result};
 
 /// Most experts of a layer; bounds the work on a file that states too many.
 const MAX_EXPERTS: u32 = 1024;
 
-/// Codes of the router's function in files that stand for what the rows of the table do.
+/// Codes in files of the router's functions that are supported.
 const SOFTMAX: u32 = 1;
 const SOFTMAX_OF_CHOSEN: u32 = 3;
 
@@ -48,13 +48,24 @@ impl Keys<'_> {
                 )));
             }
         }
+        let norm = self.key("expert_weights_norm");
+        match self.file.flag(&norm)? {
+            Some(sums_to_one) if sums_to_one != (routing == Routing::OfChosen) => {
+                return Err(Error::unsupported(format!(
+                    "key {norm:?} is {sums_to_one}, which is not supported for architecture {}",
+                    self.architecture
+                )));
+            }
+            _ => {}
+        }
         let inner = match self.size("expert_feed_forward_length")? {
             Some(inner) => inner,
             None => self.needed_size("feed_forward_length")?,
         };
-        let shared = match self.row.shared_expert {
-            true => Some(self.needed_size("expert_shared_feed_forward_length")?),
-            false => None,
+        let shared = if self.row.shared_expert {
+            Some(self.needed_size("expert_shared_feed_forward_length")?)
+        } else {
+            None
         };
         Ok(Some(Experts {
             count,

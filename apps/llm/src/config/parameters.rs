@@ -195,7 +195,8 @@ impl Config {
     #[must_use]
     pub fn window_of(&self, layer: u32) -> Option<Window> {
         let is_full = |every: u32| (layer + 1).is_multiple_of(every);
-        self.window.filter(|window| !window.full_every.is_some_and(is_full))
+        self.window
+            .filter(|window| !window.full_every.is_some_and(is_full))
     }
 
     /// Whether a layer rotates queries and keys.

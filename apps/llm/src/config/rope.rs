@@ -17,7 +17,9 @@ impl Keys<'_> {
         if self.file.tensor(LONG).is_some() {
             return match kind {
                 None | Some("none" | "longrope") => Ok(RopeScaling::LongShort {
-                    original: self.size("rope.scaling.original_context_length")?.unwrap_or(context),
+                    original: self
+                        .size("rope.scaling.original_context_length")?
+                        .unwrap_or(context),
                     magnitude: self.positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
                 }),
                 Some(other) => Err(Error::unsupported(format!(
@@ -37,9 +39,11 @@ impl Keys<'_> {
                 "key {key:?} is {kind:?}, and key {:?} is missing",
                 self.key("rope.scaling.factor")
             ))),
-            (Some(other), ..) if !matches!(other, "none" | "linear" | "yarn") => Err(Error::unsupported(format!(
-                "position scaling {other:?} (key {key:?}) is not supported; expected none, linear, yarn, or one of the tensors {BASE} and {LONG}"
-            ))),
+            (Some(other), ..) if !matches!(other, "none" | "linear" | "yarn") => {
+                Err(Error::unsupported(format!(
+                    "position scaling {other:?} (key {key:?}) is not supported; expected none, linear, yarn, or one of the tensors {BASE} and {LONG}"
+                )))
+            }
             _ => Err(Error::unsupported(format!(
                 "position scaling by both a factor and the tensor {BASE} is not supported"
             ))),

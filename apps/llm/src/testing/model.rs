@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::GgufWriter;
 use crate::config::Presence;
-use crate::gguf::TensorType;
 use crate::config::{Architecture, Config, Experts, RopeScaling, Window};
+use crate::gguf::TensorType;
 
 /// Positions that a token sees in layers with a window, if the architecture has such layers: fewer
 /// than the texts of most tests.
@@ -69,11 +69,14 @@ impl TinyModel {
                 has_bias: row.expert_bias,
                 shared: row.shared_expert.then_some(256),
             }),
-            window: row.windows.filter(|windows| windows.is_needed).map(|windows| Window {
-                size: WINDOW,
-                full_every: windows.full_every,
-                rope_base: windows.rope_base,
-            }),
+            window: row
+                .windows
+                .filter(|windows| windows.is_needed)
+                .map(|windows| Window {
+                    size: WINDOW,
+                    full_every: windows.full_every,
+                    rope_base: windows.rope_base,
+                }),
             has_sinks: row.has_sinks,
             embedding_scale: if row.scales_by_width {
                 (embedding as f32).sqrt()

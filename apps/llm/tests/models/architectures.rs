@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use polychip::{Policy, Precision};
 use polychip_llm::gguf::TensorType;
-use polychip_llm::testing::GgufWriter;
-use polychip_llm::{Batch, Gguf, LanguageModel, Sequence, TokenId};
+use polychip_llm::testing::{GgufWriter, TinyModel};
+use polychip_llm::{Architecture, Batch, Generate, Gguf, LanguageModel, Sequence, TokenId};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -88,7 +88,10 @@ fn log_softmax(logits: &[f32]) -> Vec<f64> {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let top = f64::from(top);
     let sum: f64 = logits.iter().map(|&one| (f64::from(one) - top).exp()).sum();
-    logits.iter().map(|&one| f64::from(one) - top - sum.ln()).collect()
+    logits
+        .iter()
+        .map(|&one| f64::from(one) - top - sum.ln())
+        .collect()
 }
 
 /// The Kullback-Leibler divergence of what was found from what was wanted.
@@ -126,7 +129,7 @@ fn logits_match_those_of_transformers() {
                 at += 1;
             })
             .unwrap();
-        println!("{}: {worst:.1e}", golden.of);
+        eprintln!("{}: {worst:.1e}", golden.of);
         let (first, last) = (golden.kept[3], golden.tokens.len() - 1);
         let mut sequence = model.sequence().unwrap();
         let logits = sequence.append(&golden.tokens[..=first]).unwrap();
@@ -169,5 +172,44 @@ fn batched_steps_match_transformers() {
                 golden.check("batched", sequence.len() - 1, sequence.logits());
             }
         }
+    }
+}
+
+/// Greedy answers that exceed the window of attention, and the same answers behind a text that is read at once and behind a
+/// rewind.
+#[test]
+fn answers_of_all_architectures_can_be_rewound() {
+    for architecture in Architecture::ALL {
+        let tiny = TinyModel {
+            architecture,
+            kind: TensorType::Q8_0,
+            layers: 2,
+            tied: true,
+            seed: 31,
+        };
+        let file = Gguf::read(tiny.writer().finish().into()).unwrap();
+        let options = options().policy(Policy::latency().threads(1)).capacity(96);
+        let model = LanguageModel::of("tiny", file, options).unwrap();
+        let request = Generate {
+            ignore_end: true,
+            ..Generate::greedy(12)
+        };
+        let mut on = |_: &str| std::ops::ControlFlow::Continue(());
+        let prompt: Vec<TokenId> = (20..54).collect();
+        let mut sequence = model.sequence().unwrap();
+        let answer = sequence.generate(&prompt, &request, &mut on).unwrap();
+        assert_eq!(answer.tokens.len(), 12, "{architecture}");
+        let logits = sequence.append(&[7]).unwrap().to_vec();
+        // without what was appended, and with it again
+        let text = sequence.tokens().to_vec();
+        sequence.truncate(prompt.len());
+        let again = sequence.append(&text[prompt.len()..]).unwrap();
+        let near = |found: &[f32], how: &str| {
+            let divergence = divergence(&logits, found).abs();
+            assert!(divergence < 1e-4, "{architecture} {how}: {divergence:e}");
+        };
+        near(again, "rewound");
+        let mut fresh = model.sequence().unwrap();
+        near(fresh.append(&text).unwrap(), "at once");
     }
 }
