@@ -36,6 +36,7 @@ mod layer;
 pub(crate) mod memory;
 mod product;
 mod shape;
+mod values;
 
 use polychip_graph::{Graph, TensorId};
 use polychip_ops::{Attr, Attributes, DType, Op};
@@ -102,19 +103,6 @@ fn names(file: &Gguf) -> Vec<String> {
     pieces
         .map(|piece| piece.name.clone().unwrap_or_default())
         .collect()
-}
-
-/// The values of a small tensor as f32.
-fn floats(file: &Gguf, name: &str) -> Result<Vec<f32>> {
-    let tensor = file.tensor(name).ok_or_else(|| missing(name))?;
-    let mut values = vec![0.0; tensor.len()];
-    // not where the file is mapped: each page that is touched brings some of its neighbours
-    file.read_weights(&tensor, 0, &mut values)?;
-    Ok(values)
-}
-
-fn missing(name: &str) -> Error {
-    Error::config(format!("tensor {name:?} is missing"))
 }
 
 /// Angles of all positions, as constants.

@@ -16,9 +16,8 @@ mod parameters;
 mod rope;
 mod tensors;
 
-pub use architecture::Architecture;
 pub use parameters::{
-    Activation, Config, Experts, Norms, QkNorm, RopePairing, RopeScaling, Routing, Window, Yarn,
+    Activation, Architecture, Config, Experts, Norms, QkNorm, RopePairing, RopeScaling, Routing, Window, Yarn,
 };
 pub use tensors::ExpectedTensor;
 
@@ -123,7 +122,7 @@ impl Keys<'_> {
         }
     }
 
-    /// A positive number that the architecture's files may state. 0 is none.
+    /// A positive number that the architecture's files may state; `None` for 0.
     fn positive_if(&self, is_read: bool, key: &str) -> Result<Option<f32>> {
         match self.file.float(&self.key(key))? {
             _ if !is_read => Ok(None),

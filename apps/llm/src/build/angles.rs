@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use bytes::Bytes;
 
-use super::floats;
+use super::values::floats;
 use crate::Result;
 use crate::config::{Config, RopeScaling, Window, Yarn};
 use crate::gguf::Gguf;

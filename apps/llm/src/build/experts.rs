@@ -9,6 +9,7 @@ use polychip_graph::TensorId;
 use polychip_ops::{Attr, Attributes, DType, Op};
 
 use super::Builder;
+use super::values::floats;
 use crate::Result;
 use crate::config::{Experts, Routing};
 
@@ -41,7 +42,7 @@ impl Builder<'_> {
         let mut sum = None;
         if experts.has_bias {
             let down = name("ffn_down_exps.bias");
-            let values = super::floats(self.file, &down)?;
+            let values = floats(self.file, &down)?;
             let bias = self.draft.floats(&down, &[count, width], &values);
             let none = Attributes::new();
             sum = Some(
@@ -104,7 +105,7 @@ impl Builder<'_> {
         let gated = self.gated(gate, up, &[rows, inner]);
         let given = self.linear(gated, &name("ffn_down_shexp"), None, rows)?;
         let door = name("ffn_gate_inp_shexp");
-        let values = super::floats(self.file, &door)?;
+        let values = floats(self.file, &door)?;
         let weights = self.draft.floats(&door, &[1, width], &values);
         let open = self.product(&[x, weights], &[rows, 1]);
         let open = self.draft.map(Op::Sigmoid, open, Attributes::new(), &[rows, 1]);

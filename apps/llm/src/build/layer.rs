@@ -6,6 +6,7 @@ use polychip_graph::TensorId;
 use polychip_ops::{Attr, Attributes, DType, Op};
 
 use super::memory::{self, Heads, Sinks};
+use super::values::floats;
 use super::{Builder, Rotation, Shared};
 use crate::Result;
 use crate::config::{Activation, QkNorm, RopePairing};
@@ -158,7 +159,7 @@ impl Builder<'_> {
     /// What is added to the scores of all positions and of one more, which is each head's sink.
     fn sinks(&mut self, layer: u32) -> Result<Sinks> {
         let name = format!("blk.{layer}.attn_sinks.weight");
-        let sinks = super::floats(self.file, &name)?;
+        let sinks = floats(self.file, &name)?;
         let new = match self.of {
             memory::Rows::OfOne => self.shape.rows,
             memory::Rows::OfMany => 1,

@@ -189,7 +189,7 @@ impl Ports {
 }
 
 impl Ports {
-    /// Keys and values with one more position of zeros, whose score is the head's sink, and the mask
+    /// K and V with one more position of zeros, whose score is the head's sink, and the mask
     /// as what is added to scores, `[1, heads, rows, capacity + rows + 1]`.
     fn with_sink(
         &self,

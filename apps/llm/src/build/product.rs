@@ -4,8 +4,9 @@ use bytes::Bytes;
 use polychip_graph::TensorId;
 use polychip_ops::{Attr, Attributes, DType, Op};
 
+use super::Builder;
 use super::draft::Stored;
-use super::{Builder, floats, missing};
+use super::values::{floats, missing};
 use crate::gguf::TensorType;
 use crate::{Error, Result};
 

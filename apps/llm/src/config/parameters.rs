@@ -2,7 +2,41 @@
 //!
 //! Not here: how a file states them (`config`), what an architecture is made of (`architecture`).
 
-use super::architecture::Architecture;
+/// A supported model family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Architecture {
+    /// Llama and models built like it: Mistral, Mixtral, SmolLM, DeepSeek's distilled Llama.
+    Llama,
+    /// Qwen 2 and 2.5: biases on queries, keys and values.
+    Qwen2,
+    /// Qwen 3: norms of queries and keys per head.
+    Qwen3,
+    /// Qwen 1.5 and 2 with experts, and one expert that every token has.
+    Qwen2Moe,
+    /// Qwen 3 with experts.
+    Qwen3Moe,
+    /// Phi 3, 3.5 and 4: fused products.
+    Phi3,
+    /// Gemma.
+    Gemma,
+    /// Gemma 2: norms around each block, capped scores, and windows in every other layer.
+    Gemma2,
+    /// Gemma 3, text: as Gemma 2, with norms of queries and keys instead of caps.
+    Gemma3,
+    /// Granite 3 and 4 without experts: factors on the stream, the scores and the logits.
+    Granite,
+    /// Granite with experts.
+    GraniteMoe,
+    /// OLMo 2: norms behind each block.
+    Olmo2,
+    /// OLMoE.
+    OlMoe,
+    /// SmolLM 3: every fourth layer does not rotate.
+    SmolLm3,
+    /// OpenAI's open models: experts with biases, attention sinks.
+    GptOss,
+}
 
 /// Which two values of a head are rotated together (RoFormer, arXiv 2104.09864).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
