@@ -3,6 +3,8 @@
 Usage:
   architectures.py FILE     writes the golden file apps/llm/tests/golden/architectures.json
 
+Needs torch and transformers (the file was written with 2.15 and 5.24), which `cargo xtask vendor gguf` does not install.
+
 Weights are not stored: both sides draw them with the same integers (`weights` here, `drawn` in
 apps/llm/tests/architectures.rs). A model in the file is the keys and the tensors of a GGUF file, some tokens, and the logits
 behind some of them. Here the tensors become those of transformers: rows of queries and keys in the order of training where
