@@ -4,19 +4,30 @@
 //! Invariants:
 //! 1. A [`Config`] agrees with its file: each tensor of [`Config::tensors`] exists with its shape,
 //!    and no other exists.
-//! 2. Unknown settings that change answers are refused by name: architectures, position scaling,
-//!    experts, windows.
+//! 2. Settings that change answers are read, or refused by name where the architecture's row does
+//!    not have them.
 //!
 //! Not here: what the tensors are computed with.
 
+mod architecture;
+mod attention;
+mod experts;
 mod parameters;
+mod rope;
 mod tensors;
 
-pub use parameters::{Architecture, Config, RopePairing, RopeScaling};
+pub use parameters::{
+    Activation, Architecture, Config, Experts, Norms, QkNorm, RopePairing, RopeScaling, Routing, Window, Yarn,
+};
 pub use tensors::ExpectedTensor;
 
 use crate::gguf::{Gguf, Value, ValueType};
 use crate::{Error, Result};
+use architecture::Description;
+pub(crate) use architecture::Presence;
+
+/// Longest name of an architecture that is shown.
+const LONGEST_NAME: usize = 64;
 
 /// Most layers; bounds the work on a file that states too many.
 const MAX_LAYERS: u32 = 4096;
@@ -28,9 +39,11 @@ impl Config {
     /// The architecture or a setting is not supported, a key is missing or out of range, or a
     /// tensor is missing, has another shape, or does not belong to the architecture.
     pub fn read(file: &Gguf) -> Result<Config> {
+        let architecture = architecture(file)?;
         let keys = Keys {
             file,
-            architecture: architecture(file)?,
+            architecture,
+            row: architecture.description(),
         };
         let config = keys.config()?;
         tensors::check(file, &config)?;
@@ -47,19 +60,38 @@ fn architecture(file: &Gguf) -> Result<Architecture> {
     let name = file.text("general.architecture")?.ok_or_else(|| {
         Error::config("key \"general.architecture\" is missing: the file contains no model")
     })?;
-    let known = |one: &Architecture| one.name() == name;
-    Architecture::ALL.into_iter().find(known).ok_or_else(|| {
-        let names = Architecture::ALL.map(Architecture::name).join(", ");
+    Architecture::of_name(name).ok_or_else(|| {
+        let names = Architecture::ALL.map(Architecture::name);
+        // a name of a file may be long
+        let shown: String = name.chars().take(LONGEST_NAME).collect();
+        let nearest = names.into_iter().min_by_key(|known| distance(&shown, known));
         Error::unsupported(format!(
-            "architecture {name:?} is not supported; supported architectures are {names}"
+            "architecture {shown:?} is not supported; the nearest name of a supported architecture is {}, and all are {}",
+            nearest.unwrap_or_default(),
+            names.join(", ")
         ))
     })
+}
+
+/// Number of characters to add, remove or replace to make one name of another (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (index, a) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (at, b) in to.chars().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[at + 1];
+            row[at + 1] = replaced.min(diagonal + 1).min(row[at] + 1);
+        }
+    }
+    row[to.chars().count()]
 }
 
 /// The keys of one architecture.
 struct Keys<'a> {
     file: &'a Gguf,
     architecture: Architecture,
+    row: &'static Description,
 }
 
 impl Keys<'_> {
@@ -90,7 +122,17 @@ impl Keys<'_> {
         }
     }
 
+    /// A positive number that the architecture's files may state; `None` for 0.
+    fn positive_if(&self, is_read: bool, key: &str) -> Result<Option<f32>> {
+        match self.file.float(&self.key(key))? {
+            _ if !is_read => Ok(None),
+            None | Some(0.0) => Ok(None),
+            Some(_) => self.positive(key),
+        }
+    }
+
     fn config(&self) -> Result<Config> {
+        let row = self.row;
         let layers = self.needed_size("block_count")?;
         if layers > MAX_LAYERS {
             let key = self.key("block_count");
@@ -117,69 +159,67 @@ impl Keys<'_> {
                 Error::config(format!("key {key:?} is missing"))
             })?;
         let context = self.needed_size("context_length")?;
-        self.refuse_window(context)?;
+        let scale = |key: &str| Ok::<_, Error>(self.positive_if(row.has_scales, key)?.unwrap_or(1.0));
+        let experts = self.experts()?;
+        let feed_forward = match (experts, self.size("feed_forward_length")?) {
+            (_, Some(inner)) => inner,
+            (Some(experts), None) => experts.feed_forward,
+            (None, None) => self.needed_size("feed_forward_length")?,
+        };
+        let by_width = row.scores_by_width == Some(layers);
         Ok(Config {
             architecture: self.architecture,
             layers,
             embedding,
-            feed_forward: self.needed_size("feed_forward_length")?,
+            feed_forward,
             heads,
             kv_heads,
             head_size,
             rope_dims,
             rope_base: self.positive("rope.freq_base")?.unwrap_or(10_000.0),
-            rope_pairing: match self.architecture {
-                // its converter reorders rows of queries and keys
-                Architecture::Llama if !self.file.is_checkpoint() => RopePairing::Interleaved,
-                _ => RopePairing::Halves,
+            // a converter may reorder rows of queries and keys; a folder has them as trained
+            rope_pairing: if self.file.is_checkpoint() {
+                RopePairing::Halves
+            } else {
+                row.pairing
             },
-            rope_scaling: self.rope_scaling()?,
+            rope_scaling: self.rope_scaling(context)?,
+            unrotated_every: row.unrotated_every,
+            norms: row.norms,
             norm_epsilon,
             context,
             vocabulary: self.vocabulary()?,
-            qkv_bias: match self.architecture {
-                Architecture::Qwen2 => true,
-                Architecture::Llama | Architecture::Qwen3 => self.file.tensor("blk.0.attn_q.bias").is_some(),
+            qkv_bias: self.has(row.qkv_bias, "blk.0.attn_q.bias"),
+            output_bias: self.has(row.output_bias, "blk.0.attn_output.bias"),
+            qk_norm: row.qk_norm,
+            is_fused: row.is_fused,
+            activation: row.activation,
+            experts,
+            window: self.window(context)?,
+            has_sinks: row.has_sinks,
+            embedding_scale: if row.scales_by_width {
+                (embedding as f32).sqrt()
+            } else {
+                scale("embedding_scale")?
             },
-            qk_norm: self.architecture == Architecture::Qwen3,
+            residual_scale: scale("residual_scale")?,
+            attention_scale: match self.positive_if(row.has_scales, "attention.scale")? {
+                None if by_width => Some((heads as f32 / embedding as f32).sqrt()),
+                stated => stated,
+            },
+            logit_scale: 1.0 / scale("logit_scale")?,
+            attention_cap: self.positive_if(row.has_caps, "attn_logit_softcapping")?,
+            logit_cap: self.positive_if(row.has_caps, "final_logit_softcapping")?,
             tied: self.file.tensor("output.weight").is_none(),
         })
     }
 
-    fn heads(&self) -> Result<(u32, u32)> {
-        let heads = self.needed_size("attention.head_count")?;
-        let kv_heads = self.size("attention.head_count_kv")?.unwrap_or(heads);
-        if !heads.is_multiple_of(kv_heads) {
-            return Err(Error::config(format!(
-                "{heads} heads ({:?}) are not a multiple of {kv_heads} key heads ({:?})",
-                self.key("attention.head_count"),
-                self.key("attention.head_count_kv")
-            )));
-        }
-        Ok((heads, kv_heads))
-    }
-
-    fn head_size(&self, embedding: u32, heads: u32) -> Result<u32> {
-        let size = match self.size("attention.key_length")? {
-            Some(size) => size,
-            None if embedding.is_multiple_of(heads) => embedding / heads,
-            None => {
-                return Err(Error::config(format!(
-                    "the embedding size {embedding} is not a multiple of {heads} heads, and key {:?} is missing",
-                    self.key("attention.key_length")
-                )));
-            }
-        };
-        if !size.is_multiple_of(2) {
-            return Err(Error::config(format!(
-                "the head size {size} must be even, because pairs of values are rotated"
-            )));
-        }
-        match self.size("attention.value_length")? {
-            Some(values) if values != size => Err(Error::unsupported(format!(
-                "a value head size of {values} with a key head size of {size} is not supported"
-            ))),
-            _ => Ok(size),
+    /// Whether the model has some tensors, of which `one` is one.
+    fn has(&self, presence: Presence, one: &str) -> bool {
+        match presence {
+            Presence::Never => false,
+            Presence::Always => true,
+            Presence::IfStored => self.file.tensor(one).is_some(),
         }
     }
 
@@ -211,46 +251,35 @@ impl Keys<'_> {
         Ok(rows)
     }
 
-    fn rope_scaling(&self) -> Result<RopeScaling> {
-        let key = self.key("rope.scaling.type");
-        let factor = match self.positive("rope.scaling.factor")? {
-            None => self.positive("rope.scale_linear")?,
-            found => found,
-        };
-        let factors = self.file.tensor("rope_freqs.weight").is_some();
-        match (self.file.text(&key)?, factor, factors) {
-            // a file of the time before the type had a key
-            (None, Some(factor), false) if factor != 1.0 => Ok(RopeScaling::Linear(factor)),
-            (None | Some("none"), _, false) => Ok(RopeScaling::None),
-            (None | Some("none"), None | Some(1.0), true) => Ok(RopeScaling::Factors),
-            (Some("linear"), Some(factor), false) => Ok(RopeScaling::Linear(factor)),
-            (Some("linear"), None, false) => Err(Error::config(format!(
-                "key {key:?} is \"linear\", and key {:?} is missing",
-                self.key("rope.scaling.factor")
-            ))),
-            (Some(other), ..) if !matches!(other, "none" | "linear") => Err(Error::unsupported(format!(
-                "position scaling {other:?} (key {key:?}) is not supported; expected none, linear, or the tensor rope_freqs.weight"
-            ))),
-            _ => Err(Error::unsupported(
-                "position scaling by both a factor and the tensor rope_freqs.weight is not supported",
-            )),
-        }
-    }
-
     /// Refuses settings that change answers and that no architecture here supports, unless they are
     /// off.
     fn refuse_unknown(&self) -> Result<()> {
-        for key in [
-            "expert_count",
-            "attention.max_alibi_bias",
-            "attention.clamp_kqv",
-            "attention.scale",
-            "embedding_scale",
-            "residual_scale",
-            "logit_scale",
-            "attn_logit_softcapping",
-            "final_logit_softcapping",
+        let row = self.row;
+        for (key, is_read) in [
+            ("expert_count", row.experts.is_some()),
+            ("expert_shared_count", row.shared_expert),
+            ("expert_group_count", false),
+            ("leading_dense_block_count", false),
+            ("moe_every_n_layers", false),
+            ("interleave_moe_layer_step", false),
+            ("nextn_predict_layers", false),
+            ("router_logit_softcapping", false),
+            ("attention.output_scale", false),
+            ("attention.shared_kv_layers", false),
+            ("rope.scaling.yarn_log_multiplier", false),
+            ("attention.max_alibi_bias", false),
+            ("attention.clamp_kqv", false),
+            ("attention.temperature_scale", false),
+            ("attention.scale", row.has_scales),
+            ("embedding_scale", row.has_scales),
+            ("residual_scale", row.has_scales),
+            ("logit_scale", row.has_scales),
+            ("attn_logit_softcapping", row.has_caps),
+            ("final_logit_softcapping", row.has_caps),
         ] {
+            if is_read {
+                continue;
+            }
             let key = self.key(key);
             let off = match self.file.value(&key) {
                 None => true,
@@ -264,27 +293,6 @@ impl Keys<'_> {
             }
         }
         Ok(())
-    }
-
-    fn refuse_both_ways(&self) -> Result<()> {
-        let key = self.key("attention.causal");
-        match self.file.flag(&key)? {
-            Some(false) => Err(Error::unsupported(format!(
-                "key {key:?} is false: attention to later tokens is not supported"
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses an attention window shorter than the context; a longer one changes nothing.
-    fn refuse_window(&self, context: u32) -> Result<()> {
-        let key = self.key("attention.sliding_window");
-        match self.file.integer(&key)? {
-            Some(window) if window != 0 && window < context => Err(Error::unsupported(format!(
-                "key {key:?} is {window}: an attention window below the context of {context} is not supported"
-            ))),
-            _ => Ok(()),
-        }
     }
 }
 

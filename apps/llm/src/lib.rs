@@ -59,7 +59,10 @@ mod tools;
 
 pub use adapter::Adapter;
 pub use batch::Batch;
-pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
+pub use config::{
+    Activation, Architecture, Config, ExpectedTensor, Experts, Norms, QkNorm, RopePairing, RopeScaling,
+    Routing, Window, Yarn,
+};
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};
 pub use generate::{Completion, Finish, Generate, Trigger};

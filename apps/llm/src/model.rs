@@ -663,6 +663,12 @@ impl LanguageModel {
             .tensor(name)
             .ok_or_else(|| Error::config(format!("tensor {name:?} is missing")))?;
         let blocks = out.len() / table.kind().block_len();
-        inner.file.read_weights(&table, token as usize * blocks, out)
+        inner.file.read_weights(&table, token as usize * blocks, out)?;
+        if let Graphs::Weights { config, .. } = &inner.graphs
+            && config.embedding_scale != 1.0
+        {
+            out.iter_mut().for_each(|value| *value *= config.embedding_scale);
+        }
+        Ok(())
     }
 }

@@ -31,7 +31,7 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 fn models() -> Vec<GgufWriter> {
-    let architectures = [Architecture::Llama, Architecture::Qwen2, Architecture::Qwen3];
+    let architectures = Architecture::ALL;
     TensorType::ALL
         .into_iter()
         .zip(architectures.into_iter().cycle())

@@ -127,6 +127,49 @@ impl Draft {
         output
     }
 
+    /// Adds a node of one float operand, with an output of the same shape.
+    pub(crate) fn map(&mut self, op: Op, x: TensorId, attributes: Attributes, dims: &[usize]) -> TensorId {
+        self.node(op, &[x], attributes, DType::F32, dims)
+    }
+
+    /// Adds a node of two float operands.
+    pub(crate) fn combine(&mut self, op: Op, operands: [TensorId; 2], dims: &[usize]) -> TensorId {
+        self.node(op, &operands, Attributes::new(), DType::F32, dims)
+    }
+
+    /// A constant of floats.
+    pub(crate) fn floats(&mut self, name: &str, dims: &[usize], values: &[f32]) -> TensorId {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(name, DType::F32, dims, bytes.into())
+    }
+
+    /// A constant of one float, without axes.
+    pub(crate) fn scalar(&mut self, value: f32) -> TensorId {
+        self.floats(&format!("scalar {value:?}"), &[], &[value])
+    }
+
+    /// A constant of integers.
+    pub(crate) fn integers(&mut self, name: &str, dims: &[usize], values: &[i64]) -> TensorId {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(name, DType::I64, dims, bytes.into())
+    }
+
+    /// The `count` largest values along the last axis of `[rows, all]`, and their indices.
+    pub(crate) fn largest(&mut self, x: TensorId, count: usize, rows: usize) -> [TensorId; 2] {
+        let wanted = self.integers(&format!("count {count}"), &[1], &[count as i64]);
+        self.made += 1;
+        let outputs = [("values", DType::F32), ("indices", DType::I64)].map(|(which, dtype)| {
+            let name = format!("{}.{}.{which}", Op::TopK.name(), self.made);
+            let tensor = self.tensor(&name, dtype, &[rows, count]);
+            self.graph.add_tensor(tensor)
+        });
+        let axis = Attributes::new().with_int(Attr::Axis, -1);
+        let given = outputs.iter().copied().map(Some).collect();
+        self.graph
+            .add_node(Node::new(Op::TopK, vec![Some(x), Some(wanted)], given).with(axis));
+        outputs
+    }
+
     /// Splits a tensor into `count` equal pieces along an axis, each of these dimensions.
     pub(crate) fn split(
         &mut self,
@@ -161,16 +204,8 @@ impl Draft {
         before: &[usize],
     ) -> Vec<TensorId> {
         self.made += 1;
-        let bytes: Vec<u8> = sizes
-            .iter()
-            .flat_map(|&size| (size as i64).to_le_bytes())
-            .collect();
-        let by = self.constant(
-            &format!("sizes {sizes:?}"),
-            DType::I64,
-            &[sizes.len()],
-            bytes.into(),
-        );
+        let values: Vec<i64> = sizes.iter().map(|&size| size as i64).collect();
+        let by = self.integers(&format!("sizes {sizes:?}"), &[sizes.len()], &values);
         let mut pieces = Vec::with_capacity(sizes.len());
         for (index, &size) in sizes.iter().enumerate() {
             let name = format!("{}.{}.{index}", Op::Split.name(), self.made);
@@ -190,16 +225,8 @@ impl Draft {
     }
 
     pub(crate) fn reshape(&mut self, x: TensorId, dtype: DType, dims: &[usize]) -> TensorId {
-        let sizes: Vec<u8> = dims
-            .iter()
-            .flat_map(|&size| (size as i64).to_le_bytes())
-            .collect();
-        let shape = self.constant(
-            &format!("shape {dims:?}"),
-            DType::I64,
-            &[dims.len()],
-            sizes.into(),
-        );
+        let sizes: Vec<i64> = dims.iter().map(|&size| size as i64).collect();
+        let shape = self.integers(&format!("shape {dims:?}"), &[dims.len()], &sizes);
         self.node(Op::Reshape, &[x, shape], Attributes::new(), dtype, dims)
     }
 

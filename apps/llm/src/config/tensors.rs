@@ -1,6 +1,6 @@
 //! The tensors of an architecture, with their shapes, and the check that a file has exactly those.
 
-use super::parameters::{Config, RopeScaling};
+use super::parameters::{Config, QkNorm, RopeScaling};
 use crate::gguf::{Gguf, Tensor};
 use crate::{Error, Result};
 
@@ -22,8 +22,9 @@ impl ExpectedTensor {
     }
 
     /// Whether it is a norm, bias or factor: few numbers that are used as floats.
-    fn is_vector(&self) -> bool {
-        self.dims.len() == 1
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        self.dims.len() == 1 || self.name.ends_with(".bias")
     }
 }
 
@@ -40,8 +41,13 @@ pub(super) fn expected(config: &Config) -> impl Iterator<Item = ExpectedTensor> 
     if !config.tied {
         whole.push(ExpectedTensor::new("output.weight", &[embedding, vocabulary]));
     }
-    if config.rope_scaling == RopeScaling::Factors {
-        whole.push(ExpectedTensor::new("rope_freqs.weight", &[config.rope_dims / 2]));
+    let factors: &[&str] = match config.rope_scaling {
+        RopeScaling::Factors => &["rope_freqs.weight"],
+        RopeScaling::LongShort { .. } => &["rope_factors_long.weight", "rope_factors_short.weight"],
+        _ => &[],
+    };
+    for name in factors {
+        whole.push(ExpectedTensor::new(*name, &[config.rope_dims / 2]));
     }
     whole
         .into_iter()
@@ -49,34 +55,82 @@ pub(super) fn expected(config: &Config) -> impl Iterator<Item = ExpectedTensor> 
 }
 
 fn of_layer(config: &Config, layer: u32) -> Vec<ExpectedTensor> {
-    let (embedding, inner) = (config.embedding, config.feed_forward);
+    let embedding = config.embedding;
     // a product that leaves u32 is no shape of any tensor in a file of that architecture
     let queries = config.heads.saturating_mul(config.head_size);
     let keys = config.kv_heads.saturating_mul(config.head_size);
-    let mut parts: Vec<(&str, Vec<u32>)> = vec![
-        ("attn_norm.weight", vec![embedding]),
-        ("attn_q.weight", vec![embedding, queries]),
-        ("attn_k.weight", vec![embedding, keys]),
-        ("attn_v.weight", vec![embedding, keys]),
-        ("attn_output.weight", vec![queries, embedding]),
-        ("ffn_norm.weight", vec![embedding]),
-        ("ffn_gate.weight", vec![embedding, inner]),
-        ("ffn_up.weight", vec![embedding, inner]),
-        ("ffn_down.weight", vec![inner, embedding]),
-    ];
+    let mut parts: Vec<(&str, Vec<u32>)> = Vec::new();
+    if config.is_fused {
+        let all = queries.saturating_add(keys.saturating_mul(2));
+        parts.push(("attn_qkv.weight", vec![embedding, all]));
+    } else {
+        parts.push(("attn_q.weight", vec![embedding, queries]));
+        parts.push(("attn_k.weight", vec![embedding, keys]));
+        parts.push(("attn_v.weight", vec![embedding, keys]));
+    }
+    parts.push(("attn_output.weight", vec![queries, embedding]));
     if config.qkv_bias {
         parts.push(("attn_q.bias", vec![queries]));
         parts.push(("attn_k.bias", vec![keys]));
         parts.push(("attn_v.bias", vec![keys]));
     }
-    if config.qk_norm {
-        parts.push(("attn_q_norm.weight", vec![config.head_size]));
-        parts.push(("attn_k_norm.weight", vec![config.head_size]));
+    if config.output_bias {
+        parts.push(("attn_output.bias", vec![embedding]));
     }
-    parts
+    if let Some(norm) = config.qk_norm {
+        let of = |whole: u32| match norm {
+            QkNorm::PerHead => config.head_size,
+            QkNorm::Whole => whole,
+        };
+        parts.push(("attn_q_norm.weight", vec![of(queries)]));
+        parts.push(("attn_k_norm.weight", vec![of(keys)]));
+    }
+    if config.has_sinks {
+        parts.push(("attn_sinks.weight", vec![config.heads]));
+    }
+    feed_forward(config, &mut parts);
+    let norms = &config.norms;
+    let norms = [norms.attention, norms.attended, norms.feed_forward, norms.fed];
+    let norms = norms
         .into_iter()
-        .map(|(part, dims)| ExpectedTensor::new(format!("blk.{layer}.{part}"), &dims))
-        .collect()
+        .flatten()
+        .map(|name| ExpectedTensor::new(format!("blk.{layer}.{name}.weight"), &[embedding]));
+    let parts = parts
+        .into_iter()
+        .map(|(part, dims)| ExpectedTensor::new(format!("blk.{layer}.{part}"), &dims));
+    norms.chain(parts).collect()
+}
+
+fn feed_forward(config: &Config, parts: &mut Vec<(&str, Vec<u32>)>) {
+    let embedding = config.embedding;
+    let Some(experts) = config.experts else {
+        let inner = config.feed_forward;
+        if config.is_fused {
+            parts.push(("ffn_up.weight", vec![embedding, inner.saturating_mul(2)]));
+        } else {
+            parts.push(("ffn_gate.weight", vec![embedding, inner]));
+            parts.push(("ffn_up.weight", vec![embedding, inner]));
+        }
+        parts.push(("ffn_down.weight", vec![inner, embedding]));
+        return;
+    };
+    let (count, inner) = (experts.count, experts.feed_forward);
+    parts.push(("ffn_gate_inp.weight", vec![embedding, count]));
+    parts.push(("ffn_gate_exps.weight", vec![embedding, inner, count]));
+    parts.push(("ffn_up_exps.weight", vec![embedding, inner, count]));
+    parts.push(("ffn_down_exps.weight", vec![inner, embedding, count]));
+    if experts.has_bias {
+        parts.push(("ffn_gate_inp.bias", vec![count]));
+        parts.push(("ffn_gate_exps.bias", vec![inner, count]));
+        parts.push(("ffn_up_exps.bias", vec![inner, count]));
+        parts.push(("ffn_down_exps.bias", vec![embedding, count]));
+    }
+    if let Some(shared) = experts.shared {
+        parts.push(("ffn_gate_inp_shexp.weight", vec![embedding]));
+        parts.push(("ffn_gate_shexp.weight", vec![embedding, shared]));
+        parts.push(("ffn_up_shexp.weight", vec![embedding, shared]));
+        parts.push(("ffn_down_shexp.weight", vec![shared, embedding]));
+    }
 }
 
 /// Compares a file's tensors with the expected ones; stops at the first difference.
@@ -108,7 +162,7 @@ fn fits(tensor: &Tensor<'_>, expected: &ExpectedTensor) -> Result<()> {
             expected.dims
         )));
     }
-    if expected.is_vector() && !tensor.kind().is_float() {
+    if expected.is_small() && !tensor.kind().is_float() {
         return Err(Error::unsupported(format!(
             "tensor {:?} has type {}: norms, biases and factors must be floats",
             expected.name,

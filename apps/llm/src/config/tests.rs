@@ -55,10 +55,10 @@ fn every_architecture_round_trips() {
 fn an_unknown_architecture_is_refused_by_name() {
     refused(
         ErrorKind::Unsupported,
-        "architecture \"mamba\" is not supported; supported architectures are llama, qwen2, qwen3",
+        "architecture \"gemma4\" is not supported; the nearest name of a supported architecture is gemma",
         |writer| {
             writer.remove_key("general.architecture");
-            writer.text("general.architecture", "mamba");
+            writer.text("general.architecture", "gemma4");
         },
     );
     refused(
@@ -214,9 +214,17 @@ fn settings_that_change_answers_are_read_or_refused() {
         writer.tensor("rope_freqs.weight", TensorType::F32, &[32], vec![0; 128]);
     };
     assert_eq!(scaling(&factors).unwrap(), RopeScaling::Factors);
-    refused(ErrorKind::Unsupported, "\"yarn\"", |writer| {
-        writer.text("llama.rope.scaling.type", "yarn")
+    refused(ErrorKind::Unsupported, "\"dynamic\"", |writer| {
+        writer.text("llama.rope.scaling.type", "dynamic")
     });
+    refused(
+        ErrorKind::Config,
+        "\"llama.rope.scaling.original_context_length\" is missing",
+        |writer| {
+            writer.text("llama.rope.scaling.type", "yarn");
+            writer.f32("llama.rope.scaling.factor", 4.0);
+        },
+    );
     refused(
         ErrorKind::Config,
         "\"llama.rope.scaling.factor\" is missing",
@@ -229,15 +237,18 @@ fn settings_that_change_answers_are_read_or_refused() {
         linear(writer);
     });
     refused(
-        ErrorKind::Unsupported,
-        "\"llama.expert_count\" is set",
+        ErrorKind::Config,
+        "\"llama.expert_used_count\" is missing",
         with_u32("llama.expert_count", 8),
     );
     refused(
         ErrorKind::Unsupported,
-        "window",
-        with_u32("llama.attention.sliding_window", 128),
+        "\"llama.expert_group_count\" is set",
+        with_u32("llama.expert_group_count", 2),
     );
+    refused(ErrorKind::Unsupported, "\"llama.logit_scale\" is set", |writer| {
+        writer.f32("llama.logit_scale", 2.0);
+    });
     refused(
         ErrorKind::Unsupported,
         "\"llama.attention.causal\" is false",
@@ -256,4 +267,59 @@ fn settings_that_change_answers_are_read_or_refused() {
     writer.u32("split.count", 1);
     writer.u32("llama.attention.sliding_window", 512);
     assert!(read(&writer).is_ok());
+}
+
+/// A key of an architecture, changed.
+fn changed(architecture: Architecture, change: impl FnOnce(&mut GgufWriter)) -> Result<Config> {
+    let mut writer = tiny(architecture).writer();
+    change(&mut writer);
+    read(&writer)
+}
+
+#[test]
+fn windows_are_of_layers() {
+    let config = changed(Architecture::Llama, |writer| {
+        writer.u32("llama.attention.sliding_window", 128);
+    });
+    let config = config.unwrap();
+    assert_eq!(config.window_of(0).map(|window| window.size), Some(128));
+    let config = changed(Architecture::Gemma3, |_| {}).unwrap();
+    let layers: Vec<bool> = (0..12).map(|layer| config.window_of(layer).is_some()).collect();
+    assert_eq!(layers.iter().filter(|has| **has).count(), 10);
+    assert!(!layers[5] && !layers[11]);
+    let missing = changed(Architecture::Gemma2, |writer| {
+        writer.remove_key("gemma2.attention.sliding_window");
+    });
+    let missing = missing.unwrap_err().to_string();
+    assert!(
+        missing.contains("\"gemma2.attention.sliding_window\" is missing"),
+        "{missing}"
+    );
+    let of_qwen = changed(Architecture::Qwen3, |writer| {
+        writer.u32("qwen3.attention.sliding_window", 128);
+    });
+    assert_eq!(of_qwen.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn experts_are_read_or_refused() {
+    let experts = changed(Architecture::Qwen2Moe, |_| {}).unwrap().experts.unwrap();
+    assert_eq!((experts.count, experts.used, experts.shared), (4, 2, Some(256)));
+    for (key, value, words) in [
+        ("expert_used_count", 5, "more than the 4 experts"),
+        ("expert_gating_func", 2, "only routers with a softmax"),
+        ("expert_count", 5000, "maximum is 1024"),
+    ] {
+        let refused = changed(Architecture::Qwen3Moe, |writer| {
+            let key = format!("qwen3moe.{key}");
+            writer.remove_key(&key);
+            writer.u32(&key, value);
+        });
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(words), "{refused}");
+    }
+    let norm = changed(Architecture::Qwen3Moe, |writer| {
+        writer.flag("qwen3moe.expert_weights_norm", false);
+    });
+    assert_eq!(norm.unwrap_err().kind(), ErrorKind::Unsupported);
 }

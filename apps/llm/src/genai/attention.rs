@@ -169,6 +169,9 @@ fn one(
         kv_heads: sizes.kv_heads as usize,
         size: sizes.head_size as usize,
         scale: float(node, "scale").filter(|scale| *scale != 0.0),
+        cap: None,
+        is_windowed: false,
+        sinks: None,
     };
     let stated = ["num_heads", "kv_num_heads"].map(|name| int(node, name));
     if stated != [Some(heads.heads as i64), Some(heads.kv_heads as i64)] {

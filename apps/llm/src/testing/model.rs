@@ -6,8 +6,16 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
 use super::GgufWriter;
+use crate::config::Presence;
+use crate::config::{Architecture, Config, Experts, RopeScaling, Window};
 use crate::gguf::TensorType;
-use crate::{Architecture, Config, RopePairing, RopeScaling};
+
+/// Positions that a token sees in layers with a window, if the architecture has such layers: fewer
+/// than the texts of most tests.
+const WINDOW: u32 = 24;
+
+/// Limits of scores and of logits, if the architecture has them.
+const CAPS: (f32, f32) = (50.0, 30.0);
 
 /// Parameters of a tiny model.
 #[derive(Clone, Copy, Debug)]
@@ -28,29 +36,65 @@ impl TinyModel {
     /// The file's hyper-parameters.
     #[must_use]
     pub fn config(&self) -> Config {
+        let row = self.architecture.description();
+        let embedding: u32 = 256;
         Config {
             architecture: self.architecture,
             layers: self.layers,
             // rows are whole blocks of every type
-            embedding: 256,
+            embedding,
             feed_forward: 256,
             heads: 4,
             kv_heads: 2,
             head_size: 64,
             rope_dims: 64,
             rope_base: 10_000.0,
-            rope_pairing: match self.architecture {
-                Architecture::Llama => RopePairing::Interleaved,
-                Architecture::Qwen2 | Architecture::Qwen3 => RopePairing::Halves,
-            },
+            rope_pairing: row.pairing,
             rope_scaling: RopeScaling::None,
+            unrotated_every: row.unrotated_every,
+            norms: row.norms,
             norm_epsilon: 1e-5,
             context: 512,
             vocabulary: byte_level_tokens().0.len() as u32,
-            qkv_bias: self.architecture == Architecture::Qwen2,
-            qk_norm: self.architecture == Architecture::Qwen3,
+            qkv_bias: row.qkv_bias == Presence::Always,
+            output_bias: row.output_bias == Presence::Always,
+            qk_norm: row.qk_norm,
+            is_fused: row.is_fused,
+            activation: row.activation,
+            experts: row.experts.filter(|_| self.has_experts()).map(|routing| Experts {
+                count: 4,
+                used: 2,
+                feed_forward: 256,
+                routing,
+                has_bias: row.expert_bias,
+                shared: row.shared_expert.then_some(256),
+            }),
+            window: row
+                .windows
+                .filter(|windows| windows.is_needed)
+                .map(|windows| Window {
+                    size: WINDOW,
+                    full_every: windows.full_every,
+                    rope_base: windows.rope_base,
+                }),
+            has_sinks: row.has_sinks,
+            embedding_scale: if row.scales_by_width {
+                (embedding as f32).sqrt()
+            } else {
+                1.0
+            },
+            residual_scale: 1.0,
+            attention_scale: None,
+            logit_scale: 1.0,
+            attention_cap: row.has_caps.then_some(CAPS.0),
+            logit_cap: row.has_caps.then_some(CAPS.1),
             tied: self.tied,
         }
+    }
+
+    /// Whether its layers have experts; files of Llama may have them.
+    fn has_experts(&self) -> bool {
+        self.architecture != Architecture::Llama
     }
 
     /// The file under construction, for a test to change.
@@ -74,13 +118,32 @@ impl TinyModel {
             &format!("{name}.attention.layer_norm_rms_epsilon"),
             config.norm_epsilon,
         );
+        if let Some(experts) = config.experts {
+            writer.u32(&format!("{name}.expert_count"), experts.count);
+            writer.u32(&format!("{name}.expert_used_count"), experts.used);
+            if let Some(shared) = experts.shared {
+                writer.u32(&format!("{name}.expert_shared_feed_forward_length"), shared);
+            }
+        }
+        if let Some(window) = config.window {
+            writer.u32(&format!("{name}.attention.sliding_window"), window.size);
+        }
+        for (key, cap) in [
+            ("attn_logit_softcapping", config.attention_cap),
+            ("final_logit_softcapping", config.logit_cap),
+        ] {
+            if let Some(cap) = cap {
+                writer.f32(&format!("{name}.{key}"), cap);
+            }
+        }
         tokenizer(&mut writer);
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         for tensor in config.tensors() {
             let weights = tensor.dims.iter().product::<u64>() as usize;
-            let kind = match tensor.dims.len() {
-                1 => TensorType::F32,
-                _ => self.kind,
+            let kind = if tensor.is_small() {
+                TensorType::F32
+            } else {
+                self.kind
             };
             let data = random_blocks(kind, weights / kind.block_len(), &mut random);
             writer.tensor(&tensor.name, kind, &tensor.dims, data);

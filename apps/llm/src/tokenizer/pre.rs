@@ -19,6 +19,10 @@ pub(crate) const DIGITS: &str = r"\p{N}";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Qwen 2: as Llama 3, with single digits.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// GPT-4o: words by letter case, with their contraction; digits by three.
+const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Mistral's Tekken: as GPT-4o, without contractions and with single digits.
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// Pre-tokenization of one family of models.
 pub(crate) struct Family {
@@ -33,16 +37,16 @@ pub(crate) struct Family {
     pub(super) adds_bos: bool,
 }
 
-static FAMILIES: [Family; 5] = [
+static FAMILIES: [Family; 8] = [
     Family {
-        names: &["gpt-2"],
+        names: &["gpt-2", "phi-2", "olmo"],
         expressions: &[GPT2],
         compose: false,
         whole_words: false,
         adds_bos: false,
     },
     Family {
-        names: &["smollm"],
+        names: &["smollm", "refact", "starcoder"],
         // digits singly first
         expressions: &[DIGITS, GPT2],
         compose: false,
@@ -61,6 +65,28 @@ static FAMILIES: [Family; 5] = [
         expressions: &[QWEN2],
         compose: true,
         whole_words: false,
+        adds_bos: false,
+    },
+    Family {
+        // the words of GPT-4: those of Llama 3
+        names: &["dbrx"],
+        expressions: &[LLAMA3],
+        compose: false,
+        whole_words: false,
+        adds_bos: false,
+    },
+    Family {
+        names: &["gpt-4o"],
+        expressions: &[GPT4O],
+        compose: false,
+        whole_words: false,
+        adds_bos: false,
+    },
+    Family {
+        names: &["tekken"],
+        expressions: &[TEKKEN],
+        compose: false,
+        whole_words: true,
         adds_bos: false,
     },
     Family {
@@ -114,5 +140,37 @@ impl Splitter {
 
     pub(super) fn split(&self, text: &mut PreTokenizedString) -> tokenizers::Result<()> {
         self.0.iter().try_for_each(|split| split.pre_tokenize(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokenizers::tokenizer::{OffsetReferential, OffsetType};
+
+    use super::*;
+
+    fn words(name: &str, text: &str) -> Vec<String> {
+        let mut split = PreTokenizedString::from(text);
+        Splitter::new(family(name).unwrap()).split(&mut split).unwrap();
+        let pieces = split.get_splits(OffsetReferential::Original, OffsetType::Byte);
+        pieces.into_iter().map(|(piece, ..)| piece.to_owned()).collect()
+    }
+
+    #[test]
+    fn words_are_split_by_letter_case_and_digits() {
+        let text = "It's XMLHttp 12345 a/b//\n";
+        assert_eq!(
+            words("gpt-4o", text),
+            ["It's", " XMLHttp", " ", "123", "45", " a", "/b", "//\n"]
+        );
+        assert_eq!(
+            words("tekken", text),
+            [
+                "It", "'s", " XMLHttp", " ", "1", "2", "3", "4", "5", " a", "/b", "//\n"
+            ]
+        );
+        assert_eq!(words("gpt-4o", "camelCase"), ["camel", "Case"]);
+        assert_eq!(words("dbrx", "It's 1234"), ["It", "'s", " ", "123", "4"]);
+        assert_eq!(words("refact", "a 12"), ["a", " ", "1", "2"]);
     }
 }

@@ -49,8 +49,8 @@ fn with_texts(key: &'static str, texts: &[&str]) -> impl FnOnce(&mut GgufWriter)
 fn what_is_not_known_is_refused_by_name() {
     refused(
         ErrorKind::Unsupported,
-        "pre-tokenizer \"tekken\" (key \"tokenizer.ggml.pre\") is not supported; supported pre-tokenizers are gpt-2, smollm, llama-bpe",
-        with_text("tokenizer.ggml.pre", "tekken"),
+        "pre-tokenizer \"bloom\" (key \"tokenizer.ggml.pre\") is not supported; supported pre-tokenizers are gpt-2, phi-2, olmo, smollm",
+        with_text("tokenizer.ggml.pre", "bloom"),
     );
     refused(
         ErrorKind::Unsupported,

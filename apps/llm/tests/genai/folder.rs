@@ -395,7 +395,7 @@ impl Writer<'_> {
         } else {
             ["cosines", "sines"].map(str::to_owned)
         });
-        if self.config.qk_norm {
+        if self.config.qk_norm.is_some() {
             let norms = ["q", "k"].map(|which| self.vector(&part(&format!("attn_{which}_norm.weight"))));
             inputs.extend(vec![String::new(); 5]);
             inputs.extend(norms);

@@ -77,6 +77,9 @@ fn batched_steps_match_single_steps() {
         (Architecture::Qwen2, TensorType::Q4_1),
         (Architecture::Qwen3, TensorType::Q6_K),
         (Architecture::Llama, TensorType::F32),
+        (Architecture::Phi3, TensorType::Q4_0),
+        (Architecture::Gemma3, TensorType::Q8_0),
+        (Architecture::Qwen3Moe, TensorType::F32),
     ] {
         let of = format!("{architecture} {kind:?}");
         let model = model(architecture, kind);

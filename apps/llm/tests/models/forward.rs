@@ -86,7 +86,7 @@ impl Plain<'_> {
                 let placed = |which: &str| {
                     let mut heads = heads(&normed, which);
                     for head in &mut heads {
-                        if c.qk_norm {
+                        if c.qk_norm.is_some() {
                             *head = self.norm(head, &name(&format!("attn_{which}_norm.weight")));
                         }
                         self.rotate(head, position);

@@ -1,6 +1,7 @@
 //! Language models run as apps run them. One program holds them all, because each test program links the whole library.
 
 mod adapter;
+mod architectures;
 mod batch;
 mod checkpoint;
 mod forward;
