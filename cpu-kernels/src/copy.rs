@@ -318,7 +318,7 @@ impl CopyPlan {
                     let (from, to) = at(starts);
                     if step_s == 1 && step_t == 1 {
                         // SAFETY: `new` computed the reach of both views and `run` checked it; a target is exclusive.
-                        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+                        unsafe { copy_run(from, to, len) };
                         return;
                     }
                     if step_s == 0 && step_t == 1 {
@@ -345,16 +345,33 @@ impl CopyPlan {
         let (cross, [_, cross_t]) = self.loops.dims[dim];
         let outer = self.loops.without(dim).without(0);
         let side = side(size_of::<T>());
+        let lane = lane::elements(size_of::<T>());
+        let is_narrow = inner < BLOCK && !(inner_t == 1 && inner >= lane);
         // a narrow block is made long, so that its rows are worth starting
-        let width = if inner < BLOCK { 16 * BLOCK } else { side };
-        let columns = cross.div_ceil(width);
+        let width = if is_narrow { 16 * BLOCK } else { side };
+        // what is left of less than a lane goes with the block before it
+        let rest = cross % width;
+        let is_split = !is_narrow && cross > width && (1..lane).contains(&rest);
+        let columns = cross.div_ceil(width) - usize::from(is_split);
         let units = outer.len() * columns;
         let chunks = units
             .min(self.loops.len().div_ceil(CHUNK))
             .min(pool.threads() * 4);
         let piece = |starts: [isize; 2], width: usize| {
             let (from, to) = at(starts);
-            if inner < BLOCK {
+            if is_narrow {
+                if inner_t == 1 && cross_t == inner as isize && (2..=4).contains(&inner) {
+                    let row = |i: usize| from.wrapping_offset(i as isize * inner_s);
+                    // SAFETY: `new` computed the reach of both views and `run` checked it; pixels lie one behind the other.
+                    unsafe {
+                        match inner {
+                            2 => interleave::<T, 2>([row(0), row(1)], to, width),
+                            3 => interleave::<T, 3>([row(0), row(1), row(2)], to, width),
+                            _ => interleave::<T, 4>([row(0), row(1), row(2), row(3)], to, width),
+                        }
+                    }
+                    return;
+                }
                 for i in 0..inner as isize {
                     let (from, to) = (from.wrapping_offset(i * inner_s), to.wrapping_offset(i * inner_t));
                     for j in 0..width as isize {
@@ -383,6 +400,8 @@ impl CopyPlan {
                 return;
             }
             for start in (0..inner).step_by(side) {
+                // a last block of less than a lane begins earlier
+                let start = start.min(inner.saturating_sub(lane));
                 let rows = side.min(inner - start);
                 let block = Block {
                     from: from.wrapping_offset(start as isize * inner_s),
@@ -398,16 +417,21 @@ impl CopyPlan {
         };
         pool.run(chunks, &|chunk| {
             let range = share(units, chunks, chunk, 1);
-            if columns == 1 {
+            if columns == 1 && !is_split {
                 outer.for_each(range, &mut |starts| piece(starts, cross));
                 return;
             }
             for unit in range {
                 let first = unit % columns * width;
-                outer.for_each(unit / columns..unit / columns + 1, &mut |mut starts| {
-                    starts[0] += first as isize;
-                    starts[1] += first as isize * cross_t;
-                    piece(starts, width.min(cross - first));
+                outer.for_each(unit / columns..unit / columns + 1, &mut |starts| {
+                    let after = |first: usize| {
+                        let first = first as isize;
+                        [starts[0] + first, starts[1] + first * cross_t]
+                    };
+                    piece(after(first), width.min(cross - first));
+                    if is_split && unit % columns == columns - 1 {
+                        piece(after(cross - lane), lane);
+                    }
                 });
             }
         });
@@ -420,6 +444,66 @@ fn every<T: Copy, const N: usize>(from: &[T], to: &mut [T], first: usize) {
     for (to, from) in to.iter_mut().zip(from.as_chunks::<N>().0) {
         *to = from[first];
     }
+}
+
+/// One element of each of `N` rows after the other.
+///
+/// # Safety
+/// `len` elements of each row are readable, `N` times as many are writable at `to`, and those are other memory.
+#[inline]
+unsafe fn interleave<T: Copy, const N: usize>(rows: [*const T; N], to: *mut T, len: usize) {
+    // SAFETY: as the caller promises.
+    let (rows, to) = unsafe {
+        (
+            rows.map(|row| std::slice::from_raw_parts(row, len)),
+            std::slice::from_raw_parts_mut(to, len * N),
+        )
+    };
+    for (j, to) in to.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        *to = std::array::from_fn(|i| rows[i][j]);
+    }
+}
+
+/// Bytes up to which a run is copied here: a call takes longer.
+const SHORT: usize = 4 * LINE;
+
+/// Copies a run of elements.
+///
+/// # Safety
+/// They are readable at `from` and writable at `to`, and do not overlap.
+#[inline]
+unsafe fn copy_run<T: Copy>(from: *const T, to: *mut T, len: usize) {
+    let bytes = len * size_of::<T>();
+    let (source, target) = (from.cast::<u8>(), to.cast::<u8>());
+    // SAFETY: a piece ends with the run at the latest: the last one begins so much earlier, and copies what is there already.
+    unsafe {
+        match bytes {
+            16..=SHORT => {
+                for at in (0..bytes - 16).step_by(16) {
+                    copy_bytes::<16>(source, target, at);
+                }
+                copy_bytes::<16>(source, target, bytes - 16);
+            }
+            8..16 => {
+                copy_bytes::<8>(source, target, 0);
+                copy_bytes::<8>(source, target, bytes - 8);
+            }
+            4..8 => {
+                copy_bytes::<4>(source, target, 0);
+                copy_bytes::<4>(source, target, bytes - 4);
+            }
+            _ => std::ptr::copy_nonoverlapping(source, target, bytes),
+        }
+    }
+}
+
+/// # Safety
+/// `N` bytes behind `at` are readable at `from` and writable at `to`, and do not overlap.
+#[inline(always)]
+unsafe fn copy_bytes<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
+    let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
+    // SAFETY: as the caller promises.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, N) };
 }
 
 /// A block whose rows are contiguous in the source, and become columns.
@@ -437,22 +521,21 @@ impl<T: Copy> Block<T> {
     /// # Safety
     /// All of it is readable at `from` and writable at `to`, and no larger than [`side`] either way.
     unsafe fn turn(&self) {
-        let mut done = (0, 0);
-        if self.to_strides[0] == 1 {
+        let lane = lane::elements(size_of::<T>());
+        if self.to_strides[0] == 1 && self.rows >= lane && self.columns >= lane {
             // SAFETY: as the caller promises.
-            done = unsafe {
+            unsafe {
                 match size_of::<T>() {
-                    1 => self.by_lanes::<1, 16>(),
-                    2 => self.by_lanes::<2, 8>(),
-                    4 => self.by_lanes::<4, 4>(),
-                    8 => self.by_lanes::<8, 2>(),
-                    _ => done,
+                    1 => return self.by_lanes::<1, 16>(),
+                    2 => return self.by_lanes::<2, 8>(),
+                    4 => return self.by_lanes::<4, 4>(),
+                    8 => return self.by_lanes::<8, 2>(),
+                    _ => {}
                 }
-            };
+            }
         }
         for j in 0..self.columns {
-            let first = if j < done.1 { done.0 } else { 0 };
-            for i in first..self.rows {
+            for i in 0..self.rows {
                 let from = self.from.wrapping_offset(i as isize * self.from_stride);
                 let to = self.to.wrapping_offset(j as isize * self.to_strides[1]);
                 // SAFETY: as the caller promises.
@@ -463,15 +546,15 @@ impl<T: Copy> Block<T> {
         }
     }
 
-    /// Transposes whole lanes, by way of a tile whose rows do not share sets of the cache; returns how many rows and columns
-    /// that were.
+    /// Transposes lanes, by way of a tile whose rows do not share sets of the cache. The last lanes end with the block, and
+    /// write again what those before them wrote.
     ///
     /// # Safety
-    /// As [`turn`](Self::turn); an element has `W` bytes, and columns are contiguous.
+    /// As [`turn`](Self::turn); an element has `W` bytes, columns are contiguous, and a lane is no longer than either side.
     #[inline]
-    unsafe fn by_lanes<const W: usize, const N: usize>(&self) -> (usize, usize) {
+    unsafe fn by_lanes<const W: usize, const N: usize>(&self) {
         const TILE: usize = LINE * LINE;
-        let (rows, columns) = (self.rows / N * N, self.columns / N * N);
+        let (rows, columns) = (self.rows, self.columns);
         let stride = side(W) * W;
         let mut tile = [const { std::mem::MaybeUninit::<u8>::uninit() }; TILE];
         let tile = tile.as_mut_ptr().cast::<u8>();
@@ -490,8 +573,8 @@ impl<T: Copy> Block<T> {
                 }
             }
         }
-        for j in (0..columns).step_by(N) {
-            for i in (0..rows).step_by(N) {
+        for j in (0..columns).step_by(N).map(|j| j.min(columns - N)) {
+            for i in (0..rows).step_by(N).map(|i| i.min(rows - N)) {
                 let to = self
                     .to
                     .wrapping_offset(j as isize * self.to_strides[1] + i as isize);
@@ -506,6 +589,5 @@ impl<T: Copy> Block<T> {
                 }
             }
         }
-        (rows, columns)
     }
 }

@@ -6,16 +6,19 @@
 //! 2. A point has the same number of taps in all planes of an image: offsets into a plane, and
 //!    weights. A tap outside the image has weight zero.
 //!
-//! Start reading at [`GridPlan`]; affine grids, columns added back and sums along axes have files of their own.
+//! Start reading at [`GridPlan`]; affine grids, columns added back, sums along axes and
+//! the largest elements of regions have files of their own.
 #![allow(unsafe_code)]
 
 mod affine;
 mod axis;
 mod columns;
+mod largest;
 
 pub use affine::affine_grid;
 pub use axis::{AxisPlan, repeat};
 pub use columns::ColumnsPlan;
+pub use largest::LargestPlan;
 
 use crate::isa::{Kernel, Simd};
 pub use crate::reference::resize::Outside;

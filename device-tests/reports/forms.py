@@ -20,14 +20,16 @@ class Form:
     half: bool
     #: `make(network, exported, path, feeds)` writes the file and returns nothing, or the reason why there is none
     make: Callable
+    #: the form that ONNX Runtime optimised to this one
+    source: str = ""
 
 
 FORMS = []
 
 
-def form(name, file, codes=False, half=False):
+def form(name, file, codes=False, half=False, source=""):
     def keep(function):
-        FORMS.append(Form(name, file, codes, half, function))
+        FORMS.append(Form(name, file, codes, half, function, source))
         return function
 
     return keep
@@ -97,7 +99,7 @@ def dynamic(network, model, path, feeds):
     quantization.quantize_dynamic(str(ready), str(path), weight_type=QuantType.QInt8, reduce_range=True)
 
 
-@form("… at EXTENDED", "dynamic-extended", codes=True)
+@form("… at EXTENDED", "dynamic-extended", codes=True, source="dynamic")
 def dynamic_extended(network, model, path, feeds):
     source = path.with_name("dynamic.onnx")
     if not source.exists():
@@ -125,7 +127,7 @@ def static_qdq(network, model, path, feeds):
     static(model, path, feeds, QuantFormat.QDQ, True)
 
 
-@form("… at EXTENDED ", "static-extended", codes=True)
+@form("… at EXTENDED ", "static-extended", codes=True, source="static")
 def static_extended(network, model, path, feeds):
     source = path.with_name("static.onnx")
     if not source.exists():

@@ -53,6 +53,7 @@ mod evaluate;
 mod event;
 mod explain;
 mod given;
+mod kept;
 mod late_policy;
 mod link;
 mod loaded_part;

@@ -13,6 +13,15 @@ use std::arch::x86_64::*;
 /// Bytes of a lane.
 const BYTES: usize = 16;
 
+/// Elements of so many bytes in a lane; no fewer than one.
+pub(super) const fn elements(width: usize) -> usize {
+    if width == 0 || width > BYTES {
+        1
+    } else {
+        BYTES / width
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 type Raw = __m128i;
 #[cfg(target_arch = "aarch64")]

@@ -47,7 +47,7 @@ pub enum Unary {
     Square,
     /// Error function (4).
     Erf,
-    /// Hyperbolic tangent (4).
+    /// Hyperbolic tangent (5).
     Tanh,
     /// `1 / (1 + e^-x)` (4).
     Sigmoid,

@@ -1,6 +1,6 @@
 //! Columns of windows added back into images.
 //!
-//! Invariant: taps are added in order, each for all windows.
+//! Invariant: taps are added to a pixel in order.
 
 use crate::isa::{Kernel, Simd};
 use crate::threads::{CHUNK, Parts, share};
@@ -24,11 +24,12 @@ pub struct ColumnsPlan {
 }
 
 impl ColumnsPlan {
-    /// Computes `y` `[planes, h, w]` from columns `[planes, taps, windows]`.
+    /// Computes `y` `[planes, h, w]` from columns `[planes, taps, windows]`, on top of what `start` has for each channel of
+    /// an image, in turn; of zeros if it is empty.
     ///
     /// # Panics
     /// If a slice is too short.
-    pub fn run(&self, isa: Isa, pool: &ThreadPool, columns: &[f32], y: &mut [f32]) {
+    pub fn run(&self, isa: Isa, pool: &ThreadPool, columns: &[f32], start: &[f32], y: &mut [f32]) {
         let pixels = self.size[0] * self.size[1];
         let own = self.kernel.iter().chain(&self.windows).product::<usize>();
         if pixels == 0 {
@@ -45,6 +46,10 @@ impl ColumnsPlan {
                 isa.run(ColumnsPlane {
                     plan: self,
                     columns: &columns[plane * own..][..own],
+                    start: match start.len() {
+                        0 => 0.0,
+                        channels => start[plane % channels],
+                    },
                     // SAFETY: chunks share the planes out.
                     y: unsafe { out.part(plane * pixels, pixels) },
                 });
@@ -53,49 +58,119 @@ impl ColumnsPlan {
     }
 }
 
+/// The largest stride whose pixels are summed one remainder after the other.
+const MOST_PHASES: usize = 4;
+/// Pixels of one remainder that are summed at a time.
+const PHASE: usize = 64;
+
 struct ColumnsPlane<'a> {
     plan: &'a ColumnsPlan,
     columns: &'a [f32],
+    start: f32,
     y: &'a mut [f32],
+}
+
+/// The elements that a tap adds to some pixels, each `step` behind the one before: the first pixel, and the elements.
+struct Run<'a> {
+    at: usize,
+    from: &'a [f32],
+}
+
+impl ColumnsPlane<'_> {
+    /// Where a window's element is along a side, if it is in the image.
+    fn place(&self, side: usize, window: usize, tap: usize) -> Option<usize> {
+        let plan = self.plan;
+        let at = (window * plan.strides[side] + tap * plan.dilations[side]) as i64 - plan.pads[side];
+        usize::try_from(at).ok().filter(|&at| at < plan.size[side])
+    }
+
+    /// What the tap at `[down, right]` of a row of windows adds to its row of pixels.
+    #[inline(always)]
+    fn row(&self, stride: usize, [down, right]: [usize; 2], window: usize) -> Option<Run<'_>> {
+        let plan = self.plan;
+        let [rows, across] = plan.windows;
+        let reach = right as i64 * plan.dilations[1] as i64 - plan.pads[1];
+        // the windows whose element lies in the image are neighbours
+        let first = ((-reach).max(0) as usize).div_ceil(stride);
+        let end = (plan.size[1] as i64 - reach).max(0) as usize;
+        let end = end.div_ceil(stride).min(across);
+        let columns = &self.columns[((down * plan.kernel[1] + right) * rows + window) * across..][..across];
+        Some(Run {
+            from: columns.get(first..end)?,
+            at: ((first * stride) as i64 + reach) as usize,
+        })
+    }
+
+    /// Sums rows of pixels of a stride of some pixels, one remainder after the other, so that sums are of neighbours.
+    #[inline(always)]
+    fn phases<const STRIDE: usize>(&self, y: &mut [f32]) {
+        let plan = self.plan;
+        let ([_, width], [rows, _]) = (plan.size, plan.windows);
+        for (to, y) in y.chunks_exact_mut(width).enumerate() {
+            // the windows of each row of taps that have an element in this row of pixels
+            let taps = (0..plan.kernel[0]).filter_map(|down| {
+                let at = to as i64 + plan.pads[0] - (down * plan.dilations[0]) as i64;
+                let at = usize::try_from(at).ok()?;
+                let window = at / plan.strides[0];
+                (at.is_multiple_of(plan.strides[0]) && window < rows).then_some((down, window))
+            });
+            for (block, y) in y.chunks_mut(PHASE * STRIDE).enumerate() {
+                let first = block * PHASE * STRIDE;
+                let mut sums = [[self.start; PHASE]; STRIDE];
+                for (down, window) in taps.clone() {
+                    for right in 0..plan.kernel[1] {
+                        let Some(Run { at, from }) = self.row(STRIDE, [down, right], window) else {
+                            continue;
+                        };
+                        let sums = &mut sums[at % STRIDE];
+                        // in units of the stride: where the run begins, and where these sums do
+                        let (begin, own) = (at / STRIDE, first / STRIDE);
+                        let from = &from[own.saturating_sub(begin).min(from.len())..];
+                        let sums = &mut sums[begin.saturating_sub(own).min(PHASE)..];
+                        for (sum, x) in sums.iter_mut().zip(from) {
+                            *sum += x;
+                        }
+                    }
+                }
+                let (whole, rest) = y.as_chunks_mut::<STRIDE>();
+                for (i, y) in whole.iter_mut().enumerate() {
+                    *y = std::array::from_fn(|phase| sums[phase][i]);
+                }
+                for (phase, y) in rest.iter_mut().enumerate() {
+                    *y = sums[phase][whole.len()];
+                }
+            }
+        }
+    }
 }
 
 impl Kernel for ColumnsPlane<'_> {
     type Output = ();
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let ColumnsPlane { plan, columns, y } = self;
-        let ([_, width], [rows, across]) = (plan.size, plan.windows);
-        y.fill(0.0);
-        if rows * across == 0 {
-            return;
+    fn run<S: Simd>(mut self, _: S) {
+        let (plan, y) = (self.plan, std::mem::take(&mut self.y));
+        match plan.strides[1] {
+            1 => return self.phases::<1>(y),
+            2 => return self.phases::<2>(y),
+            3 => return self.phases::<3>(y),
+            MOST_PHASES => return self.phases::<MOST_PHASES>(y),
+            _ => {}
         }
-        let place = |d: usize, i: usize, tap: usize| {
-            let at = (i * plan.strides[d] + tap * plan.dilations[d]) as i64 - plan.pads[d];
-            usize::try_from(at).ok().filter(|&at| at < plan.size[d])
-        };
-        for (tap, columns) in columns.chunks_exact(rows * across).enumerate() {
-            let (down, right) = (tap / plan.kernel[1], tap % plan.kernel[1]);
-            // the windows whose element lies in the image are neighbours
-            let first = (0..across).find(|&i| place(1, i, right).is_some());
-            let Some(first) = first else { continue };
-            let start = place(1, first, right).unwrap_or(0);
-            for (row, columns) in columns.chunks_exact(across).enumerate() {
-                let Some(to) = place(0, row, down) else { continue };
-                let y = &mut y[to * width + start..(to + 1) * width];
-                let from = &columns[first..];
-                if plan.strides[1] == 1 {
-                    let count = y.len().min(from.len());
-                    for at in (0..count).step_by(S::LANES) {
-                        let left = count - at;
-                        // SAFETY: `left` elements remain of both.
-                        unsafe {
-                            let to = y.as_mut_ptr().add(at);
-                            let sum = s.add(s.read(to, left), s.read(from.as_ptr().add(at), left));
-                            s.write(to, sum, left);
-                        }
-                    }
-                } else {
-                    for (y, x) in y.iter_mut().step_by(plan.strides[1]).zip(from) {
+        y.fill(self.start);
+        let width = plan.size[1];
+        for down in 0..plan.kernel[0] {
+            for right in 0..plan.kernel[1] {
+                for window in 0..plan.windows[0] {
+                    let (Some(to), Some(run)) = (
+                        self.place(0, window, down),
+                        self.row(plan.strides[1], [down, right], window),
+                    ) else {
+                        continue;
+                    };
+                    let y = y[to * width..(to + 1) * width]
+                        .get_mut(run.at..)
+                        .unwrap_or(&mut []);
+                    for (y, x) in y.iter_mut().step_by(plan.strides[1]).zip(run.from) {
                         *y += x;
                     }
                 }

@@ -215,6 +215,12 @@ fn col2im_matches_the_reference() {
             ([5, 6], [2, 3], [1, 1], [1, 1], [0, 0], [4, 4]),
             ([5, 6], [3, 3], [2, 2], [1, 1], [1, 1], [3, 3]),
             ([7, 9], [2, 2], [1, 3], [3, 2], [2, 1], [8, 3]),
+            // rows of several blocks, of each stride with sums of its own and one without
+            ([3, 150], [2, 4], [1, 1], [1, 1], [0, 2], [2, 151]),
+            ([4, 300], [2, 4], [2, 2], [1, 1], [0, 1], [2, 150]),
+            ([3, 301], [3, 5], [1, 3], [1, 1], [1, 2], [3, 101]),
+            ([3, 300], [1, 4], [1, 4], [1, 1], [0, 0], [3, 75]),
+            ([3, 300], [2, 3], [2, 5], [1, 3], [1, 6], [2, 62]),
         ] {
             let plan = ColumnsPlan {
                 size,
@@ -229,8 +235,53 @@ fn col2im_matches_the_reference() {
             let of = window(kernel, strides, dilations, pads, windows);
             let want = conv::col2im(&tensor(&[2, 3 * taps, count], &x), &size, &of).unwrap();
             let mut y = vec![f32::NAN; 6 * size[0] * size[1]];
-            plan.run(isa, &pool, &x, &mut y);
+            plan.run(isa, &pool, &x, &[], &mut y);
             same(&y, &want, &format!("{isa:?} {plan:?}"));
+            plan.run(isa, &pool, &x, &[1.0, 2.0, -3.0], &mut y);
+            for (i, y) in y.iter_mut().enumerate() {
+                *y -= [1.0, 2.0, -3.0][i / (size[0] * size[1]) % 3];
+            }
+            same(&y, &want, &format!("{isa:?} {plan:?} on top of others"));
+        }
+    }
+}
+
+#[test]
+fn largest_elements_of_regions_match_the_reference() {
+    let pool = ThreadPool::new(2);
+    for isa in Isa::available() {
+        for (size, output, scale) in [
+            ([9, 12], [3, 4], 1.0),
+            ([5, 33], [7, 2], 0.5),
+            ([1, 1], [1, 1], 1.0),
+        ] {
+            let mut x = numbers(2 * 37 * size[0] * size[1], -2.0, 2.0, 1);
+            if size != [1, 1] {
+                x[3] = f32::NAN;
+            }
+            // the whole image, one element, outside, upside down
+            let regions = [
+                [0.0, 0.0, 0.0, 40.0, 9.0],
+                [1.0, 2.0, 3.0, 2.0, 3.0],
+                [1.0, -50.0, 30.0, -40.0, 90.0],
+                [0.0, 7.4, 4.6, 2.5, 1.5],
+            ];
+            let regions = regions.as_flattened();
+            let plan = LargestPlan {
+                images: [2, 37],
+                size,
+                output,
+                scale,
+            };
+            let of = tensor(&[2, 37, size[0], size[1]], &x);
+            let want = pool::max_roi_pool(&of, &tensor(&[4, 5], regions), output.into(), scale).unwrap();
+            let mut y = vec![f32::NAN; 4 * 37 * output[0] * output[1]];
+            plan.run(isa, &pool, &x, regions, &mut y).unwrap();
+            same(&y, &want, &format!("{isa:?} {plan:?}"));
+            for image in [2.0, -1.0, f32::NAN] {
+                let outcome = plan.run(isa, &pool, &x, &[image, 0.0, 0.0, 1.0, 1.0], &mut y);
+                assert!(outcome.is_err(), "{image}");
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ use polychip_host::{Device, DeviceKind};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::kept::Kept;
 use crate::model::Model;
 use crate::planned;
 use crate::policy::Policy;
@@ -95,8 +96,8 @@ pub(crate) struct Open {
     id: usize,
     policy: Policy,
     shared: Arc<Shared>,
-    /// Whether weights of 16 bits stay so.
-    halves: bool,
+    /// What its canonical form keeps.
+    keeps: Kept,
     model: Model,
     /// Names of the open dimensions.
     names: Vec<String>,
@@ -224,8 +225,8 @@ impl Shapes {
             open.filter_map(|(axis, name)| Some((*axis, place(name)?)))
                 .collect()
         };
-        let halves = planned::keeps_halves(&devices, &policy);
-        let canonical = || model.open_canonical(halves, || planned::canonical(&shared, model, halves));
+        let keeps = Kept::of(&devices, &policy);
+        let canonical = || model.open_canonical(keeps, || planned::canonical(&shared, model, keeps));
         let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
         let variants = Variants::new(&shared, model, &policy);
         let stand_in = stand_in(&policy, &devices);
@@ -233,7 +234,7 @@ impl Shapes {
         let open = Arc::new(Open {
             id,
             policy: policy.clone(),
-            halves,
+            keeps,
             model: model.clone(),
             axes: inputs
                 .iter()
@@ -600,8 +601,8 @@ impl Open {
     }
 
     fn canonical(&self) -> Result<&polychip_graph::Graph> {
-        self.model.open_canonical(self.halves, || {
-            planned::canonical(&self.shared, &self.model, self.halves)
+        self.model.open_canonical(self.keeps, || {
+            planned::canonical(&self.shared, &self.model, self.keeps)
         })
     }
 

@@ -4,11 +4,12 @@
 
 use polychip_cpu_kernels::gemm::{Elements, MAX_BATCH_DIMS, MatMulParams, Strides};
 use polychip_cpu_kernels::sample::{
-    Between, ColumnsPlan, DeformPlan, GridPlan, Outside, RegionPlan, affine_grid,
+    Between, ColumnsPlan, DeformPlan, GridPlan, LargestPlan, Outside, RegionPlan, affine_grid,
 };
 use polychip_cpu_kernels::{Binary, Unary};
 use polychip_ops::operator::{
-    self, AffineGrid, Col2Im, DeformConv, GridSample, Interpolation, RegionCoordinates, RegionMode, RoiAlign,
+    self, AffineGrid, Col2Im, DeformConv, GridSample, Interpolation, MaxRoiPool, RegionCoordinates,
+    RegionMode, RoiAlign,
 };
 use polychip_ops::{DType, Op};
 use polychip_sdk::{Error, ErrorKind, Result};
@@ -30,6 +31,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     match node.op {
         Op::GridSample => grid_sample(l, node, x, y),
         Op::RoiAlign => regions(l, node, x, y),
+        Op::MaxRoiPool => largest(l, node, x, y),
         Op::DeformConv => deform(l, node, x, y),
         Op::AffineGrid => affine(l, node, x, y),
         Op::Col2Im => columns(l, node, x, y),
@@ -137,6 +139,43 @@ fn regions(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         }),
     )
     .does(Class::Sample, count * (c + 4) * plan.scratch_len());
+    Ok(true)
+}
+
+fn largest(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+    let (Ok(MaxRoiPool { spatial_scale, .. }), Some(regions)) = (node.typed(), node.input(1)) else {
+        return Ok(false);
+    };
+    let (&[n, c, h, w], &[count, of, rows, across], boxed) = (l.shape(x)?, l.shape(y)?, l.shape(regions)?)
+    else {
+        return Ok(false);
+    };
+    if boxed != [count, 5] || of != c || !l.is_f32(regions) {
+        return Ok(false);
+    }
+    let plan = LargestPlan {
+        images: [n, c],
+        size: [h, w],
+        output: [rows, across],
+        scale: f64::from(spatial_scale),
+    };
+    let (isa, reads, to) = (l.isa, [l.rows(x)?, l.rows(regions)?], l.write_rows(y)?);
+    // a region may be all of its image
+    let seen = count * c * (rows * across + h * w);
+    l.step(
+        "MaxRoiPool",
+        &reads,
+        &[to],
+        None,
+        Box::new(move |o| {
+            let outcome = plan.run(isa, o.pool, o.read(0), o.read(1), o.write(0));
+            outcome.map_err(|image| {
+                let message = format!("MaxRoiPool: a region of image {image}, there are {n}");
+                Error::new(ErrorKind::BadArgument, message)
+            })
+        }),
+    )
+    .does(Class::Arithmetic, seen);
     Ok(true)
 }
 
@@ -351,7 +390,7 @@ fn columns(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         &[to],
         None,
         Box::new(move |o| {
-            plan.run(isa, o.pool, o.read(0), o.write(0));
+            plan.run(isa, o.pool, o.read(0), &[], o.write(0));
             Ok(())
         }),
     )

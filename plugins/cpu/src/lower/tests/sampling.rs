@@ -49,6 +49,18 @@ fn grids_regions_and_offsets() {
     let y = net.node(Op::RoiAlign, attributes, &[x, boxes, images]);
     net.output(y);
     check(&net, 1e-5);
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[2, 3, 8, 9]);
+    let regions = net.feed(floats(
+        &[3, 5],
+        &[
+            1.0, 0.0, 1.0, 6.0, 7.0, 0.0, 2.0, 2.0, 3.0, 8.5, 1.0, -1.0, 0.0, 12.0, 4.0,
+        ],
+    ));
+    let attributes = Attributes::new().with_ints(Attr::PooledShape, &[3, 2]);
+    let y = net.node(Op::MaxRoiPool, attributes, &[x, regions]);
+    net.output(y);
+    check(&net, 1e-5);
     for (group, offset_group, masked) in [(1, 1, false), (2, 1, true), (1, 2, true)] {
         let mut net = Net::default();
         let x = net.input(DType::F32, &[2, 4, 6, 7]);
