@@ -83,15 +83,13 @@ pub(crate) fn log<S: Simd>(s: S, x: S::F) -> S::F {
 /// Hyperbolic tangent.
 #[inline(always)]
 pub(crate) fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
-    // from 9 on it rounds to 1; operand order: NaN passes
-    let (one, end) = (s.splat(1.0), s.splat(9.0));
-    let near = s.min(end, s.max(s.neg(end), x));
-    let z = s.mul(near, near);
-    let y = s.div(
-        s.mul(near, polynomial(s, z, TANH_ABOVE)),
-        polynomial(s, z, TANH_BELOW),
-    );
-    s.min(one, s.max(s.neg(one), y))
+    let a = s.abs(x);
+    let z = s.mul(x, x);
+    let small = s.mul_add(s.mul(polynomial(s, z, TANH), z), x, x);
+    // 1 - 2t / (1 + t) with t = e^-2a; from 10 on it rounds to 1; NaN passes
+    let t = exp_within(s, s.mul(s.min(s.splat(10.0), a), s.splat(-2.0)));
+    let large = s.sub(s.splat(1.0), s.div(s.add(t, t), s.add(t, s.splat(1.0))));
+    s.select(s.lt(a, s.splat(0.625)), small, s.copysign(large, x))
 }
 
 /// `1 / (1 + e^-x)`.
@@ -155,17 +153,14 @@ const EXP: [f32; 6] = [
 /// `((ln((1 + t) / (1 - t)) / t) - 2) / t²` of `t²` on [0, 0.0295], error 1.2e-9.
 const LOG: [f32; 4] = [6.666_667e-1, 4.000_012_3e-1, 2.855_068_7e-1, 2.333_390_7e-1];
 
-/// `tanh(x) / x` is a quotient of these of `x²` on [0, 81], error 6.7e-9.
-const TANH_ABOVE: [f32; 7] = [
-    1.0,
-    1.308_401_1e-1,
-    3.103_957_7e-3,
-    1.115_432_4e-5,
-    -2.022_528_6e-8,
-    5.277_975_6e-11,
-    -8.488_774_5e-14,
+/// `(tanh(x) / x - 1) / x²` of `x²` on [0, 0.625²], error 4.2e-8.
+const TANH: [f32; 5] = [
+    -3.333_332_8e-1,
+    1.333_278_3e-1,
+    -5.385_25e-2,
+    2.100_364_3e-2,
+    -6.104_949_4e-3,
 ];
-const TANH_BELOW: [f32; 4] = [1.0, 4.641_733_8e-1, 2.449_518_4e-2, 2.546_147_4e-4];
 
 /// `erf(x) / x` of `x²` on [0, 0.95²], error 6.2e-10.
 const ERF: [f32; 7] = [

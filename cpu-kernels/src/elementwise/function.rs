@@ -47,7 +47,7 @@ pub enum Unary {
     Square,
     /// Error function (4).
     Erf,
-    /// Hyperbolic tangent (5).
+    /// Hyperbolic tangent (4).
     Tanh,
     /// `1 / (1 + e^-x)` (4).
     Sigmoid,
