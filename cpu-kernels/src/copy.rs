@@ -346,7 +346,8 @@ impl CopyPlan {
         let outer = self.loops.without(dim).without(0);
         let side = side(size_of::<T>());
         let lane = lane::elements(size_of::<T>());
-        let is_narrow = inner < BLOCK && !(inner_t == 1 && inner >= lane);
+        // up to four rows are interleaved
+        let is_narrow = inner < BLOCK && !(inner_t == 1 && inner >= lane.max(5));
         // a narrow block is made long, so that its rows are worth starting
         let width = if is_narrow { 16 * BLOCK } else { side };
         // what is left of less than a lane goes with the block before it
