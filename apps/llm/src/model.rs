@@ -19,7 +19,7 @@ use crate::chunk::{SessionKey, rung};
 use crate::genai::Export;
 use crate::gguf::Gguf;
 use crate::kv_cache::KvCache;
-use crate::precision::{self, PrecisionChoice};
+use crate::precision::PrecisionChoice;
 use crate::prefill_decode::Phases;
 use crate::sizes::Sizes;
 use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer, checkpoint, genai};
@@ -392,7 +392,7 @@ impl LanguageModel {
 
     fn chosen(&self) -> &(PrecisionChoice, Policy) {
         self.0.chosen.get_or_init(|| {
-            let choice = precision::choose(self);
+            let choice = self.measure_precision();
             let policy = self.0.policy.clone().precision(choice.precision);
             (choice, policy)
         })

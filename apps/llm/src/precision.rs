@@ -11,7 +11,7 @@ use std::fmt;
 
 use polychip::Precision;
 
-use crate::{LanguageModel, Result, Specials, TokenId};
+use crate::{Error, Result, Specials, TokenId, Tokenizer};
 
 /// Largest mean divergence at which reduced precision is chosen.
 const MOST: f64 = 0.005;
@@ -23,7 +23,7 @@ const ROWS: usize = 32;
 const TEXT: &str = "In 1831 Michael Faraday moved a magnet through a coil of wire and saw a current: \
     `for i in range(10): print(i * 0.5)`. Is that not how every power station works today? It is.";
 
-/// The precision that a model computes in, and why ([`LanguageModel::precision`]).
+/// The precision that a model computes in, and why ([`LanguageModel::precision`](crate::LanguageModel::precision)).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PrecisionChoice {
@@ -71,9 +71,13 @@ impl fmt::Display for PrecisionChoice {
     }
 }
 
-/// Chooses by the logits that both precisions give to a fixed text.
-pub(crate) fn choose(model: &LanguageModel) -> PrecisionChoice {
-    match divergence(model) {
+/// Chooses by the logits that `logits` gives to the same tokens in each precision.
+pub(crate) fn choose(vocabulary: usize, logits: impl Fn(Precision) -> Result<Vec<f32>>) -> PrecisionChoice {
+    let divergence = || {
+        let (exact, reduced) = (logits(Precision::Exact)?, logits(Precision::Reduced)?);
+        Ok::<f64, Error>(mean_divergence(&exact, &reduced, vocabulary))
+    };
+    match divergence() {
         Ok(divergence) => PrecisionChoice::measured(divergence),
         Err(error) => PrecisionChoice {
             precision: Precision::Exact,
@@ -83,18 +87,10 @@ pub(crate) fn choose(model: &LanguageModel) -> PrecisionChoice {
     }
 }
 
-fn divergence(model: &LanguageModel) -> Result<f64> {
-    let tokens = text(model)?;
-    let [exact, reduced] = [Precision::Exact, Precision::Reduced].map(|of| model.trial_logits(&tokens, of));
-    let vocabulary = model.sizes().vocabulary as usize;
-    Ok(mean_divergence(&exact?, &reduced?, vocabulary))
-}
-
-/// The tokens that are compared.
-fn text(model: &LanguageModel) -> Result<Vec<TokenId>> {
-    let ids = model.tokenizer().encode_prompt(TEXT, Specials::AsText)?;
-    let count = ROWS.min(model.capacity());
-    Ok(ids.iter().copied().cycle().take(count).collect())
+/// The tokens that are compared, of at most so many.
+pub(crate) fn text(tokenizer: &Tokenizer, capacity: usize) -> Result<Vec<TokenId>> {
+    let ids = tokenizer.encode_prompt(TEXT, Specials::AsText)?;
+    Ok(ids.iter().copied().cycle().take(ROWS.min(capacity)).collect())
 }
 
 /// Mean over all rows of the divergence of one distribution from another; infinite if a value is not finite.

@@ -1,4 +1,4 @@
-//! Logits of a text in one precision or the other, without a sequence of their own.
+//! The precision of a model by the logits of a text in both, which need no sequence of their own.
 
 use polychip::Precision;
 
@@ -6,11 +6,21 @@ use super::View;
 use crate::build::Logits;
 use crate::chunk::{LADDER, SessionKey};
 use crate::model::LanguageModel;
+use crate::precision::{self, PrecisionChoice};
 use crate::{Error, Result, TokenId};
 
 impl LanguageModel {
+    /// The precision that the error of the reduced one allows.
+    pub(crate) fn measure_precision(&self) -> PrecisionChoice {
+        let tokens = precision::text(self.tokenizer(), self.capacity());
+        precision::choose(self.sizes().vocabulary as usize, |of| match &tokens {
+            Ok(tokens) => self.trial_logits(tokens, of),
+            Err(error) => Err(Error::tokenizer(error.to_string())),
+        })
+    }
+
     /// The logits after each of a few tokens, computed in this precision by a session that is freed afterwards.
-    pub(crate) fn trial_logits(&self, tokens: &[TokenId], precision: Precision) -> Result<Vec<f32>> {
+    fn trial_logits(&self, tokens: &[TokenId], precision: Precision) -> Result<Vec<f32>> {
         let enough = |rows: &usize| *rows >= tokens.len();
         let rows = LADDER.into_iter().rev().find(enough).unwrap_or(LADDER[0]);
         let key = SessionKey {
