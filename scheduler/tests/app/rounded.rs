@@ -54,7 +54,7 @@ fn gelu(opened: bool) -> Vec<u8> {
         nodes,
         constants: vec![
             number("wide", 0.03),
-            number("wide2", 0.05),
+            number("wide2", 0.0625),
             number("unit", 1.0 / 127.0),
             number("unit2", 2.0 / 255.0),
             number("root", std::f32::consts::SQRT_2),
