@@ -99,9 +99,9 @@ struct Shared<'a> {
     warned: Mutex<BTreeSet<BoardIndex>>,
 }
 
-/// How often the runner of a batch is told to stop, at most: the first time, it may not listen yet.
+/// Stop commands for the runner of a batch, at most: it may not listen yet at the first one.
 const MOST_STOPS: u32 = 3;
-/// Longest time of telling it.
+/// Longest time of such a command.
 const STOPPING: Duration = Duration::from_secs(10);
 /// How often a board without work looks whether any came back.
 const LOOK: Duration = Duration::from_secs(1);

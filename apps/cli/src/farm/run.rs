@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -649,7 +649,7 @@ impl FarmRunOutput {
             (0, 0, 0) => Ok(()),
             (0, 0, skipped) => Err(failure(
                 Code::NoDevice,
-                format!("{skipped} items were skipped: no board was ready to measure them"),
+                format!("{} skipped: no board was ready", counted(skipped, "item")),
             )),
             // what was not begun has not failed
             (0, left, _) => Err(failure(

@@ -317,9 +317,14 @@ fn board_that_is_not_ready_is_waited_for_with_a_reason_until_a_limit_or_a_signal
     );
     let _load = Load::start();
     let out = folder.path().join("limited").display().to_string();
-    polychip(&[&common[..], &["--wait", "1", "--out", &out]].concat()).fails(
-        4,
-        &["board here: bench shapes waits until the board is ready, at most 1 s: other programs use"],
+    let done = polychip(&[&common[..], &["--wait", "4", "--out", &out]].concat());
+    assert_eq!(done.code, 4, "{}", done.stderr);
+    let words = "board here: bench shapes waits until the board is ready, at most 4 s: other programs use";
+    assert!(done.stderr.contains(words), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("1 item skipped: no board was ready"),
+        "{}",
+        done.stderr
     );
     let out = folder.path().join("ended").display().to_string();
     let mut child = Command::new(alone())
