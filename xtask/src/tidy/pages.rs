@@ -54,14 +54,12 @@ fn self_dependent(metadata: &Metadata) -> Vec<String> {
 fn ignored_features(file: &Path, text: &str, packages: &[String]) -> Vec<String> {
     let mut findings = Vec::new();
     for (at, line) in text.lines().enumerate() {
-        let options = line.split("--features").chain(line.split(" -F")).skip(1);
+        let options = line.split("--features").skip(1).chain(line.split(" -F").skip(1));
+        let quotes = ['"', '\'', '`'];
         for feature in options
-            .filter_map(|rest| {
-                rest.trim_start_matches(['=', ' ', '"', '\''])
-                    .split_whitespace()
-                    .next()
-            })
+            .filter_map(|rest| rest.trim_start_matches(['=', ' ']).split_whitespace().next())
             .flat_map(|list| list.split(','))
+            .map(|feature| feature.trim_matches(quotes))
         {
             let package = feature.split_once('/').map(|(package, _)| package);
             if let Some(package) = package.filter(|package| packages.iter().any(|known| known == package)) {

@@ -42,7 +42,7 @@ fn text(report: &Report) -> String {
     text
 }
 
-/// What a device says of itself, without what it leaves empty.
+/// What a device states about itself, without empty fields.
 fn described(device: &FoundDevice) -> String {
     let mut words = Vec::new();
     for (before, word) in [
