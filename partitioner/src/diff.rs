@@ -323,7 +323,7 @@ impl Offer {
         match self {
             Self::Cost(_) => String::new(),
             Self::Refused { code, words } => format!("{words} (code {code})"),
-            Self::Quarantined(words) => format!("quarantined: {words}"),
+            Self::Quarantined(words) => format!("not used: {words}"),
             Self::Unpriced => "cost unknown".to_owned(),
         }
     }

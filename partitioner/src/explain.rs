@@ -165,7 +165,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported { code, words } => write!(f, "unsupported: {words} (code {code})"),
-            Self::Quarantined { words } => write!(f, "quarantined: {words}"),
+            Self::Quarantined { words } => write!(f, "not used: {words}"),
             Self::Pinned { to } => write!(f, "pinned to {to}"),
             Self::NoCost => f.write_str("cost unknown"),
             Self::NoLink => f.write_str("no link for a tensor"),

@@ -238,7 +238,7 @@ impl<'a> Inputs<'a> {
     fn refusal(&self, node: usize, device: usize) -> Option<String> {
         let target = &self.targets[device];
         if let Some(reason) = &target.quarantined {
-            return Some(format!("{} is quarantined ({reason})", target.name));
+            return Some(format!("{} is not used ({reason})", target.name));
         }
         if let Some(refusal) = &target.refusals[node] {
             return Some(format!(

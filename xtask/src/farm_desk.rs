@@ -159,7 +159,7 @@ fn build() -> Result<PathBuf> {
     for package in ["polychip-cli", "polychip-runner", "polychip-farm-desk"] {
         command.args(["--package", package]);
     }
-    command.args(["--features", "polychip-cli/full"]);
+    command.args(["--features", "full"]);
     call(&mut command)?;
     Ok(root().join("target/debug"))
 }

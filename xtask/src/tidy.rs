@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options, chores: &[String]) -> Result<()> {
     edges::check(&metadata, &mut findings)?;
     manifests::check(&mut findings)?;
     packages::check(&metadata, &mut findings)?;
-    pages::check(&mut findings)?;
+    pages::check(&metadata, &mut findings)?;
     phrases::check(&mut findings)?;
     plugins::check(&mut findings)?;
     sources::check(&mut findings)?;

@@ -19,6 +19,7 @@ mod side;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use polychip::settings::pin;
 use polychip::{Model, Runtime};
 
 use measure::Limits;
@@ -97,6 +98,9 @@ struct SideArguments {
     /// Devices of B; see `--devices`
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
     b_devices: Vec<String>,
+    /// Run the nodes of B whose names match a pattern on a device; repeatable; see `--pin`
+    #[arg(long, value_name = "PATTERN=DEVICE", value_parser = pin, conflicts_with = "b_plan")]
+    b_pin: Vec<(String, String)>,
     /// Plan of B; see `--plan`
     #[arg(long, value_name = "FILE", conflicts_with = "b_devices")]
     b_plan: Option<PathBuf>,
@@ -110,7 +114,7 @@ struct SideArguments {
 
 impl SideArguments {
     fn is_empty(&self) -> bool {
-        let is_bare = self.b_devices.is_empty() && self.b_plan.is_none();
+        let is_bare = self.b_devices.is_empty() && self.b_pin.is_empty() && self.b_plan.is_none();
         is_bare && self.b_precision.is_none() && self.b_threads.is_none()
     }
 
@@ -119,6 +123,10 @@ impl SideArguments {
         let mut b = a.clone();
         if !self.b_devices.is_empty() {
             b.plan_arguments.devices.clone_from(&self.b_devices);
+            (b.plan, b.locked) = (None, false);
+        }
+        if !self.b_pin.is_empty() {
+            b.plan_arguments.pin.clone_from(&self.b_pin);
             (b.plan, b.locked) = (None, false);
         }
         if self.b_plan.is_some() {
@@ -204,7 +212,7 @@ enum Side<'a> {
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     if arguments.b.is_none() && arguments.side.is_empty() {
         return Err(usage(
-            "nothing to compare A with: give B, or run A's model another way with --b-precision, --b-devices, --b-plan or --b-threads",
+            "nothing to compare A with: give B, or run A's model another way with --b-precision, --b-devices, --b-pin, --b-plan or --b-threads",
         ));
     }
     let path_b = arguments.b.as_ref().unwrap_or(&arguments.a);

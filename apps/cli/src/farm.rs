@@ -14,6 +14,7 @@ mod nightly;
 mod programs;
 pub(crate) mod report;
 pub(crate) mod run;
+mod suspects;
 mod transfers;
 
 use crate::output::Output;

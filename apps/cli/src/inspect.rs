@@ -450,7 +450,7 @@ impl std::fmt::Display for InspectOutput {
                     device.device, device.supported, support.nodes
                 )?;
                 if let Some(words) = &device.quarantined {
-                    writeln!(text, "  quarantined: {words}")?;
+                    writeln!(text, "  not used: {words}")?;
                 }
                 for refused in &device.unsupported {
                     writeln!(text, "  not {refused}")?;

@@ -61,8 +61,9 @@ pub(crate) struct RuntimeArguments {
     /// (`guard`), copied (`copy`), or mapped without a guard (`map`)
     #[arg(long, value_name = "guard|copy|map", default_value = "guard")]
     pub(crate) model_files: ModelFiles,
-    /// Treat a device as hung if a run takes longer than this (`30s`, `500ms`), and continue without
-    /// it; default: 30 s, or 50 times the predicted time if that is longer
+    /// Treat a device as hung if a run takes longer than this (`30s`, `500ms`; a number without a
+    /// unit is milliseconds), and continue without it; default: 30 s, or 50 times the predicted time
+    /// if that is longer
     #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Limits")]
     pub(crate) hang_timeout: Option<Duration>,
     /// Treat a plugin as hung if opening a device, asking it for support, compiling or loading takes

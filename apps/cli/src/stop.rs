@@ -4,6 +4,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+#[cfg(feature = "farm")]
+use std::sync::atomic::Ordering;
+#[cfg(feature = "farm")]
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+#[cfg(feature = "farm")]
+use std::time::Duration;
 
 /// Sets the flag where the command is interrupted, as by Ctrl-C; while it is set, an interrupt ends the command.
 pub(crate) fn on_interrupt(flag: &Arc<AtomicBool>) -> anyhow::Result<()> {
@@ -33,4 +39,26 @@ pub(crate) fn on_signals(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     #[cfg(not(unix))]
     let _ = stop;
     Ok(())
+}
+
+/// Time between two looks at the flag.
+#[cfg(feature = "farm")]
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Prints the words once the flag is set, unless the answer is dropped before.
+#[cfg(feature = "farm")]
+pub(crate) fn announce(stop: &Arc<AtomicBool>, words: &'static str) -> Sender<()> {
+    let (keep, dropped) = channel();
+    let stop = Arc::clone(stop);
+    let watch = move || {
+        while dropped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if stop.load(Ordering::Relaxed) {
+                eprintln!("{words}");
+                return;
+            }
+        }
+    };
+    // without the thread, the command ends in order all the same
+    drop(std::thread::Builder::new().spawn(watch));
+    keep
 }

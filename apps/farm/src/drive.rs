@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use polychip_farm_record::{
-    Assignment, Board, Build, FORMAT, Failure, Job, Outcome, PluginFile, Record, State,
+    Assignment, Board, Build, FORMAT, Failure, Item, Job, Outcome, PluginFile, Record, State, Waiting,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::dispatch::{BoardIndex, Dispatch, ItemIndex, Next};
 use crate::equipped::Equipped;
 use crate::hold::{self, BoardHold};
+use crate::news::News;
 use crate::run_folder::{RunError, RunFolder};
 use crate::survey;
 use crate::transport::{Command, Counter, Exit, Prepared, TransportError};
@@ -55,49 +56,6 @@ impl Default for Settings {
             busy: Duration::from_secs(600),
         }
     }
-}
-
-/// An event of a run, for observers.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum News<'a> {
-    /// A record came.
-    Recorded {
-        /// It.
-        record: &'a Record,
-        /// What becomes of its item.
-        next: Next,
-    },
-    /// A try failed, and there will be another.
-    Trouble {
-        /// The board.
-        place: &'a str,
-        /// Why.
-        words: &'a str,
-    },
-    /// A file is about to be sent to a board.
-    Sending {
-        /// The board.
-        place: &'a str,
-        /// The file.
-        blob: &'a Blob,
-        /// Bytes that have left this host.
-        sent: &'a Counter,
-    },
-    /// A board has all files that its items need, or a transfer failed.
-    Sent {
-        /// The board.
-        place: &'a str,
-    },
-    /// A board is lost for this run.
-    Lost {
-        /// The board.
-        place: &'a str,
-        /// Why.
-        words: &'a str,
-        /// Items that end with it: no other board may do them.
-        given_up: usize,
-    },
 }
 
 /// What came of a run.
@@ -141,6 +99,10 @@ struct Shared<'a> {
     warned: Mutex<BTreeSet<BoardIndex>>,
 }
 
+/// Stop commands for the runner of a batch, at most: it may not listen yet at the first one.
+const MOST_STOPS: u32 = 3;
+/// Longest time of such a command.
+const STOPPING: Duration = Duration::from_secs(10);
 /// How often a board without work looks whether any came back.
 const LOOK: Duration = Duration::from_secs(1);
 /// Longest copy of a profile: a writer is waited for.
@@ -151,7 +113,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Does what the folder's header asks for and is not recorded yet. `models` and files of inputs are by BLAKE3. `stop`
-/// breaks the run off: boards finish the items they have, and get no more.
+/// breaks the run off: a board finishes the item that it measures, and begins no other.
 ///
 /// # Errors
 /// The folder cannot be written. What boards hold in their journals is heard by the next call.
@@ -432,7 +394,7 @@ impl Shared<'_> {
         }
     }
 
-    fn item(&self, item: ItemIndex) -> &polychip_farm_record::Item {
+    fn item(&self, item: ItemIndex) -> &Item {
         &self.folder.header().items[item.0].item
     }
 
@@ -483,8 +445,31 @@ impl Shared<'_> {
                 pause.min(LONGEST_PAUSE).min(longest.saturating_sub(waited))
             });
             waited += pause;
-            self.clock.sleep(pause);
+            self.pause(pause);
         }
+    }
+
+    /// Sleeps; on the machine's time, not longer than the run lasts.
+    fn pause(&self, time: Duration) {
+        if self.clock.elapsed().is_some() {
+            return self.clock.sleep(time);
+        }
+        let mut left = time;
+        while !left.is_zero() && !self.is_over() {
+            let part = left.min(LOOK);
+            self.clock.sleep(part);
+            left -= part;
+        }
+    }
+
+    /// Has the board's runner end before its next item, where it knows the command; if not, it ends after its batch.
+    fn stop_runner(&self, board: BoardIndex, folder: &str) {
+        let Equipped { member, runner, .. } = &self.boards[board.0];
+        let program = upload::place(folder, runner);
+        let mut command = Command::new([&*program, "stop", "--folder", folder, &self.folder.header().id]);
+        command.time_limit = Some(STOPPING);
+        // what cannot be stopped ends by itself, and its journal has what it did
+        drop(member.transport.execute(&command, &mut |_| {}));
     }
 
     /// How often the runner of before is waited for, at least, while it may do so many items.
@@ -542,7 +527,12 @@ impl Shared<'_> {
         command.stdin = self.list(board, &folder, left);
         let mut broken = None;
         let mut foreign = None;
+        let mut stops = 0;
         let exit = transport.execute(&command, &mut |line| {
+            if stops < MOST_STOPS && self.stop.load(Ordering::Relaxed) {
+                stops += 1;
+                self.stop_runner(board, &folder);
+            }
             // an empty line is a sign of life from the runner
             if line.is_empty() || broken.is_some() {
                 return;
@@ -552,7 +542,15 @@ impl Shared<'_> {
                     Ok(()) => {}
                     Err(error) => broken = Some(error),
                 },
-                Err(error) => foreign = Some(format!("the runner printed {line:?}: {error}")),
+                Err(error) => match serde_json::from_str::<Waiting>(line) {
+                    Ok(Waiting { item, waiting }) => (self.watch)(&News::Waiting {
+                        place: self.name(board),
+                        item: &item,
+                        words: &waiting,
+                        longest: Duration::from_secs(u64::from(member.limits.patience_s)),
+                    }),
+                    Err(_) => foreign = Some(format!("the runner printed {line:?}: {error}")),
+                },
             }
         });
         if let Some(error) = broken {
@@ -585,7 +583,7 @@ impl Shared<'_> {
                 path: on_board(blob),
             })
             .collect();
-        let inputs = |item: &polychip_farm_record::Item| {
+        let inputs = |item: &Item| {
             let files = item.settings.inputs.iter();
             let files = files.filter_map(|file| {
                 let blob = self.models.get(&file.blake3)?;
@@ -613,6 +611,7 @@ impl Shared<'_> {
                 effort: self.folder.effort().clone(),
                 limits: member.limits.clone(),
                 emulated: member.emulated,
+                reports_waiting: true,
             };
             // an assignment is always JSON: no map of it has keys that are not text
             list.extend(serde_json::to_vec(&assignment).unwrap_or_default());

@@ -590,7 +590,7 @@ fn inputs_that_do_not_fit_are_refused() {
     assert_eq!(error.kind(), ErrorKind::NoDevice);
     assert_eq!(
         error.to_string(),
-        "no device can run node 1 (Relu): cpu:0 refuses it (dtype f64, code 4); npu:0 is quarantined (lost)"
+        "no device can run node 1 (Relu): cpu:0 refuses it (dtype f64, code 4); npu:0 is not used (lost)"
     );
 }
 

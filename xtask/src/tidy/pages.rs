@@ -1,6 +1,9 @@
 //! The pages of `docs`: each is in the summary, by which the site is read, and links into pages lead to a heading.
 //!
-//! Invariant: the summary lists a page once, under a title.
+//! Invariants:
+//! 1. The summary lists a page once, under a title.
+//! 2. No command of a page gives a package a feature in a form that cargo ignores.
+//!
 //! Not here: whether a link's file is there (`architecture`), how the site is made (`site`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,14 +11,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use cargo_metadata::Metadata;
 
 use crate::root::{files, root};
 
 /// The summary, from which mdBook makes the site.
 pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks the summary, and links to headings of all pages.
-pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
+/// Checks the summary, and of all pages the links to headings and the features in commands.
+pub(super) fn check(metadata: &Metadata, findings: &mut Vec<String>) -> Result<()> {
     let mut pages = BTreeMap::new();
     for file in files("md")? {
         let text = fs::read_to_string(root().join(&file))?;
@@ -24,7 +28,53 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
     let summary = pages.get(Path::new(SUMMARY)).context(SUMMARY)?;
     findings.extend(missing(summary, pages.keys().map(PathBuf::as_path)));
     findings.extend(headless(&pages));
+    let packages = self_dependent(metadata);
+    for (file, text) in &pages {
+        findings.extend(ignored_features(file, text, &packages));
+    }
     Ok(())
+}
+
+/// Packages that depend on themselves, as one may for its tests.
+fn self_dependent(metadata: &Metadata) -> Vec<String> {
+    let packages = metadata.packages.iter();
+    packages
+        .filter(|package| {
+            package
+                .dependencies
+                .iter()
+                .any(|other| other.name == *package.name)
+        })
+        .map(|package| package.name.to_string())
+        .collect()
+}
+
+/// Features in the form PACKAGE/FEATURE. If the package depends on itself, cargo applies them to that dependency alone:
+/// the build succeeds without the feature.
+fn ignored_features(file: &Path, text: &str, packages: &[String]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let options = line.split("--features").skip(1).chain(line.split(" -F").skip(1));
+        let quotes = ['"', '\'', '`'];
+        for feature in options
+            .filter_map(|rest| rest.trim_start_matches(['=', ' ']).split_whitespace().next())
+            .flat_map(|list| list.split(','))
+            .map(|feature| feature.trim_matches(quotes))
+        {
+            let package = feature.split_once('/').map(|(package, _)| package);
+            if let Some(package) = package.filter(|package| packages.iter().any(|known| known == package)) {
+                findings.push(format!(
+                    "{}:{}: cargo ignores `{feature}`, because {package} depends on itself; write the feature's name \
+                     alone, with --package",
+                    file.display(),
+                    at + 1
+                ));
+            }
+        }
+    }
+    findings.sort();
+    findings.dedup();
+    findings
 }
 
 /// The pages of a summary in its order, relative to the root, with their titles.
@@ -202,6 +252,30 @@ mod tests {
         ] {
             pages.insert(PathBuf::from("docs/b.md"), of(link));
             assert_eq!(headless(&pages).len(), wrong, "{link}");
+        }
+    }
+
+    #[test]
+    fn feature_that_cargo_ignores_is_reported() {
+        let packages = ["polychip-cli".to_owned()];
+        let of = |text: &str| ignored_features(Path::new("page.md"), text, &packages);
+        for right in [
+            "cargo build -p polychip-cli --features full",
+            "cargo build -p polychip-cli -F full,monitor   # polychip-cli/full",
+            "cargo build -p polychip --features polychip/probe",
+        ] {
+            assert!(of(right).is_empty(), "{right}");
+        }
+        for wrong in [
+            "cargo build -p polychip-cli --features polychip-cli/full",
+            "cargo build --features=monitor,polychip-cli/full -p polychip-cli",
+            "cargo build -p polychip-cli -F 'polychip-cli/full'",
+        ] {
+            let found = of(&format!("# Page\n\n{wrong}\n"));
+            assert!(
+                found.len() == 1 && found[0].starts_with("page.md:3: cargo ignores"),
+                "{wrong}: {found:?}"
+            );
         }
     }
 }

@@ -51,7 +51,7 @@ const STANDS_FOR: [(&str, &str, Instead); 7] = [
         Instead::Built(&["polychip"]),
     ),
     (
-        "build --release --package polychip-cli --package polychip-runner --features polychip-cli/full",
+        "build --release --package polychip-cli --package polychip-runner --features full",
         "polychip-runner",
         Instead::Built(&["polychip", "polychip-runner"]),
     ),
@@ -73,7 +73,7 @@ pub(super) fn build() -> Result<()> {
     for (_, package, _) in &STANDS_FOR {
         build.args(["--package", package]);
     }
-    build.args(["--features", "polychip-cli/full"]);
+    build.args(["--features", "full"]);
     let status = build.current_dir(root()).status().context("starting cargo")?;
     ensure!(status.success(), "the programs cannot be built");
     Ok(())

@@ -21,6 +21,8 @@ pub(crate) struct DryRun {
     unchanged: u64,
     /// Bytes of all files that a board may need, by board; what it already has is not sent again.
     bytes_by_board: BTreeMap<String, u64>,
+    /// Longest wait before each item until its board is ready, in seconds; not part of `estimated_s`.
+    longest_wait_s: u32,
     /// About how long the items take, in seconds, without those in `unknown`.
     estimated_s: u64,
     /// Items whose time is not known: no given run measured them.
@@ -73,6 +75,11 @@ impl DryRun {
             items: items.collect(),
             unchanged: header.unchanged.len() as u64,
             bytes_by_board,
+            longest_wait_s: boards
+                .iter()
+                .map(|board| board.member.limits.patience_s)
+                .max()
+                .unwrap_or(0),
             estimated_s: estimated.as_secs(),
             unknown,
         }
@@ -91,17 +98,25 @@ impl fmt::Display for DryRun {
         let minutes = self.estimated_s.div_ceil(60);
         write!(
             f,
-            "{} items, {} unchanged; about {minutes} min",
-            self.items.len(),
+            "{}, {} unchanged; about {minutes} min",
+            polychip_partitioner::report::count(self.items.len(), "item"),
             self.unchanged
         )?;
         match self.unknown {
-            0 => Ok(()),
-            1 => f.write_str(" and the time of one item that no run of --unchanged-since measured"),
+            0 => {}
+            1 => f.write_str(" and the time of one item that no run of --unchanged-since measured")?,
             unknown => write!(
                 f,
                 " and the time of {unknown} items that no run of --unchanged-since measured"
-            ),
+            )?,
         }
+        if self.longest_wait_s > 0 && !self.items.is_empty() {
+            write!(
+                f,
+                "; a board that is not ready is waited for before each item, at most {} s",
+                self.longest_wait_s
+            )?;
+        }
+        Ok(())
     }
 }

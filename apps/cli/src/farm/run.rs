@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -28,6 +28,7 @@ use super::dry_run::DryRun;
 use super::models::Models;
 use super::nightly::{earlier, equipment};
 use super::programs::{ProgramArguments, blob};
+use super::suspects::suspects;
 use super::transfers::Transfers;
 use crate::exit::{Code, bad_input, failure, usage};
 use crate::output::Output;
@@ -71,9 +72,10 @@ pub(crate) struct Arguments {
     /// Pairs of measurements with --reference: how often each of both runners measures each item
     #[arg(long, alias = "rounds", value_name = "N", default_value_t = 12, requires = "reference", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
-    /// Wait at most this long for a board that somebody else uses
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    wait: u64,
+    /// Wait at most this long for a board that somebody else uses, and as long again before each item until its board is
+    /// ready; the item is then skipped. Default: 600, and before an item the board's `patience_s`
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u32>,
     /// Name of the run, unique among compared runs; default: made from the time
     #[arg(long, value_name = "NAME", value_parser = run_name)]
     id: Option<String>,
@@ -215,6 +217,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             member.limits.load_by_others_millis = 1000;
         }
     }
+    if let Some(wait) = arguments.wait {
+        for member in &mut members {
+            member.limits.patience_s = wait;
+        }
+    }
     let mut models = Models::read(&arguments.models, arguments.list.as_deref())?;
     let begun = arguments
         .resume
@@ -321,6 +328,16 @@ fn driven(
         News::Sending { place, blob, sent } => transfers.begin(place, blob, sent),
         News::Sent { place } => transfers.end(place),
         News::Trouble { place, words } => eprintln!("board {place}: {}", printable(words)),
+        News::Waiting {
+            place,
+            item,
+            words,
+            longest,
+        } => {
+            let seconds = longest.as_secs();
+            let words = printable(words);
+            eprintln!("board {place}: {item} waits until the board is ready, at most {seconds} s: {words}");
+        }
         News::Lost {
             place,
             words,
@@ -331,7 +348,13 @@ fn driven(
         ),
         _ => {}
     };
+    let announced = crate::stop::announce(
+        stop,
+        "interrupted: each board finishes the item that it measures, and begins no other; a second interrupt ends the \
+         command at once",
+    );
     let summary = drive(folder, boards, models, settings, &Clock::real(), stop, &watch).map_err(of_folder)?;
+    drop(announced);
     drop(transfers);
     drop(progress);
     let not_measured = not_measured
@@ -472,9 +495,12 @@ impl Arguments {
     }
 
     fn settings(&self) -> Settings {
+        let default = Settings::default();
         Settings {
-            busy: Duration::from_secs(self.wait),
-            ..Settings::default()
+            busy: self
+                .wait
+                .map_or(default.busy, |wait| Duration::from_secs(u64::from(wait))),
+            ..default
         }
     }
 
@@ -608,46 +634,6 @@ impl Arguments {
     }
 }
 
-/// The items of a file that `farm compare --suspects` wrote.
-fn suspects(path: &Path, places: &[InventoryEntry]) -> anyhow::Result<Vec<Wanted>> {
-    let wrong = |why: String| bad_input(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let items: Vec<Wanted> = serde_json::from_str(&text).map_err(|error| {
-        wrong(format!(
-            "not a list of items written by `farm compare --suspects`: {error}"
-        ))
-    })?;
-    if items.is_empty() {
-        return Err(usage(format!(
-            "{} lists no items: nothing is suspicious",
-            path.display()
-        )));
-    }
-    for wanted in &items {
-        let known = |name: &&String| !places.iter().any(|place| place.name == **name);
-        if let Some(name) = wanted.places.iter().find(known) {
-            let boards: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
-            return Err(usage(format!(
-                "{} names board {name}, which is not among the selected boards: {}",
-                path.display(),
-                boards.join(", ")
-            )));
-        }
-        if wanted.places.is_empty() {
-            return Err(wrong(format!("{} names no board", wanted.item)));
-        }
-    }
-    // interchangeable boards each do it, so that the turns of two builds meet on a board
-    let on_each = items.into_iter().flat_map(|Wanted { item, places }| {
-        let each = places.into_iter().map(move |place| (item.clone(), place));
-        each.map(|(item, place)| Wanted {
-            item,
-            places: vec![place],
-        })
-    });
-    Ok(on_each.collect())
-}
-
 impl FarmRunOutput {
     /// An error with the command's exit code, where not all was measured.
     fn verdict(&self) -> anyhow::Result<()> {
@@ -663,7 +649,7 @@ impl FarmRunOutput {
             (0, 0, 0) => Ok(()),
             (0, 0, skipped) => Err(failure(
                 Code::NoDevice,
-                format!("{skipped} items were skipped: no board was ready to measure them"),
+                format!("{} skipped: no board was ready", counted(skipped, "item")),
             )),
             // what was not begun has not failed
             (0, left, _) => Err(failure(
@@ -687,6 +673,11 @@ impl FarmRunOutput {
             }
         }
     }
+}
+
+/// `1 item`, `2 items`.
+fn counted(number: u64, thing: &str) -> String {
+    polychip_partitioner::report::count(usize::try_from(number).unwrap_or(usize::MAX), thing)
 }
 
 impl fmt::Display for FarmRunOutput {
@@ -717,9 +708,9 @@ impl fmt::Display for FarmRunOutput {
         } = &self.summary;
         write!(
             f,
-            "{} items: {measured} measured, {refused} unsupported, {failed} failed, {skipped} skipped, {lost} without an \
+            "{}: {measured} measured, {refused} unsupported, {failed} failed, {skipped} skipped, {lost} without an \
              available board, {known_before} measured earlier",
-            self.items
+            counted(self.items, "item")
         )?;
         if *left > 0 {
             write!(f, ", {left} not done")?;
@@ -731,10 +722,10 @@ impl fmt::Display for FarmRunOutput {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
             f,
-            "sent {} files ({:.1} MiB); {} ({:.1} MiB) were already there",
-            sent.files,
+            "sent {} ({:.1} MiB), found {} there ({:.1} MiB)",
+            counted(sent.files, "file"),
             mib(sent.bytes),
-            sent.kept_files,
+            counted(sent.kept_files, "file"),
             mib(sent.kept_bytes)
         )?;
         write!(f, "records of run {} are in {}", self.run, self.folder)
@@ -753,35 +744,6 @@ mod tests {
         );
         for bad in ["", "cpu+", "+"] {
             assert!(plugin_set(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn suspects_must_belong_to_existing_boards() {
-        let place = |name: &str| InventoryEntry {
-            name: name.into(),
-            transport: "local".into(),
-            tags: Vec::new(),
-        };
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("suspects.json");
-        let read = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            suspects(&path, &[place("a"), place("b")]).map_err(|error| error.to_string())
-        };
-        let of =
-            |name: &str| format!(r#"[{{"item":{{"job":"bench","settings":{{}}}},"places":["{name}"]}}]"#);
-        assert_eq!(read(&of("b")).unwrap()[0].places, ["b"]);
-        let grouped = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
-        assert_eq!((grouped.len(), &*grouped[1].places), (2, &["b".to_owned()][..]));
-        for (text, words) in [
-            (of("c"), "board c, which is not among the selected boards: a, b"),
-            ("[]".to_owned(), "lists no items"),
-            ("{}".to_owned(), "not a list of items"),
-            (of("b").replace("\"b\"", ""), "names no board"),
-        ] {
-            let error = read(&text).unwrap_err();
-            assert!(error.contains(words), "{text}: {error}");
         }
     }
 

@@ -333,6 +333,23 @@ fn devices_and_plans_of_one_model_are_two_sides() {
     assert_eq!(json["a"]["plan"], plans[0]);
     assert_eq!(json["b"]["plan"], plans[1]);
     assert_eq!(json["layers"].as_array().unwrap().len(), 2);
+    // the second side's pins take the place of the first one's
+    let pinned = [
+        "--dim",
+        "n=2",
+        "--devices",
+        "null",
+        "--pin",
+        "*=null:0",
+        "--b-pin",
+        "*=null:1",
+        "--json",
+    ];
+    let json = place
+        .with(script, "compare", &[&pinned[..], &UNTIMED[..]].concat())
+        .json("compare");
+    assert_eq!(json["a"]["devices"], serde_json::json!(["null:0"]));
+    assert_eq!(json["b"]["devices"], serde_json::json!(["null:1"]));
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn hot_device_exclusion_is_explained() {
         "{text}"
     );
     assert!(
-        text.contains("not null:0: quarantined: 71.2 °C, limit 60.0 °C"),
+        text.contains("not null:0: not used: 71.2 °C, limit 60.0 °C"),
         "{text}"
     );
     assert!(!explain(&["--max-temperature", "80"]).ok().contains("left out"));

@@ -272,6 +272,102 @@ fn interrupted_run_stops_cleanly_and_resumes() {
     assert_eq!(lines(), 18);
 }
 
+/// A process that uses a processor until it is dropped.
+#[cfg(unix)]
+struct Load(std::process::Child);
+
+#[cfg(unix)]
+impl Load {
+    fn start() -> Load {
+        let mut command = std::process::Command::new("sh");
+        Load(command.args(["-c", "while :; do :; done"]).spawn().unwrap())
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn board_that_is_not_ready_is_waited_for_with_a_reason_until_a_limit_or_a_signal() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "locks = \"locks\"\n[[board]]\nname = \"here\"\ntransport = \"local\"\nfolder = {:?}\n\
+         load_by_others_percent = 0\nthrottled = true\npatience_s = 3600\n",
+        folder.path().join("board").display().to_string()
+    );
+    let farm = desk(folder.path(), &text);
+    let runner = runner();
+    let shapes = shapes();
+    let common = [
+        "farm", "run", &shapes, "--farm", &farm, "--runner", &runner, "--jobs", "bench", "--iters", "3",
+    ];
+    let shown = polychip(&[&common[..], &["--dry-run"]].concat()).ok();
+    assert!(
+        shown.contains("waited for before each item, at most 3600 s"),
+        "{shown}"
+    );
+    let _load = Load::start();
+    let out = folder.path().join("limited").display().to_string();
+    let done = polychip(&[&common[..], &["--wait", "4", "--out", &out]].concat());
+    assert_eq!(done.code, 4, "{}", done.stderr);
+    let words = "board here: bench shapes waits until the board is ready, at most 4 s: other programs use";
+    assert!(done.stderr.contains(words), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("1 item skipped: no board was ready"),
+        "{}",
+        done.stderr
+    );
+    let out = folder.path().join("ended").display().to_string();
+    let mut child = Command::new(alone())
+        .args(common)
+        .args(["--json", "--out", &out])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let waits = lines
+        .by_ref()
+        .map(Result::unwrap)
+        .find(|line| line.contains("waits until the board is ready"));
+    assert!(waits.unwrap().contains("at most 3600 s"));
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    let said: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(
+        said[0].starts_with("interrupted: each board finishes"),
+        "{said:?}"
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{said:?}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&value["left"], &value["measured"]),
+        (&1.into(), &0.into()),
+        "{value}"
+    );
+    // its runner has ended, too: the board is free
+    let again = [
+        &common[..5],
+        &["--runner", &runner, "--ignore-state", "--resume", &out, "--json"],
+    ]
+    .concat();
+    let value = polychip(&again[..]).json("farm-run");
+    assert_eq!(value["measured"], 1, "{value}");
+}
+
 /// The runner, built as the test is.
 fn runner() -> String {
     let path = libraries::program("polychip-runner", "polychip-runner").unwrap();

@@ -501,6 +501,26 @@ fn guide_lists_common_mistakes_with_their_messages() {
         }
         said(self::command(&[], &arguments))
     };
+    let hung = || {
+        let (model, script) = (
+            shapes(),
+            "null.script=[[device]]\ncost = { fixed_ns = 1 }\nfault = [{ kind = \"stuck\", at = 1 }]\n",
+        );
+        let run = [
+            "run",
+            &model,
+            "--plugins",
+            &plugins,
+            "--set",
+            script,
+            "--fill",
+            "1",
+        ];
+        said(self::command(
+            &[],
+            &[&run[..], &["--hang-timeout", "500ms"]].concat(),
+        ))
+    };
     let own = tempfile::tempdir().unwrap();
     std::fs::write(own.path().join("libmy_npu-plugin.so"), "").unwrap();
     build(own.path(), "unresolved", UNRESOLVED);
@@ -540,6 +560,7 @@ fn guide_lists_common_mistakes_with_their_messages() {
             "did not return within ",
             later("execute:loop:1+", &["--hang-timeout", "2s"]),
         ),
+        ("the run takes longer than ", hung()),
         (
             "reports a temperature of 9000.0 °C, which no chip has; it counts as unknown",
             devices(&["--set", SCRIPT, "--set", "null.die=telemetry:hot:1+"]),

@@ -41,6 +41,9 @@ pub struct Assignment {
     /// Whether the inventory lists the board as emulated.
     #[serde(default)]
     pub emulated: bool,
+    /// Whether the host reads [`Waiting`]; a runner that does not know it waits in silence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reports_waiting: bool,
 }
 
 /// A plugin library on a board.
@@ -75,6 +78,15 @@ impl Default for Effort {
             time_limit_s: 1800,
         }
     }
+}
+
+/// What a runner prints when it begins to wait for its board, if the item asks for it ([`Assignment::reports_waiting`]).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The item that waits.
+    pub item: Item,
+    /// Why the board may not be measured on.
+    pub waiting: String,
 }
 
 /// What must hold before something is measured. A limit whose sensor is not there does not bind.

@@ -27,7 +27,7 @@ mod printable;
 mod record;
 mod state;
 
-pub use assignment::{Assignment, Effort, Limits, PluginFile};
+pub use assignment::{Assignment, Effort, Limits, PluginFile, Waiting};
 pub use item::{InputFile, Item, Job, Model, Settings};
 pub use lines::{Lines, LinesError, read_lines};
 pub use outcome::{EnergyOutcome, Failure, Measured, Outcome, PlannedPart, RefusedOps, SoakWindow};

@@ -13,6 +13,8 @@ use polychip_farm_record::{Limits, State};
 const WINDOW: Duration = Duration::from_millis(1100);
 /// Time between two looks at a board that is not fit yet.
 const AGAIN: Duration = Duration::from_secs(2);
+/// Meanwhile, time between two looks whether the wait is still wanted.
+const LOOK: Duration = Duration::from_millis(250);
 /// What a cooling device that slows a chip down calls itself; a fan is one that does not.
 const SLOWING: [&str; 8] = [
     "Processor",
@@ -67,24 +69,35 @@ impl Conditions {
         self.now()
     }
 
-    /// Waits until the board is fit; the state then, or the state with the reason why it never became so.
-    pub(crate) fn wait(&mut self, limits: &Limits) -> (State, Option<String>) {
+    /// Waits until the board is fit; the state then, or the state with the reason why it never became so. While it waits,
+    /// `is_over` gets the reason every quarter of a second; if it returns true, the wait ends without an answer.
+    pub(crate) fn wait(
+        &mut self,
+        limits: &Limits,
+        is_over: &mut dyn FnMut(&str) -> bool,
+    ) -> Option<(State, Option<String>)> {
         let start = Instant::now();
         loop {
             let state = self.settled();
             let Some(reason) = unfit(&state, limits) else {
-                return (state, None);
+                return Some((state, None));
             };
             // nothing warms a board that is too cold
             let is_hopeless = limits.coldest_mc.is_some() && too_cold(&state, limits).is_some();
             let waited = start.elapsed();
             if is_hopeless || waited.as_secs() >= u64::from(limits.patience_s) {
-                return (
+                return Some((
                     state,
                     Some(format!("{reason}, still so after {} s", waited.as_secs())),
-                );
+                ));
             }
-            std::thread::sleep(AGAIN);
+            let again = Instant::now() + AGAIN;
+            while Instant::now() < again {
+                if is_over(&reason) {
+                    return None;
+                }
+                std::thread::sleep(LOOK);
+            }
         }
     }
 }
@@ -320,7 +333,10 @@ mod tests {
             patience_s: 0,
             ..Limits::default()
         };
-        let (state, reason) = Conditions::new(root.path()).unwrap().wait(&limits);
+        let (state, reason) = Conditions::new(root.path())
+            .unwrap()
+            .wait(&limits, &mut |_| false)
+            .unwrap();
         assert!(reason.unwrap().contains("the start limit is 60 °C"));
         assert_eq!(state.temperatures_mc.len(), 1);
     }

@@ -72,6 +72,14 @@ enum Command {
         /// The run
         run: String,
     },
+    /// End the runner of a run before its next item
+    Stop {
+        /// The runner's own folder on this board
+        #[arg(long)]
+        folder: PathBuf,
+        /// The run
+        run: String,
+    },
     /// Print the BLAKE3 hash and the length of files, `none` for missing ones
     Hash {
         /// The files
@@ -141,6 +149,7 @@ fn main() -> ExitCode {
         } => item::run(&outcome, &folder, &sensors),
         Command::Journal { folder, run } => journal::print(&folder.join("runs").join(run)),
         Command::Profile { folder, run } => serve::copy_profile(&folder.join("runs").join(run)),
+        Command::Stop { folder, run } => serve::stop(&folder.join("runs").join(run)),
         Command::Hash { files } => store::hash(&files),
         Command::Keep { from, to, blake3 } => store::keep(&from, &to, &blake3),
         Command::Facts { sensors, limits } => board::print(&sensors, limits.as_deref()),

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use polychip::Profile;
-use polychip_farm_record::{Assignment, Board, Build, FORMAT, Failure, Job, Limits, Outcome, Record, State};
+use polychip_farm_record::{
+    Assignment, Board, Build, FORMAT, Failure, Job, Limits, Outcome, Record, State, Waiting,
+};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::conditions::{Conditions, contended};
@@ -39,6 +41,8 @@ pub(crate) struct Arguments {
 
 /// Times that a benchmark is measured where others used the board meanwhile.
 const TRIES: u32 = 3;
+/// Looks at a board that is waited for, until the next sign of life: a host that was interrupted answers it.
+const LOOKS_ALIVE: u64 = 4;
 /// Time between two looks at an item's process.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -73,6 +77,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         program,
         folder,
     };
+    // that of an earlier runner, which has ended
+    let _ = std::fs::remove_file(runner.folder.join(STOP));
     let mut conditions = Conditions::new(&arguments.sensors)?;
     let mut verified = store::Verified::default();
     for assignment in &assignments {
@@ -80,19 +86,33 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             output::print_line(record.to_line().trim_end());
             continue;
         }
+        if runner.is_stopped() {
+            break;
+        }
         // before each item: a batch takes hours
         let plugins = assignment.plugins.iter().map(|plugin| &plugin.path);
         let files = assignment.model.iter().chain(&assignment.conform);
         for path in files.chain(assignment.inputs.values()).chain(plugins) {
             verified.check(Path::new(path))?;
         }
-        let record = runner.record(assignment, &mut conditions);
+        let Some(record) = runner.record(assignment, &mut conditions) else {
+            break;
+        };
         let line = record.to_line();
         let kept = journal.append(record);
         output::print_line(line.trim_end());
         kept.map_err(|error| failure(NO_JOURNAL, format!("the journal cannot be written: {error}")))?;
     }
     Ok(())
+}
+
+/// Name of the file that ends a run's runner before its next item, in the folder of the run.
+const STOP: &str = "stop";
+
+/// Has the runner that works on this run, if there is one, end before its next item.
+pub(crate) fn stop(folder: &Path) -> anyhow::Result<()> {
+    let path = folder.join(STOP);
+    std::fs::write(&path, "").with_context(|| path.display().to_string())
 }
 
 /// Name of the copy of a run's profile, in the folder of the run.
@@ -160,16 +180,21 @@ struct Runner {
 }
 
 impl Runner {
-    /// Does an item.
-    fn record(&self, assignment: &Assignment, conditions: &mut Conditions) -> Record {
+    /// Whether the host wants no further item of this run.
+    fn is_stopped(&self) -> bool {
+        self.folder.join(STOP).exists()
+    }
+
+    /// Does an item; none if the runner is stopped while it waits for the board.
+    fn record(&self, assignment: &Assignment, conditions: &mut Conditions) -> Option<Record> {
         let started_s = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
         let start = Instant::now();
-        let (before, after, outcome) = self.outcome(assignment, conditions);
+        let (before, after, outcome) = self.outcome(assignment, conditions)?;
         let mut board = self.board.clone();
         board.emulated |= assignment.emulated;
-        Record {
+        Some(Record {
             format: FORMAT,
             run: assignment.run.clone(),
             item: assignment.item.clone(),
@@ -182,10 +207,14 @@ impl Runner {
             before,
             after,
             outcome,
-        }
+        })
     }
 
-    fn outcome(&self, assignment: &Assignment, conditions: &mut Conditions) -> (State, State, Outcome) {
+    fn outcome(
+        &self,
+        assignment: &Assignment,
+        conditions: &mut Conditions,
+    ) -> Option<(State, State, Outcome)> {
         let limits = match assignment.item.job {
             // nothing is timed
             Job::Conformance => Limits {
@@ -195,12 +224,28 @@ impl Runner {
             },
             _ => assignment.limits.clone(),
         };
+        let mut looks = 0_u64;
+        let mut is_over = |reason: &str| {
+            if assignment.reports_waiting {
+                if looks == 0 {
+                    let waiting = Waiting {
+                        item: assignment.item.clone(),
+                        waiting: reason.to_owned(),
+                    };
+                    output::print_line(&serde_json::to_string(&waiting).unwrap_or_default());
+                } else if looks.is_multiple_of(LOOKS_ALIVE) {
+                    output::print_line("");
+                }
+            }
+            looks += 1;
+            self.is_stopped()
+        };
         let mut tries = 0;
         loop {
             tries += 1;
-            let (before, unfit) = conditions.wait(&limits);
+            let (before, unfit) = conditions.wait(&limits, &mut is_over)?;
             if let Some(reason) = unfit {
-                return (before.clone(), before, Outcome::Skipped { reason });
+                return Some((before.clone(), before, Outcome::Skipped { reason }));
             }
             let (outcome, others) = self.child(assignment);
             let mut after = conditions.now();
@@ -212,10 +257,10 @@ impl Runner {
             match was_contended {
                 Some(reason) if tries == TRIES => {
                     let reason = format!("during the measurement, {tries} times: {reason}");
-                    return (before, after, Outcome::Skipped { reason });
+                    return Some((before, after, Outcome::Skipped { reason }));
                 }
                 Some(reason) => eprintln!("{}: measured again: {reason}", assignment.item),
-                None => return (before, after, outcome),
+                None => return Some((before, after, outcome)),
             }
         }
     }

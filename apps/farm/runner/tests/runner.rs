@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use polychip_farm_record::{
-    Assignment, Effort, FORMAT, InventoryEntry, Item, Job, Limits, Model, Outcome, Record, Settings,
+    Assignment, Effort, FORMAT, InventoryEntry, Item, Job, Limits, Model, Outcome, Record, Settings, Waiting,
     read_lines,
 };
 
@@ -55,6 +55,7 @@ fn bench(threads: u32) -> Assignment {
             ..Limits::default()
         },
         emulated: false,
+        reports_waiting: false,
     }
 }
 
@@ -378,4 +379,53 @@ fn throttled_board_is_not_measured_unless_allowed() {
             (_, outcome) => panic!("{outcome:?}"),
         }
     }
+}
+
+#[test]
+fn waiting_runner_says_why_and_is_stopped_before_its_item() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut waits = bench(1);
+    // no board is so cold
+    waits.limits.hottest_mc = Some(-300_000);
+    waits.limits.patience_s = 3600;
+    waits.reports_waiting = true;
+    // the sensor that is too hot
+    let sensors = tempfile::tempdir().unwrap();
+    let zone = sensors.path().join("sys/class/thermal/thermal_zone0");
+    std::fs::create_dir_all(&zone).unwrap();
+    std::fs::write(zone.join("type"), "soc-thermal\n").unwrap();
+    std::fs::write(zone.join("temp"), "40000\n").unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_polychip-runner"))
+        .args(["serve", "--folder"])
+        .arg(folder.path())
+        .arg("--sensors")
+        .arg(sensors.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let list = list(&[waits.clone()]);
+    child.stdin.take().unwrap().write_all(list.as_bytes()).unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let said = lines.by_ref().map(Result::unwrap).find(|line| !line.is_empty());
+    let waiting: Waiting = serde_json::from_str(&said.unwrap()).unwrap();
+    assert_eq!(waiting.item, waits.item);
+    assert!(
+        waiting.waiting.contains("the start limit is"),
+        "{}",
+        waiting.waiting
+    );
+    let stopped = Command::new(env!("CARGO_BIN_EXE_polychip-runner"))
+        .args(["stop", "--folder"])
+        .arg(folder.path())
+        .arg("run")
+        .status()
+        .unwrap();
+    assert!(stopped.success());
+    // it ends without a record: the item is as if it had not been asked for
+    assert!(lines.all(|line| line.unwrap().is_empty()));
+    assert!(child.wait().unwrap().success());
+    assert!(records_of(&std::fs::read_to_string(journal(folder.path())).unwrap()).is_empty());
+    // the next runner of the run is not stopped by that
+    assert_eq!(serve(folder.path(), &[bench(1)]).len(), 1);
 }

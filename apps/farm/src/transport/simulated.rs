@@ -79,6 +79,8 @@ struct Inner {
     journal: Vec<Record>,
     gone: bool,
     full: bool,
+    /// Its runner begins no further item.
+    stopped: bool,
     /// Lines that the driver was given.
     delivered: u64,
     /// Items measured, also those that were lost before they were written.
@@ -107,6 +109,7 @@ impl Simulated {
                 journal: Vec::new(),
                 gone: false,
                 full: false,
+                stopped: false,
                 delivered: 0,
                 measured: 0,
                 bytes_put: 0,
@@ -169,6 +172,7 @@ impl Simulated {
 
     /// The runner's `serve`.
     fn serve(&self, program: &str, stdin: &[u8], line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError> {
+        self.state().stopped = false;
         let text = String::from_utf8_lossy(stdin);
         let assignments = text.lines().map(serde_json::from_str::<Assignment>);
         for assignment in assignments {
@@ -179,6 +183,9 @@ impl Simulated {
             if let Some(known) = self.known(&assignment) {
                 self.say(&known, line);
                 continue;
+            }
+            if self.state().stopped {
+                break;
             }
             let lengths = assignment
                 .model
@@ -368,6 +375,10 @@ impl Transport for Simulated {
                 for record in self.journal() {
                     self.say(&record, line);
                 }
+                Ok(exit(0, ""))
+            }
+            [_, "stop", ..] => {
+                self.state().stopped = true;
                 Ok(exit(0, ""))
             }
             [_, "profile", ..] => {

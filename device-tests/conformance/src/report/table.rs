@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use comfy_table::{Table, presets};
 
 use super::{DeviceReport, Outcome, Report};
+use crate::child::FoundDevice;
 use crate::groups::GROUPS;
 use crate::verdict::Verdict;
 
@@ -41,15 +42,31 @@ fn text(report: &Report) -> String {
     text
 }
 
+/// What a device states about itself, without empty fields.
+fn described(device: &FoundDevice) -> String {
+    let mut words = Vec::new();
+    for (before, word) in [
+        ("", &device.name),
+        ("by ", &device.vendor),
+        ("driver ", &device.driver),
+    ] {
+        let word = word.trim();
+        if !word.is_empty() {
+            words.push(format!("{before}{word}"));
+        }
+    }
+    if device.emulated {
+        words.push("emulated".to_owned());
+    }
+    words.join(", ")
+}
+
 fn one(report: &Report, device: &DeviceReport, text: &mut String) {
-    let emulated = if device.device.emulated { ", emulated" } else { "" };
     let _ = writeln!(
         text,
-        "{} ({} {} {}{emulated}), plugin {} build {}\n",
+        "{} ({}), plugin {} build {}\n",
         device.name,
-        device.device.vendor,
-        device.device.name,
-        device.device.driver,
+        described(&device.device),
         report.version,
         report.build_id
     );
@@ -141,4 +158,25 @@ fn coverage(device: &DeviceReport, text: &mut String) {
         let _ = writeln!(text, "refused, by reason: {}", list.join(", "));
     }
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_is_described_without_empty_fields() {
+        let mut device = FoundDevice {
+            name: "npu".into(),
+            vendor: String::new(),
+            soc: String::new(),
+            driver: " ".into(),
+            emulated: true,
+        };
+        assert_eq!(described(&device), "npu, emulated");
+        device.vendor = "us".into();
+        device.driver = "1.2".into();
+        device.emulated = false;
+        assert_eq!(described(&device), "npu, by us, driver 1.2");
+    }
 }
