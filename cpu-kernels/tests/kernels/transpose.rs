@@ -50,9 +50,9 @@ fn agrees<T: Copy + Send + Sync + PartialEq + std::fmt::Debug>(element: impl Fn(
         plan.run(&pool, &input, &mut there);
         for (image, want) in input.chunks_exact(rows * columns).enumerate() {
             let there = &there[image * rows * columns..][..rows * columns];
-            for i in 0..rows * columns {
+            for (i, want) in want.iter().enumerate() {
                 let (row, column) = (i / columns, i % columns);
-                assert_eq!(there[column * rows + row], want[i], "{rows} by {columns}, at {i}");
+                assert_eq!(there[column * rows + row], *want, "{rows} by {columns}, at {i}");
             }
         }
     }
