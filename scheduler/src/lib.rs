@@ -53,7 +53,6 @@ mod evaluate;
 mod event;
 mod explain;
 mod given;
-mod kept;
 mod late_policy;
 mod link;
 mod loaded_part;

@@ -19,7 +19,6 @@ use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::kept::Kept;
 use crate::loaded_part::{LoadedPart, PartMemory, WeightGroup};
 use crate::model_format;
 use crate::policy::Settings;
@@ -55,8 +54,8 @@ struct Inner {
     source: Option<onnx::Options>,
     /// Hashes of constants, as far as its maker knows them.
     hashes: Arc<ConstantHashes>,
-    /// The canonical graphs where sizes are open still, which those with sizes are made of, by what they keep.
-    canonical: [OnceLock<Graph>; Kept::COUNT],
+    /// The canonical graphs where sizes are open still, which those with sizes are made of: with weights of 16 bits widened, and as they are.
+    canonical: [OnceLock<Graph>; 2],
     loaded: Mutex<Vec<SharedPart>>,
     /// Shared by the models that have the same constants.
     weights: Arc<WeightGroup>,
@@ -325,10 +324,10 @@ impl Model {
     pub(crate) fn specialised(
         &self,
         sizes: &BTreeMap<String, usize>,
-        kept: Kept,
+        keep_halves: bool,
         canonical: impl FnOnce() -> Result<Graph>,
     ) -> Result<Model> {
-        let open = self.open_canonical(kept, canonical)?;
+        let open = self.open_canonical(keep_halves, canonical)?;
         let graph = self.with_sizes(open, sizes)?;
         let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
         Ok(Model(Arc::new(Inner {
@@ -338,18 +337,18 @@ impl Model {
         })))
     }
 
-    /// The canonical graph with its sizes open, which keeps what is asked for. `canonical` brings a graph into that form.
+    /// The canonical graph with its sizes open, in which weights of 16 bits stay so or not. `canonical` brings a graph into that form.
     pub(crate) fn open_canonical(
         &self,
-        kept: Kept,
+        keep_halves: bool,
         canonical: impl FnOnce() -> Result<Graph>,
     ) -> Result<&Graph> {
-        let known = &self.0.canonical[kept.index()];
-        match known.get() {
+        let kept = &self.0.canonical[usize::from(keep_halves)];
+        match kept.get() {
             Some(open) => Ok(open),
             None => {
                 let made = canonical()?;
-                Ok(known.get_or_init(|| made))
+                Ok(kept.get_or_init(|| made))
             }
         }
     }

@@ -25,7 +25,6 @@ use crate::cost_model::{Evidence, MeasuredFigure, Prices, Rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::DeviceEvaluator;
 use crate::event::Event;
-use crate::kept::{Kept, is_cpu};
 use crate::model::Model;
 use crate::policy::{Policy, Settings};
 use crate::refusal;
@@ -507,7 +506,7 @@ impl Prepared {
         let steps = devices.len() + OTHER_STEPS;
         let begin = |number: usize, words: &str| watch(PlanningStep { number, steps, words });
         begin(0, "simplifying the model");
-        let graph = canonical(shared, model, Kept::of(&devices, policy))?;
+        let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
         let mut now = match policy.priced_under() {
             Some(conditions) => vec![conditions.clone(); devices.len()],
             None => shared.expected(&devices),
@@ -752,16 +751,31 @@ fn no_plan(model: &Model, error: &partitioner::Error) -> Error {
 /// At which period sessions of a model ran before, by the runtime's profile; zero: back to back, or nothing is known.
 pub(crate) fn known_period(shared: &Shared, model: &Model, policy: &Policy) -> Result<Duration> {
     let devices = choose_devices(shared, policy)?;
-    let graph = canonical(shared, model, Kept::of(&devices, policy))?;
+    let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
     Ok(cadence::known_period(&shared.profile, &graph))
 }
 
-/// The canonical form of a model, which keeps what is asked for. Constants are folded by the first CPU there is.
-pub(crate) fn canonical(shared: &Shared, model: &Model, kept: Kept) -> Result<Graph> {
+/// Whether weights of 16 bits stay so, behind a Cast, for sessions of this policy on these devices: where all nodes go to the CPU
+/// plugin's one device, in parts that nothing cuts.
+///
+/// What other devices make of a Cast in front of each product is unknown, and most would run it each time; and where a Cast is in another
+/// part than its product, the widened weights go over the cut in each run.
+pub(crate) fn keeps_halves(devices: &[Device], policy: &Policy) -> bool {
+    let [device] = devices else {
+        return false;
+    };
+    is_cpu(device) && device.plugin().name == "cpu" && policy.longest_device_time().is_none()
+}
+
+fn is_cpu(device: &Device) -> bool {
+    device.info().kind == polychip_host::DeviceKind::Cpu && !device.info().emulated
+}
+
+/// The canonical form of a model, in which weights of 16 bits stay so or are widened. Constants are folded by the first CPU there is.
+pub(crate) fn canonical(shared: &Shared, model: &Model, keep_halves: bool) -> Result<Graph> {
     let mut graph = model.graph().clone();
     let mut options = passes::Options::default();
-    options.keep_halves = kept.halves;
-    options.recompose_rounded = !kept.roundings;
+    options.keep_halves = keep_halves;
     let devices = shared.host.devices();
     let folder = devices.iter().find(|device| is_cpu(device));
     let folder = folder.or(devices.first());

@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::cost_model::part_graph;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kept::Kept;
 use crate::loaded_part::{LoadedPart, PartMemory};
 use crate::model::Model;
 use crate::planned::{self, Planned};
@@ -377,8 +376,10 @@ fn specialised(
     policy: &Policy,
     sizes: &BTreeMap<String, usize>,
 ) -> Result<Model> {
-    let kept = Kept::of(&planned::choose_devices(shared, policy)?, policy);
-    model.specialised(sizes, kept, || planned::canonical(shared, model, kept))
+    let keep_halves = planned::keeps_halves(&planned::choose_devices(shared, policy)?, policy);
+    model.specialised(sizes, keep_halves, || {
+        planned::canonical(shared, model, keep_halves)
+    })
 }
 
 fn longest_part_ns(policy: &Policy) -> Option<u64> {

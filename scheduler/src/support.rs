@@ -10,9 +10,8 @@ use polychip_partitioner::Target;
 
 use crate::cost_model::support_of;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kept::Kept;
 use crate::model::Model;
-use crate::planned::{canonical, choose_devices, refuse_open, refuse_unknown_heats};
+use crate::planned::{canonical, choose_devices, keeps_halves, refuse_open, refuse_unknown_heats};
 use crate::policy::Policy;
 use crate::shared::Shared;
 
@@ -29,7 +28,7 @@ impl Support {
         refuse_open(model)?;
         let devices = choose_devices(shared, policy)?;
         refuse_unknown_heats(shared, policy)?;
-        let graph = canonical(shared, model, Kept::of(&devices, policy))?;
+        let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
             .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;

@@ -1,4 +1,4 @@
-//! The API as apps use it: waiting for a run slot, chained tensors, awaited runs, arrays, quantised steps.
+//! The API as apps use it: waiting for a run slot, chained tensors, awaited runs, arrays.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../apps/cli/tests/command/model.rs"]
@@ -13,8 +13,6 @@ mod awaited;
 mod chained;
 #[path = "app/places.rs"]
 mod places;
-#[path = "app/rounded.rs"]
-mod rounded;
 
 use std::time::{Duration, Instant};
 

@@ -61,9 +61,6 @@ pub struct Options {
     pub fold_work: u64,
     /// Whether normalisations, activations and attention are recomposed from primitive ops.
     pub recompose: bool,
-    /// Whether activations and normalisations are also recomposed where a tool rounded the values between their primitive
-    /// ops, which drops these roundings. For devices that compute the whole op on integers, but not all of its steps.
-    pub recompose_rounded: bool,
     /// Whether QuantizeLinear and DequantizeLinear become encodings of tensors. If not, dequantised
     /// constants become floats.
     pub quantised: bool,
@@ -83,7 +80,6 @@ impl Default for Options {
             // a core does as much in some seconds
             fold_work: 1 << 33,
             recompose: true,
-            recompose_rounded: true,
             quantised: true,
             groups: true,
             keep_halves: false,
@@ -151,7 +147,7 @@ impl Pipeline<'_> {
         self.clean(graph, report, !self.options.quantised)?;
         if self.options.quantised {
             let mut changes = self.pass(graph, report, "linear", quantise::linear::run)?;
-            if self.options.recompose && self.options.recompose_rounded {
+            if self.options.recompose {
                 changes += self.pass(graph, report, "recompose rounded", recompose::rounded::run)?;
             }
             changes += self.pass(graph, report, "move rounding", quantise::travel::run)?;

@@ -22,7 +22,6 @@ use polychip_host::{Device, DeviceKind};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::kept::Kept;
 use crate::model::Model;
 use crate::planned;
 use crate::policy::Policy;
@@ -96,8 +95,8 @@ pub(crate) struct Open {
     id: usize,
     policy: Policy,
     shared: Arc<Shared>,
-    /// What its canonical form keeps.
-    keeps: Kept,
+    /// Whether weights of 16 bits stay so.
+    halves: bool,
     model: Model,
     /// Names of the open dimensions.
     names: Vec<String>,
@@ -225,8 +224,8 @@ impl Shapes {
             open.filter_map(|(axis, name)| Some((*axis, place(name)?)))
                 .collect()
         };
-        let keeps = Kept::of(&devices, &policy);
-        let canonical = || model.open_canonical(keeps, || planned::canonical(&shared, model, keeps));
+        let halves = planned::keeps_halves(&devices, &policy);
+        let canonical = || model.open_canonical(halves, || planned::canonical(&shared, model, halves));
         let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
         let variants = Variants::new(&shared, model, &policy);
         let stand_in = stand_in(&policy, &devices);
@@ -234,7 +233,7 @@ impl Shapes {
         let open = Arc::new(Open {
             id,
             policy: policy.clone(),
-            keeps,
+            halves,
             model: model.clone(),
             axes: inputs
                 .iter()
@@ -601,8 +600,8 @@ impl Open {
     }
 
     fn canonical(&self) -> Result<&polychip_graph::Graph> {
-        self.model.open_canonical(self.keeps, || {
-            planned::canonical(&self.shared, &self.model, self.keeps)
+        self.model.open_canonical(self.halves, || {
+            planned::canonical(&self.shared, &self.model, self.halves)
         })
     }
 

@@ -39,8 +39,8 @@ impl Open {
         let start = Instant::now();
         let clock = PhaseClock(Cell::new(start));
         let named = self.by_name(sizes);
-        let canonical = || planned::canonical(&self.shared, &self.model, self.keeps);
-        let model = self.model.specialised(&named, self.keeps, canonical)?;
+        let canonical = || planned::canonical(&self.shared, &self.model, self.halves);
+        let model = self.model.specialised(&named, self.halves, canonical)?;
         let phases = Cell::new(PlanningPhases {
             bind_ns: clock.lap(),
             ..PlanningPhases::default()
