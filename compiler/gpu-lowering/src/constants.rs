@@ -234,6 +234,15 @@ impl<'a> LoadedConstants<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConstantsOrigin(u64, Vec<(u64, OriginBytes)>);
 
+impl ConstantsOrigin {
+    /// Whether bytes of the model are among them, of which another copy of the model has equal ones elsewhere.
+    #[must_use]
+    pub fn is_of_model(&self) -> bool {
+        let mut pieces = self.1.iter();
+        pieces.any(|(_, bytes)| matches!(bytes, OriginBytes::Model(..)))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OriginBytes {
     Own([u8; 32]),

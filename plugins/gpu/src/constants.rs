@@ -16,7 +16,8 @@ use crate::driver::memory::MemoryBlock;
 /// A block in use: the GPU that has it, by number, and what it holds.
 struct Known {
     gpu: u64,
-    bytes: blake3::Hash,
+    /// The hash of the content, if bytes of the model are in it; else the origin names it.
+    bytes: Option<blake3::Hash>,
     origin: ConstantsOrigin,
     block: Weak<MemoryBlock>,
 }
@@ -44,8 +45,8 @@ impl Constants {
         if let Some(block) = find(&|known| known.origin == origin) {
             return Ok(block);
         }
-        let bytes = hash(constants)?;
-        if let Some(block) = find(&|known| known.bytes == bytes) {
+        let bytes = origin.is_of_model().then(|| hash(constants)).transpose()?;
+        if let Some(block) = find(&|known| bytes.is_some() && known.bytes == bytes) {
             return Ok(block);
         }
         let block = MemoryBlock::local(gpu, constants.bytes())?;

@@ -20,8 +20,8 @@ use std::sync::LazyLock;
 use polychip::{Precision, Runtime};
 use polychip_llm::Options;
 
-/// Options of a model in exact precision on the CPU alone, whose results are compared bit for bit: plugins that lie beside the test
-/// program may offer devices that compute in another order.
+/// Options of a model in exact precision on the CPU alone, whose results are compared bit for bit: plugins that lie beside
+/// the test program may offer devices that compute in another order.
 fn options() -> Options {
     static CPU: LazyLock<Runtime> = LazyLock::new(|| {
         let cpu = Runtime::builder().only_given_folders();

@@ -378,7 +378,9 @@ fn transposed_convolutions_of_every_geometry() {
 fn transposed_convolutions_of_few_channels_are_products_of_taps() {
     for (image, weights, groups, pads, stride, step) in [
         ([1, 12, 41, 41], [12, 2, 1, 1], 1, [1, 1, 1, 1], 2, "add columns"),
-        ([2, 28, 16, 12], [28, 3, 3, 3], 2, [0, 1, 2, 0], 2, "add columns"),
+        ([2, 24, 40, 36], [24, 1, 2, 2], 2, [0, 1, 1, 0], 3, "add columns"),
+        // short rows, of many taps each
+        ([1, 6, 5, 5], [6, 19, 7, 7], 1, [1, 1, 1, 1], 2, "conv"),
         // one phase, which needs no copies
         ([1, 32, 14, 14], [32, 16, 3, 3], 1, [1, 1, 1, 1], 1, "conv"),
     ] {
